@@ -5,7 +5,8 @@
 #include "local/parallel.h"
 #include "os/clock.h"
 #include "os/thread.h"
-#include "owner/forward.h"
+#include "owner/link.h"
+#include "owner/peer.h"
 #include "remote/remote.h"
 #include "store/identity.h"
 #include "store/meter.h"
@@ -47,7 +48,8 @@ static void direct_close(struct sluice *s)
     struct owner_cluster *cluster = atomic_load(&s->cluster);
     if (cluster) cluster->free(cluster);
     queues_close(s);
-    forward_free(s->forward);
+    links_free(s->links);
+    peers_free(s->peers);
     owner_self_free(atomic_load(&s->self));
     parallel_stop(s);
     thread_pool_free(s->pool);
@@ -92,7 +94,8 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     if (s->timeout_ms > TIMEOUT_MAX_MS) s->timeout_ms = TIMEOUT_MAX_MS;
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->let_go, NULL);
-    s->forward = forward_new(options);
+    s->peers = peers_new();
+    s->links = links_new(options, s->pool);
     if (async_start(s) || upkeep_start(s)) {
         direct_close(s);
         return refuse_thread(error, url);
@@ -101,7 +104,5 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     return SLUICE_OK;
 }
 
-#define CALL_FORWARDED(result, public, name, params, args) .name = forward_##name,
-#define CALL_DIRECT(result, public, name, params, args)    .name = direct_##name,
-const struct transport direct_transport = {
-    .close = direct_close, FORWARDED_CALLS(CALL_FORWARDED) STORE_CALLS(CALL_DIRECT)};
+#define CALL_DIRECT(result, public, name, params, args) .name = direct_##name,
+const struct transport direct_transport = {.close = direct_close, TRANSPORT_CALLS(CALL_DIRECT)};

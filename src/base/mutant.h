@@ -53,6 +53,7 @@ enum mutant {
     MUTANT_CALL_RACE_ENDS,     // a receive whose message was claimed by another one waits no more
     MUTANT_CALL_OPS_SWAPPED,   // ops are submitted in another order
     MUTANT_CALL_PAUSE_OFF,     // a send does not wait for space
+    MUTANT_CALL_DOUBT_LOST,    // an attempt at an owner without an answer is taken for undone
     // The queue.
     MUTANT_TOKEN_OFF,
     MUTANT_EXPIRY_OFF,

@@ -7,13 +7,18 @@
 
 #include <stddef.h>
 
+#define MOVES_MAX 2 // after this many, the call stays here
+
 struct call_op {
     enum { OP_NEW, OP_OPEN, OP_AGAIN, OP_OVER } state;
-    bool repeated; // it was submitted twice
+    bool repeated; // it was submitted twice, because its result is unknown
+    bool here;     // the owner did not do it
+    bool in_doubt; // ... or perhaps did
 };
 
 struct call_shard {
     enum { AWAIT_NONE, AWAIT_WANTED, AWAIT_OPEN, AWAIT_WITHDRAWN } await;
+    bool here;  // the owner did not await
     bool found; // the await found a message, and no claim was made here since
 };
 
@@ -93,7 +98,64 @@ bool call_op_ended(struct call_state *c, uint32_t op, enum call_op_end end)
 bool call_op_was_repeated(const struct call_state *c, uint32_t op)
 {
     CHECK(op < c->ops_next);
-    return c->ops[op].repeated;
+    return c->ops[op].repeated || c->ops[op].in_doubt;
+}
+
+// Whether the next attempt is made here. If the shard has moved, the owner is found first.
+static bool stays_here(struct call_state *c, enum call_away away)
+{
+    CHECK(away != CALL_NOT_AWAY);
+    if (away != CALL_MOVED || c->moves == MOVES_MAX) return true;
+    c->moves++;
+    c->finds = true;
+    return false;
+}
+
+void call_op_away(struct call_state *c, uint32_t op, enum call_away away)
+{
+    op = op_at(c, op);
+    CHECK(op < c->ops_next && c->ops[op].state == OP_OPEN && c->ops_open > 0);
+    struct call_op *o = &c->ops[op];
+    CHECK(!o->here);
+    c->ops_open--;
+    c->ops_again++;
+    o->state = OP_AGAIN;
+    o->here = stays_here(c, away);
+    o->in_doubt = o->in_doubt || (away == CALL_DOUBTED && !MUTANT(CALL_DOUBT_LOST));
+    c->in_doubt = c->in_doubt || o->in_doubt;
+}
+
+// A claim that no caller repeats leaves no doubt: its locks are given back, or they expire.
+void call_claim_away(struct call_state *c, uint32_t shard, enum call_away away)
+{
+    CHECK(c->claims && shard < c->plan.shards && !c->claim_here);
+    c->claims = false;
+    c->withdrawn = false;
+    c->claim_here = stays_here(c, away);
+    c->in_doubt = c->in_doubt || (away == CALL_DOUBTED && c->plan.named);
+    if (c->shards) c->shards[shard].found = true;
+}
+
+void call_await_away(struct call_state *c, uint32_t shard, enum call_away away)
+{
+    CHECK(c->shards && shard < c->plan.shards && c->awaits > 0);
+    struct call_shard *p = &c->shards[shard];
+    CHECK(p->await == AWAIT_OPEN || p->await == AWAIT_WITHDRAWN);
+    bool again = c->phase == CALL_PHASE_BUILT && !c->unwanted;
+    p->await = again ? AWAIT_WANTED : AWAIT_NONE;
+    p->here = stays_here(c, away);
+    c->awaits--;
+}
+
+void call_found(struct call_state *c)
+{
+    CHECK(c->finding);
+    c->finding = false;
+}
+
+void call_reroute(struct call_state *c)
+{
+    if (c->kind == CALL_RECEIVE && c->phase == CALL_PHASE_BUILT) c->reroutes = true;
 }
 
 void call_resumed(struct call_state *c, bool last)
@@ -119,8 +181,10 @@ void call_awaited(struct call_state *c, uint32_t shard, enum call_find_end end)
     CHECK(c->shards && shard < c->plan.shards && c->awaits > 0);
     struct call_shard *p = &c->shards[shard];
     CHECK(p->await == AWAIT_OPEN || p->await == AWAIT_WITHDRAWN);
-    p->await = AWAIT_NONE;
+    bool again = end == CALL_AGAIN && c->phase == CALL_PHASE_BUILT && !c->unwanted;
+    p->await = again ? AWAIT_WANTED : AWAIT_NONE;
     p->found = end == CALL_FOUND;
+    p->here = false;
     c->awaits--;
     if (end != CALL_FAILED || c->failed) return;
     c->failed = true;
@@ -132,7 +196,12 @@ void call_claimed(struct call_state *c, uint32_t shard, enum call_find_end end, 
     CHECK(c->claims && shard < c->plan.shards);
     c->claims = false;
     if (MUTANT(CALL_CLAIM_DROPPED) && c->unwanted) end = CALL_NOTHING;
-    if (end != CALL_NOTHING)
+    c->withdrawn = c->claim_here = false;
+    if (end == CALL_AGAIN && !over && !c->unwanted) {
+        CHECK(!c->shards);
+        return;
+    }
+    if (end == CALL_FOUND || end == CALL_FAILED)
         decide(c, CALL_FROM_CLAIM, end == CALL_FAILED, shard);
     else if (!c->shards)
         decide(c, CALL_FROM_NOTHING, false, shard);
@@ -164,14 +233,17 @@ void call_withdrawn(struct call_state *c, uint32_t shard, bool cancelled)
 {
     CHECK(shard < c->plan.shards);
     if (!cancelled) return;
+    bool again = c->reroutes && !c->unwanted && c->phase == CALL_PHASE_BUILT;
     if (!c->shards) {
         CHECK(c->claims);
-        c->claims = false;
-        decide(c, CALL_FROM_NOTHING, false, shard);
+        c->claims = c->withdrawn = c->claim_here = c->reroutes = false;
+        if (!again) decide(c, CALL_FROM_NOTHING, false, shard);
         return;
     }
-    CHECK(c->shards[shard].await == AWAIT_WITHDRAWN && c->awaits > 0);
-    c->shards[shard].await = AWAIT_NONE;
+    struct call_shard *p = &c->shards[shard];
+    CHECK(p->await == AWAIT_WITHDRAWN && c->awaits > 0);
+    p->await = again ? AWAIT_WANTED : AWAIT_NONE;
+    p->here = false;
     c->awaits--;
 }
 
@@ -199,11 +271,14 @@ static bool emit(struct call_effect *out, enum call_effect_kind kind, uint32_t i
 
 static bool submit(struct call_state *c, struct call_effect *out, uint32_t op)
 {
-    bool joined = c->plan.joined && !c->ops[op].repeated && !c->unwanted;
+    bool joined = c->plan.joined && !c->ops[op].repeated && !c->unwanted && !c->claims &&
+                  c->phase == CALL_PHASE_BUILT;
     c->ops[op].state = OP_OPEN;
     c->ops_open++;
     if (joined) c->claims = true;
-    return emit(out, joined ? CALL_SUBMIT_JOINED : CALL_SUBMIT, op_at(c, op));
+    emit(out, joined ? CALL_SUBMIT_JOINED : CALL_SUBMIT, op_at(c, op));
+    out->here = c->ops[op].here;
+    return true;
 }
 
 static bool next_op(struct call_state *c, struct call_effect *out)
@@ -237,7 +312,9 @@ static bool claim(struct call_state *c, struct call_effect *out, uint32_t shard)
     CHECK(!c->claims);
     c->claims = true;
     if (c->shards) c->shards[shard].found = false;
-    return emit(out, CALL_CLAIM, shard);
+    emit(out, CALL_CLAIM, shard);
+    out->here = c->claim_here;
+    return true;
 }
 
 static bool ask_next(struct call_state *c, struct call_effect *out)
@@ -253,13 +330,27 @@ static bool await_next(struct call_state *c, struct call_effect *out, uint32_t s
     c->started = true;
     c->shards[shard].await = AWAIT_OPEN;
     c->awaits++;
-    return emit(out, CALL_AWAIT, shard);
+    emit(out, CALL_AWAIT, shard);
+    out->here = c->shards[shard].here;
+    return true;
+}
+
+static bool next_withdrawal(struct call_state *c, struct call_effect *out)
+{
+    for (uint32_t i = 0; i < c->plan.shards; i++) {
+        if (c->shards[i].await != AWAIT_OPEN) continue;
+        c->shards[i].await = AWAIT_WITHDRAWN;
+        return emit(out, CALL_WITHDRAW_AWAIT, i);
+    }
+    c->reroutes = false;
+    return false;
 }
 
 // A receive of several shards, with its turn and without a claim or a round under way.
 static bool next_find(struct call_state *c, struct call_effect *out)
 {
     uint32_t found_at, wanted_at;
+    if (c->reroutes && next_withdrawal(c, out)) return true;
     bool found = find(c, false, &found_at), wanted = find(c, true, &wanted_at);
     if (!found && !wanted && c->awaits > 0) {
         c->certain = MUTANT(CALL_ROUND_ONCE) && c->certain; // it waits
@@ -289,7 +380,7 @@ static bool next_in_round(struct call_state *c, struct call_effect *out)
 static bool next_receive(struct call_state *c, struct call_effect *out)
 {
     if (c->claims) {
-        if (!c->unwanted || c->shards || c->withdrawn) return false;
+        if (!(c->unwanted || c->reroutes) || c->shards || c->withdrawn) return false;
         c->withdrawn = true;
         return emit(out, CALL_WITHDRAW_CLAIM, 0);
     }
@@ -306,6 +397,12 @@ static bool next_receive(struct call_state *c, struct call_effect *out)
 
 static bool next_built(struct call_state *c, struct call_effect *out)
 {
+    if (c->finds && !c->finding) {
+        c->finds = false;
+        c->finding = true;
+        return emit(out, CALL_FIND, 0);
+    }
+    if (c->finding) return false;
     if (c->plan.behind) {
         c->phase = CALL_PHASE_PAUSED;
         return emit(out, CALL_PAUSE, 0);
@@ -369,7 +466,7 @@ bool call_next(struct call_state *c, struct call_effect *out)
 
 bool call_is_over(const struct call_state *c)
 {
-    if (c->phase != CALL_PHASE_ANSWERED || c->awaits > 0) return false;
+    if (c->phase != CALL_PHASE_ANSWERED || c->awaits > 0 || c->finding) return false;
     for (uint32_t i = 0; c->shards && i < c->plan.shards; i++)
         if (c->shards[i].found) return false;
     return true;

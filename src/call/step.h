@@ -8,6 +8,16 @@
 //
 //     built ──► (acks) ──► waiting ◄──► claiming ──► delivering ──► answered          receive
 //
+// An op, a claim or an await goes to the node that owns its shard, if there is one (route.h).
+// Otherwise this process does it. If the owner does not do it, this process does it with the same
+// request id. So no call fails because of an owner, and each takes effect once:
+//
+//     ┌──► at the owner ──► done
+//     │        │ away, or in doubt                in doubt: it may still take effect there
+//     │        ├──────────────────────► here ──► done
+//     │        │ moved
+//     └─ find ◄┘                                  at most MOVES_MAX times in a call
+//
 // A receive of a queue with one shard waits inside its claim. A receive of several shards awaits a
 // message in each of them, and then claims in one of them.
 //
@@ -38,6 +48,7 @@ enum call_effect_kind {
     CALL_SUBMIT_JOINED,  // submit op `index` and the claim of shard 0 behind it: both events
     CALL_CLAIM,          // claim in shard `index`; with one shard it waits: call_claimed
     CALL_AWAIT,          // wait for a message in shard `index`: call_awaited
+    CALL_FIND,           // find the owners of its shards again: call_found
     CALL_RECALL,         // ask shard `index` for a stored answer to the request id: call_recalled
     CALL_WITHDRAW_AWAIT, // cancel the await of shard `index`: call_withdrawn, at once
     CALL_WITHDRAW_CLAIM, // cancel the waiting claim of shard 0: call_withdrawn, at once
@@ -51,6 +62,7 @@ struct call_effect {
     enum call_effect_kind kind;
     uint32_t index;
     bool sync; // CALL_RECALL: read the journal up to its tail first
+    bool here; // CALL_SUBMIT, CALL_SUBMIT_JOINED, CALL_CLAIM, CALL_AWAIT: not at the owner
 };
 
 // What a call consists of, once its queue is known.
@@ -66,8 +78,20 @@ struct call_plan {
     bool has_turn;        // receive: no earlier call with this id is under way
 };
 
+// How an attempt at the owner ended without a result.
+enum call_away {
+    CALL_NOT_AWAY, // it has a result, or it was made here
+    CALL_UNDONE,   // certainly not done there
+    CALL_DOUBTED,  // perhaps done there, now or later
+    CALL_MOVED,    // that node does not own the shard any more; certainly not done
+};
 enum call_op_end { CALL_OP_DONE, CALL_OP_FULL, CALL_OP_UNKNOWN };
-enum call_find_end { CALL_FOUND, CALL_NOTHING, CALL_FAILED };
+enum call_find_end {
+    CALL_FOUND,
+    CALL_NOTHING,
+    CALL_FAILED,
+    CALL_AGAIN, // claim, await: the owner's part of the wait has ended
+};
 enum call_source { CALL_FROM_NOTHING, CALL_FROM_CLAIM, CALL_FROM_RECALL, CALL_FROM_AWAIT };
 
 // One op of a call, or one shard of a receive.
@@ -91,6 +115,10 @@ struct call_state {
     uint32_t ops_next;   // the first op that was not submitted yet
     uint32_t ops_open;   // under way
     uint32_t ops_again;  // to be submitted again
+    bool in_doubt;       // an attempt at an owner may still take effect
+    uint32_t moves;      // how often a shard had moved
+    bool finds;          // the owners must be found ...
+    bool finding;        // ... or are being found
     bool full;           // send: the queue refused a message of this attempt
     bool last;           // send: it does not pause any more
     // Receive.
@@ -99,6 +127,8 @@ struct call_state {
     bool has_turn;             // as in call_plan
     bool claims;               // a claim is under way
     bool withdrawn;            // ... and was asked to end
+    bool claim_here;           // the next claim does not go to the owner
+    bool reroutes;             // what waits must be begun again, perhaps at another owner
     bool started;              // the awaits were started
     bool certain;              // a round was made, and the receive has not waited since
     uint32_t awaits;           // under way
@@ -127,7 +157,14 @@ void call_failed(
 void call_add_op(struct call_state *c);
 // Returns true if the result of the op is final. Otherwise the op is submitted again.
 bool call_op_ended(struct call_state *c, uint32_t op, enum call_op_end end);
-bool call_op_was_repeated(const struct call_state *c, uint32_t op);
+bool call_op_was_repeated(const struct call_state *c, uint32_t op); // also: it is in doubt
+// The owner gave no result for the op, claim or await. It is made again.
+void call_op_away(struct call_state *c, uint32_t op, enum call_away away);
+void call_claim_away(struct call_state *c, uint32_t shard, enum call_away away);
+void call_await_away(struct call_state *c, uint32_t shard, enum call_away away);
+void call_found(struct call_state *c);
+// A shard has another owner: what waits for it is begun again.
+void call_reroute(struct call_state *c);
 void call_resumed(struct call_state *c, bool last); // last: its time is over
 void call_awaited(struct call_state *c, uint32_t shard, enum call_find_end end);
 // over: the receive's wait has ended.

@@ -462,6 +462,10 @@
       .summary = "Releases messages without counting an attempt")                                  \
     X(RENEW, settle, CALL_SETTLES, CALL_QUEUE "/renew", .body = &renew_fields, .takes = "Renew",   \
       .operation = "renewLocks", .summary = "Extends locks")                                       \
+    X(SHARDS, shards, .method = "POST", CALL_QUEUE "/shards", .body_max = SIZE_MAX,                \
+      .repeat = REPEAT_ID, .peer = true, .tag = "node", .operation = "askOwner",                   \
+      .summary = "Does an op on a shard that this node owns. For processes that can read the "     \
+                 "store")                                                                          \
     X(EVENTS, events, CALL_READS, CALL_QUEUE "/events", .query = &events_fields, .tag = "events",  \
       .operation = "watchEvents", .summary = "Streams the queue's events as Server-Sent Events")   \
     X(NODE, node, CALL_READS, .pattern = "/v1/node", .tag = "node", .operation = "showNode",       \

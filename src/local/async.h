@@ -21,6 +21,8 @@ struct async_answer {
     const struct sluice_outcome *outcomes; // ack, fail, release, renew, acks of a receive: one each
     size_t len;                 // of sent or outcomes; 0: the call failed before the first of them
     struct sluice_batch *batch; // receive; NULL unless code is SLUICE_OK
+    const bool *away;           // which of sent or outcomes another node did; NULL: none
+    bool batch_away;            // the messages are another node's
 };
 
 // The memory that an answer with messages may take. A server has one for each answer, because it
@@ -37,7 +39,7 @@ struct answer_budget {
 struct async_call {
     void (*done)(struct async_call *l, const struct async_answer *a);
     struct answer_budget *budget; // for a receive; NULL: unlimited
-    bool unnamed;                 // the receive has a request id, but no caller will repeat it
+    const char *token;            // of the caller, for the owner of a shard; NULL: none
     struct local_call *inside;    // only the library uses it; under the handle's lock
 };
 

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "local/away.h"
 #include "os/clock.h"
 
 #include <stddef.h>
@@ -26,13 +27,21 @@ void call_prepare(struct local_call *c, const struct call_type *type, struct slu
     if (!caller) (void)pthread_cond_init(&c->ended, NULL);
 }
 
+static void slot_free(struct call_slot *slot)
+{
+    runner_answer_done(&slot->async.answer);
+    away_free(slot);
+    slot->busy = false;
+}
+
 void call_release(struct local_call *c)
 {
     if (atomic_fetch_sub(&c->refs, 1) > 1) return;
     for (size_t i = 0; i < c->slots_len; i++)
-        if (c->slots[i].busy) runner_answer_done(&c->slots[i].async.answer);
+        if (c->slots[i].busy) slot_free(&c->slots[i]);
     if (c->slots != &c->one) memory_free(c->slots);
     if (c->owns_error) memory_free(c->error);
+    memory_free(c->away);
     queue_let_go(&c->queue);
     call_done(&c->state);
     if (!c->caller) (void)pthread_cond_destroy(&c->ended);
@@ -60,6 +69,13 @@ void call_set_code(struct local_call *c, enum sluice_code code)
     c->error->code = code;
 }
 
+void call_mark_away(struct local_call *c, size_t index, size_t len)
+{
+    CHECK(index < len);
+    if (!c->away) c->away = memory_zeroed(len, sizeof *c->away);
+    c->away[index] = true;
+}
+
 void call_forget_error(struct local_call *c)
 {
     if (c->error) *c->error = (struct sluice_error){.code = SLUICE_OK};
@@ -72,12 +88,6 @@ struct call_slot *call_slot_of(struct local_call *c, enum call_effect_kind effec
         if (slot->busy && slot->effect == effect && slot->index == index) return slot;
     }
     return NULL;
-}
-
-static void slot_free(struct call_slot *slot)
-{
-    runner_answer_done(&slot->async.answer);
-    slot->busy = false;
 }
 
 // A slot for the effect. That of an earlier one of the same kind is used again.
@@ -109,10 +119,15 @@ static void run_or_leave(struct local_call *c)
 static void answered(struct runner_async *l, enum err err, struct runner_answer *a)
 {
     struct call_slot *slot = (struct call_slot *)l;
-    struct local_call *c = slot->call;
     slot->err = err;
     l->answer = *a; // taken
     runner_answer_init(a);
+    call_note_slot(slot);
+}
+
+void call_note_slot(struct call_slot *slot)
+{
+    struct local_call *c = slot->call;
     (void)pthread_mutex_lock(&c->lock);
     slot->next = c->inbox;
     c->inbox = slot;
@@ -143,9 +158,22 @@ void call_note_resumed(struct local_call *c, bool last)
 
 static void op_ended(struct local_call *c, struct call_slot *slot)
 {
-    const struct runner_answer *a = &slot->async.answer;
-    enum call_op_end end = c->type->op_end(c, slot->index, slot->err, a);
-    if (call_op_ended(&c->state, slot->index, end)) c->type->conclude(c, slot->index, slot->err, a);
+    enum call_op_end end = c->type->op_end(c, slot);
+    bool final = call_op_ended(&c->state, slot->index, end);
+    if (final && c->type->conclude) c->type->conclude(c, slot);
+    slot_free(slot);
+}
+
+// The owner gave no result.
+static void left_ended(struct local_call *c, struct call_slot *slot)
+{
+    if (slot->effect == CALL_AWAIT)
+        call_await_away(&c->state, slot->index, slot->left);
+    else if (slot->effect == CALL_CLAIM)
+        call_claim_away(&c->state, slot->index, slot->left);
+    else
+        call_op_away(&c->state, slot->index, slot->left);
+    c->claim_repeated = c->claim_repeated || slot->effect == CALL_CLAIM;
     slot_free(slot);
 }
 
@@ -160,13 +188,19 @@ static void op_dropped(struct local_call *c, struct call_slot *slot)
 // its error, may become the answer of the call.
 static void pass_event(struct local_call *c, struct call_slot *slot)
 {
+    if (slot->left) {
+        left_ended(c, slot);
+        return;
+    }
     if (slot->effect == CALL_SUBMIT || slot->effect == CALL_SUBMIT_JOINED) {
         op_ended(c, slot);
         return;
     }
     enum call_find_end end = receive_found(slot);
+    bool over = receive_left_ms(c) == 0;
+    if (end == CALL_NOTHING && slot->slice && !over) end = CALL_AGAIN;
     if (slot->effect == CALL_CLAIM)
-        call_claimed(&c->state, slot->index, end, receive_left_ms(c) == 0);
+        call_claimed(&c->state, slot->index, end, over);
     else if (slot->effect == CALL_AWAIT)
         call_awaited(&c->state, slot->index, end);
     else
@@ -181,9 +215,10 @@ static bool take_events(struct local_call *c)
     (void)pthread_mutex_lock(&c->lock);
     struct call_slot *inbox = c->inbox;
     bool cancelled = c->cancelled, has_turn = c->has_turn, resumed = c->resumed, last = c->last;
-    bool any = inbox || cancelled || has_turn || resumed;
+    bool rerouted = c->rerouted;
+    bool any = inbox || cancelled || has_turn || resumed || rerouted;
     c->inbox = NULL;
-    c->cancelled = c->has_turn = c->resumed = false;
+    c->cancelled = c->has_turn = c->resumed = c->rerouted = false;
     c->running = any;
     bool over = !any && !c->released && call_is_over(&c->state);
     c->released = c->released || over;
@@ -196,6 +231,7 @@ static bool take_events(struct local_call *c)
     if (cancelled) call_cancel(&c->state);
     if (has_turn) call_has_turn(&c->state);
     if (resumed) call_resumed(&c->state, last);
+    if (rerouted) call_reroute(&c->state);
     return any;
 }
 
@@ -291,10 +327,24 @@ static bool deliver(struct local_call *c, bool may_block)
     return false;
 }
 
+// Finds the owners of the shards that have moved.
+static bool find(struct local_call *c, bool may_block)
+{
+    if (!may_block) return hand_over(c, CALL_FIND);
+    struct shard_runner *d;
+    enum sluice_code code = queue_work_runner(c->queue, 0, &d, NULL);
+    (void)code; // the next attempt reports the reason
+    call_found(&c->state);
+    return false;
+}
+
 static void run_job(struct pool_job *job)
 {
     struct local_call *c = (struct local_call *)((char *)job - offsetof(struct local_call, job));
-    (void)(c->job_effect == CALL_BUILD ? build(c, true) : deliver(c, true));
+    if (c->job_effect == CALL_BUILD)
+        (void)build(c, true);
+    else
+        (void)(c->job_effect == CALL_FIND ? find(c, true) : deliver(c, true));
     run(c);
 }
 
@@ -309,6 +359,10 @@ static bool hand_over(struct local_call *c, enum call_effect_kind effect)
         call_failed(&c->state);
         return false;
     }
+    if (effect == CALL_FIND) {
+        call_found(&c->state); // the next attempt finds the same owner, and then goes on here
+        return false;
+    }
     (void)receive_deliver(c, true); // the messages are locked already
     call_delivered(&c->state);
     return false;
@@ -318,9 +372,11 @@ static void submit(struct local_call *c, const struct call_effect *e)
 {
     struct call_slot *slot = slot_take(c, e);
     struct op op;
-    struct shard_runner *d = c->type->op(c, e->index, &op);
+    uint32_t shard;
+    struct shard_runner *d = c->type->op(c, e->index, &op, &shard);
     bool needs_more = c->state.ops_next < c->state.plan.ops || c->state.plan.blocks;
     if (c->caller && needs_more) own(c);
+    if (d && away_submit(c, e, shard, op, slot, NULL)) return;
     slot->async.then = answered;
     if (d && c->caller) {
         runner_do_async(d, op, &slot->async);
@@ -334,12 +390,63 @@ static void submit(struct local_call *c, const struct call_effect *e)
         op_dropped(c, slot);
 }
 
+// The receive may wait from now on, and must learn of another owner (queue_reroute). A thread that
+// waits performs the requests of the runner, so it stays.
+static void list_waiting(struct local_call *c)
+{
+    struct open_queue *q = c->queue;
+    if (!c->caller || c->is_waiting || !c->handle->links || receive_left_ms(c) == 0) return;
+    (void)pthread_mutex_lock(&c->handle->lock);
+    c->next_waiting = q->waiting;
+    if (q->waiting) q->waiting->previous_waiting = c;
+    q->waiting = c;
+    c->is_waiting = true;
+    (void)pthread_mutex_unlock(&c->handle->lock);
+}
+
+static void unlist_waiting(struct local_call *c)
+{
+    if (!c->is_waiting) return;
+    (void)pthread_mutex_lock(&c->handle->lock);
+    if (c->next_waiting) c->next_waiting->previous_waiting = c->previous_waiting;
+    if (c->previous_waiting)
+        c->previous_waiting->next_waiting = c->next_waiting;
+    else
+        c->queue->waiting = c->next_waiting;
+    c->is_waiting = false;
+    (void)pthread_mutex_unlock(&c->handle->lock);
+}
+
+void queue_reroute(struct open_queue *q)
+{
+    struct local_call **all = NULL;
+    size_t len = 0, max = 0;
+    (void)pthread_mutex_lock(&q->handle->lock);
+    for (struct local_call *c = q->waiting; c; c = c->next_waiting)
+        max++;
+    all = memory_zeroed(max + 1, sizeof(struct local_call *));
+    for (struct local_call *c = q->waiting; c; c = c->next_waiting) {
+        atomic_fetch_add(&c->refs, 1);
+        all[len++] = c;
+    }
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    for (size_t i = 0; i < len; i++) {
+        (void)pthread_mutex_lock(&all[i]->lock);
+        all[i]->rerouted = true;
+        run_or_leave(all[i]);
+        call_release(all[i]);
+    }
+    memory_free(all);
+}
+
 static void claim(struct local_call *c, const struct call_effect *e)
 {
     struct call_slot *slot = slot_take(c, e);
     struct shard_runner *d = call_runner(c, e->index);
     bool waits = c->state.plan.shards == 1;
     int64_t wait_ms = waits ? receive_left_ms(c) : 0;
+    list_waiting(c);
+    if (away_claim(c, e, wait_ms, slot)) return;
     slot->async.then = answered;
     if (c->caller || !waits) {
         runner_receive_async(d, receive_claim(c), wait_ms, &slot->async);
@@ -355,7 +462,10 @@ static void submit_joined(struct local_call *c, const struct call_effect *e)
     struct call_slot *op_slot = slot_take(c, e);
     struct call_slot *slot = slot_take(c, &(struct call_effect){.kind = CALL_CLAIM});
     struct op op;
-    struct shard_runner *d = c->type->op(c, e->index, &op);
+    uint32_t shard;
+    struct shard_runner *d = c->type->op(c, e->index, &op, &shard);
+    list_waiting(c);
+    if (away_submit(c, e, shard, op, op_slot, slot)) return;
     op_slot->async.then = slot->async.then = answered;
     if (c->caller) {
         runner_receive_after_async(d, op, &op_slot->async, receive_claim(c), receive_left_ms(c),
@@ -368,11 +478,34 @@ static void submit_joined(struct local_call *c, const struct call_effect *e)
     pass_event(c, slot);
 }
 
+static void await(struct local_call *c, const struct call_effect *e)
+{
+    struct call_slot *slot = slot_take(c, e);
+    list_waiting(c);
+    if (away_await(c, e, slot)) return;
+    slot->async.then = answered;
+    runner_await_async(call_runner(c, e->index), receive_claim(c)->worker, receive_left_ms(c),
+                       &slot->async);
+}
+
+// A runner that another node's shard is behind of may not have read the newest answers.
+static void recall(struct local_call *c, const struct call_effect *e)
+{
+    struct call_slot *slot = slot_take(c, e);
+    bool sync = e->sync || away_is(c, e->index);
+    slot->async.then = answered;
+    runner_recall_async(call_runner(c, e->index), receive_claim(c), sync, &slot->async);
+}
+
 static void withdraw(struct local_call *c, enum call_effect_kind what, uint32_t shard)
 {
     struct call_slot *slot = call_slot_of(c, what, shard);
-    bool cancelled = runner_cancel(call_runner(c, shard), &slot->async);
-    if (cancelled) slot->busy = false; // its answer was released
+    bool cancelled = slot->away ? away_cancel(slot)
+                                : runner_cancel(call_runner(c, shard), &slot->async);
+    if (cancelled) {
+        if (!slot->away) runner_answer_init(&slot->async.answer); // it was released
+        slot_free(slot);
+    }
     call_withdrawn(&c->state, shard, cancelled);
 }
 
@@ -400,10 +533,13 @@ static void pause_call(struct local_call *c)
 static void answer(struct local_call *c)
 {
     static const struct sluice_error fine = {.code = SLUICE_OK};
-    struct async_answer a = {.error = c->error ? c->error : &fine};
     struct async_call *caller = c->caller;
+    if (c->state.in_doubt) // an answer without an entry does not decide the call
+        call_set_code(c, code_repeated(call_code(c)));
     if (c->type->ended) c->type->ended(c);
+    unlist_waiting(c);
     turn_end(c);
+    struct async_answer a = {.error = c->error ? c->error : &fine, .away = c->away};
     a.code = a.error->code;
     if (!caller) {
         (void)pthread_mutex_lock(&c->lock);
@@ -423,7 +559,6 @@ static void answer(struct local_call *c)
 // Returns true if another thread runs the call from now on.
 static bool perform(struct local_call *c, const struct call_effect *e)
 {
-    struct call_slot *slot;
     switch (e->kind) {
     case CALL_BUILD:
         return build(c, !c->caller);
@@ -437,16 +572,13 @@ static bool perform(struct local_call *c, const struct call_effect *e)
         claim(c, e);
         break;
     case CALL_AWAIT:
-        slot = slot_take(c, e);
-        slot->async.then = answered;
-        runner_await_async(call_runner(c, e->index), receive_claim(c)->worker, receive_left_ms(c),
-                           &slot->async);
+        await(c, e);
         break;
     case CALL_RECALL:
-        slot = slot_take(c, e);
-        slot->async.then = answered;
-        runner_recall_async(call_runner(c, e->index), receive_claim(c), e->sync, &slot->async);
+        recall(c, e);
         break;
+    case CALL_FIND:
+        return find(c, !c->caller);
     case CALL_WITHDRAW_AWAIT:
         withdraw(c, CALL_AWAIT, e->index);
         break;
@@ -494,7 +626,7 @@ static void wait_until_answered(struct local_call *c)
 {
     while (!c->answered) {
         (void)pthread_mutex_lock(&c->lock);
-        while (!c->inbox && !c->cancelled && !c->has_turn)
+        while (!c->inbox && !c->cancelled && !c->has_turn && !c->rerouted)
             (void)pthread_cond_wait(&c->ended, &c->lock);
         c->running = true;
         (void)pthread_mutex_unlock(&c->lock);

@@ -28,6 +28,11 @@ struct call_slot {
     uint32_t index;
     enum err err;
     bool busy;
+    // At the shard's owner (away.c):
+    struct away *away;   // the request under way; NULL: here
+    enum call_away left; // it gave no result
+    bool slice;          // claim: only the owner's part of the wait is over
+    bool remembered;     // send: the shard remembers the answer for the request id
 };
 
 enum call_built {
@@ -43,12 +48,11 @@ struct call_type {
     void (*own)(struct local_call *c); // copies the arguments, which are borrowed until then
     // Encodes an op. The payload is valid until the call's next function is called. NULL: the
     // shard cannot be opened, and the result was noted.
-    struct shard_runner *(*op)(struct local_call *c, uint32_t index, struct op *out);
+    struct shard_runner *(*op)(struct local_call *c, uint32_t index, struct op *out,
+                               uint32_t *shard);
     // Notes the result of an op, unless it will be submitted again.
-    enum call_op_end (*op_end)(struct local_call *c, uint32_t index, enum err err,
-                               const struct runner_answer *a);
-    void (*conclude)(struct local_call *c, uint32_t index, enum err err,
-                     const struct runner_answer *a);
+    enum call_op_end (*op_end)(struct local_call *c, const struct call_slot *slot);
+    void (*conclude)(struct local_call *c, const struct call_slot *slot); // may be NULL
     void (*ended)(struct local_call *c); // before the answer; may be NULL
     // Fills in the answer. It stays the call's, except the batch.
     void (*answer)(struct local_call *c, struct async_answer *out);
@@ -71,6 +75,10 @@ struct local_call {
     struct pool_job job;
     enum call_effect_kind job_effect;
     bool owns; // the arguments were copied
+    bool *away; // messages or locks that an owner did; NULL: none
+    bool claim_repeated; // a claim may have been made at an owner before
+    bool is_waiting;     // it is in the queue's list of receives that wait
+    struct local_call *next_waiting, *previous_waiting; // under the handle's lock
     _Atomic int refs;
     struct line_place line; // a send that waits for space (line.h)
     struct turn turn;       // a receive whose request id may be repeated (turns.h)
@@ -84,6 +92,7 @@ struct local_call {
     bool cancelled;
     bool has_turn;
     bool resumed, last;
+    bool rerouted;
     struct call_slot *inbox;
 };
 
@@ -98,6 +107,7 @@ void call_release(struct local_call *c);
 void call_note_cancel(struct local_call *c);
 void call_note_turn(struct local_call *c);
 void call_note_resumed(struct local_call *c, bool last);
+void call_note_slot(struct call_slot *slot); // its answer, or its end at the owner, is there
 
 // For the functions of struct call_type. Opens the queue of the call; if no thread waits for the
 // call, all its runners too.
@@ -111,6 +121,8 @@ struct sluice_error *call_error(struct local_call *c);
 enum sluice_code call_code(const struct local_call *c); // of its error
 void call_set_code(struct local_call *c, enum sluice_code code);
 void call_forget_error(struct local_call *c);
+// An owner did this message or lock, of `len`.
+void call_mark_away(struct local_call *c, size_t index, size_t len);
 // The claim of a receive: the shell submits it with these (receive.c).
 struct op_claim;
 const struct op_claim *receive_claim(struct local_call *c);
@@ -119,5 +131,7 @@ int64_t receive_left_ms(const struct local_call *c);
 enum call_find_end receive_found(const struct call_slot *slot);
 // Makes the batch. False: that would block.
 bool receive_deliver(struct local_call *c, bool may_block);
+struct answer_budget *receive_budget(struct local_call *c);
+bool receive_repeats(const struct local_call *c); // the caller may repeat the request id
 // The slot with the answer of the shard.
 struct call_slot *call_slot_of(struct local_call *c, enum call_effect_kind effect, uint32_t index);

@@ -152,3 +152,20 @@ enum sluice_code refuse_op(struct sluice_error *error, enum err err, uint16_t ki
     if (answered && result.reason != REASON_NONE) return refuse_reason(error, result.reason, queue);
     return refuse_why(error, err, queue, a->why ? a->why : "");
 }
+
+enum sluice_code code_repeated(enum sluice_code code)
+{
+    return (enum sluice_code)err_repeated((enum err)code);
+}
+
+void sent_repeated(struct sluice_sent *sent, size_t len)
+{
+    for (size_t i = 0; sent && i < len; i++)
+        sent[i].code = code_repeated(sent[i].code);
+}
+
+void outcomes_repeated(struct sluice_outcome *outcomes, size_t len)
+{
+    for (size_t i = 0; outcomes && i < len; i++)
+        if (!*outcomes[i].reason) outcomes[i].code = code_repeated(outcomes[i].code);
+}

@@ -31,9 +31,8 @@ struct open_queue {
     // Receives with a caller's request id, by the id (turns.h). Under the handle's lock.
     struct local_call *turns[TURN_BUCKETS];
     struct send_line line;              // sends that wait for space (line.h)
-    struct shard_ownership *ownerships; // one per shard; used if the handle is a node's
-    struct owner_peer *owner; // the node that calls go to; NULL: none. Under the handle's lock
-    int64_t owner_check_at; // when to find the owner again, clock_boot_ms. Under the handle's lock
+    struct shard_ownership *ownerships; // one per shard
+    struct local_call *waiting; // receives that wait (call.c); under the handle's lock
     struct pool_job upkeep_job; // moves its dead letters, or closes it
     bool upkeep_runs;           // the job waits or runs; under the handle's lock
 };
@@ -54,10 +53,10 @@ struct sluice {
     pthread_cond_t let_go;                    // while the handle closes: a hold was dropped
     struct upkeep *upkeep;                    // NULL before upkeep_start and after upkeep_stop
     bool closing;
-    _Atomic bool is_node;                  // it forwards nothing
     struct owner_self *_Atomic self;       // its identity as a node; NULL: it is no node
     struct owner_cluster *_Atomic cluster; // NULL: the node is no member of a cluster
-    struct forward *forward;               // NULL: it forwards nothing
+    struct peers *peers;                   // what is known about other nodes
+    struct links *links;                   // requests to them; NULL: it sends none
     struct lines *lines;                   // of sends that wait for space
     struct pool_share *jobs;               // threads for parts of calls that may block
 };
@@ -130,13 +129,16 @@ struct shard_runner *runner_if_open(struct open_queue *q, uint32_t shard); // NU
 // The shard's runner, which it opens if needed. The queue owns it.
 enum sluice_code queue_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
                               struct sluice_error *error);
-// As queue_runner. On a node, it first takes the ownership of the queue's shards where it should.
+// As queue_runner. It first finds the owners of the queue's shards. A node takes those that it
+// should own.
 enum sluice_code queue_work_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
                                    struct sluice_error *error);
 // Without a request to the store. NULL unless the queue and all its runners are open and no
 // ownership must be checked first. The queue has a hold, and it owns *runners.
 struct open_queue *queue_if_open(struct sluice *s, const char *name,
                                  struct shard_runner *const **runners);
+// A shard has another owner now: receives that wait for it go there.
+void queue_reroute(struct open_queue *q);
 uint32_t queue_first_shard(struct open_queue *q); // the shard that a receive starts with; rotates
 enum sluice_code queue_event_runner(struct open_queue *q, uint32_t shard, struct shard_runner **out,
                                     struct sluice_error *error); // the caller closes it

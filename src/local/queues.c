@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "local/inside.h"
 #include "os/entropy.h"
+#include "owner/where.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -281,10 +282,9 @@ enum sluice_code queue_work_runner(struct open_queue *q, uint32_t shard, struct 
                                    struct sluice_error *error)
 {
     enum sluice_code code = queue_runner(q, shard, out, error);
-    if (code || !atomic_load(&q->handle->self)) return code;
-    for (uint32_t i = 0; i < q->row.birth.shards; i++) { // queue_if_open needs all of them checked
-        struct shard_runner *d = runner_if_open(q, i);
-        if (d) owner_check(q, i, d);
+    for (uint32_t i = 0; !code && i < q->row.birth.shards; i++) {
+        struct shard_runner *d = runner_if_open(q, i); // queue_if_open needs all of them checked
+        if (d) where_check(q, i, d);
     }
     return code;
 }
@@ -301,7 +301,7 @@ struct open_queue *queue_if_open(struct sluice *s, const char *name,
     if (!q) return NULL;
     bool ready = !is_known_deleted(q);
     for (uint32_t i = 0; ready && i < q->row.birth.shards; i++)
-        ready = !owner_is_due(q, i, q->runners[i]); // the check of the owner may block
+        ready = !where_is_due(q, i, q->runners[i]); // the check of the owner may block
     if (!ready) queue_let_go(&q);
     if (q) *runners = q->runners; // open runners stay open as long as the queue
     return q;

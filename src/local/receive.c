@@ -21,8 +21,7 @@ struct receive_call {
     struct op_claim claim;
     char worker[WORKER_NAME_MAX + 1];
     char *long_worker; // a name that is too long, to be refused; owned
-    bool has_id;       // the claim may have been made before
-    bool named;        // the caller may repeat the request id
+    bool has_id;       // the caller may repeat the request id
     struct answer_budget *budget;
     struct sluice_batch *batch;
     // The acks; NULL: none.
@@ -35,6 +34,16 @@ static void default_worker(char *name, size_t len)
     char host[65] = "";
     if (gethostname(host, sizeof host - 1) != 0) (void)snprintf(host, sizeof host, "worker");
     (void)snprintf(name, len, "%s-%ld", host, (long)getpid());
+}
+
+struct answer_budget *receive_budget(struct local_call *c)
+{
+    return ((struct receive_call *)c)->budget;
+}
+
+bool receive_repeats(const struct local_call *c)
+{
+    return ((const struct receive_call *)c)->has_id;
 }
 
 const struct op_claim *receive_claim(struct local_call *c)
@@ -82,12 +91,11 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
     if (opened != CALL_BUILT) return opened;
     if (check_options(r)) return CALL_ENDED;
     uint32_t shards = c->queue->row.birth.shards;
-    *plan = (struct call_plan){.shards = shards, .named = r->named, .has_turn = true};
+    *plan = (struct call_plan){.shards = shards, .named = r->has_id, .has_turn = true};
     if (!plan_acks(r, may_block, plan, &blocks)) return blocks ? CALL_BLOCKS : CALL_ENDED;
-    if (!r->named) r->claim.max = batch_claim_max(c->queue, r->claim.max, r->budget);
+    if (!r->has_id) r->claim.max = batch_claim_max(c->queue, r->claim.max, r->budget);
     if (shards == 1) return CALL_BUILT;
     struct bytes id = bytes_of(r->claim.request.bytes, sizeof r->claim.request.bytes);
-    plan->named = r->has_id;
     plan->first_shard =
         r->has_id ? (uint32_t)(hash64_of(id, 0) % shards) : queue_first_shard(c->queue);
     if (r->has_id) plan->has_turn = turn_begin(c, &r->claim.request);
@@ -108,23 +116,21 @@ static void own(struct local_call *c)
     if (r->acks) settling_own(r->acks);
 }
 
-static struct shard_runner *op(struct local_call *c, uint32_t index, struct op *out)
+static struct shard_runner *op(struct local_call *c, uint32_t index, struct op *out,
+                               uint32_t *shard)
 {
-    return settling_op(((struct receive_call *)c)->acks, c, index, out);
+    return settling_op(((struct receive_call *)c)->acks, c, index, out, shard);
 }
 
-static enum call_op_end op_end(struct local_call *c, uint32_t index, enum err err,
-                               const struct runner_answer *a)
+static enum call_op_end op_end(struct local_call *c, const struct call_slot *slot)
 {
-    (void)c, (void)index, (void)a;
-    return settling_op_end(err);
+    (void)c;
+    return settling_op_end(slot->err);
 }
 
-static void conclude(struct local_call *c, uint32_t index, enum err err,
-                     const struct runner_answer *a)
+static void conclude(struct local_call *c, const struct call_slot *slot)
 {
-    settling_conclude(((struct receive_call *)c)->acks, c, call_op_was_repeated(&c->state, index),
-                      err, a, false);
+    settling_conclude(((struct receive_call *)c)->acks, c, slot, false);
 }
 
 enum call_find_end receive_found(const struct call_slot *slot)
@@ -174,13 +180,14 @@ bool receive_deliver(struct local_call *c, bool may_block)
     }
     if (!slot || a->deliveries_len == 0) return true;
     struct shard_runner *d = call_runner(c, slot->index);
-    if (r->has_id) deliver_drop_stale(d, a); // it may be an old answer
+    bool old = r->has_id || c->claim_repeated;
+    if (old && !slot->away) deliver_drop_stale(d, a); // an owner has done it
     if (!may_block && batch_delivery_blocks(a->deliveries, a->deliveries_len, r->budget))
         return false;
     struct deliver h = {.queue = c->queue,
                         .shard = slot->index,
                         .runner = d,
-                        .named = r->named,
+                        .named = r->has_id,
                         .budget = r->budget};
     if (a->deliveries_len > 0) {
         enum sluice_code code = deliver_batch(&h, a, &r->batch, call_error(c));
@@ -199,7 +206,9 @@ static struct sluice_batch *take_batch(struct receive_call *r)
 static void answer(struct local_call *c, struct async_answer *out)
 {
     struct receive_call *r = (struct receive_call *)c;
+    const struct call_slot *slot = result_slot(c);
     out->batch = take_batch(r);
+    out->batch_away = slot && slot->away;
     if (!r->acks) return;
     out->outcomes = r->acked;
     out->len = r->acks->len;
@@ -264,7 +273,6 @@ static struct receive_call *receive_new(struct sluice *s, const char *queue,
                                  .lease_ms = o->visibility_ms};
     entropy_fill(r->claim.seed, sizeof r->claim.seed);
     r->has_id = o->request != NULL;
-    r->named = r->has_id && !(caller && caller->unnamed);
     if (caller) r->budget = caller->budget;
     if (r->has_id)
         memcpy(r->claim.request.bytes, o->request->bytes, sizeof o->request->bytes);

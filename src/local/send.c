@@ -50,6 +50,8 @@ struct send_call {
     size_t one_member;
     uint32_t count;
     struct buf payload;
+    uint32_t op_index; // its index in the attempt
+    bool encoded;
     // The next one begins here:
     uint32_t shard;
     size_t at;
@@ -135,15 +137,17 @@ static bool is_remembered(struct send_call *s)
 }
 
 // Notes the result of the op. If the queue was deleted, the next call looks up its name.
-static enum call_op_end op_end(struct local_call *c, uint32_t index, enum err err,
-                               const struct runner_answer *a)
+static enum call_op_end op_end(struct local_call *c, const struct call_slot *slot)
 {
     struct send_call *s = (struct send_call *)c;
+    const struct runner_answer *a = &slot->async.answer;
+    enum err err = slot->err;
     struct result result;
     bool answered = a->body.len > 0 && !result_open(buf_bytes(&a->body), OP_SEND, &result);
     bool ours = answered && (result.count == 0 || result.count == s->count);
-    (void)index;
     s->refused = false;
+    for (uint32_t i = 0; slot->away && i < s->count; i++)
+        call_mark_away(c, s->members[i], s->len);
     if (ours) {
         note_rows(s, &result, err);
         if (result.reason == REASON_DELETED) queue_stale(c->queue);
@@ -153,7 +157,8 @@ static enum call_op_end op_end(struct local_call *c, uint32_t index, enum err er
         enum err code = err ? err : ERR_CORRUPT;
         note_failure(s, refuse_op(call_error(c), code, OP_SEND, a, c->queue->row.name));
     }
-    if (s->refused && c->state.plan.blocks && is_remembered(s)) s->remembered = true;
+    bool remembered = slot->away ? slot->remembered : is_remembered(s);
+    if (s->refused && c->state.plan.blocks && remembered) s->remembered = true;
     return call_code(c) == SLUICE_LIMIT ? CALL_OP_FULL : CALL_OP_DONE;
 }
 
@@ -200,12 +205,10 @@ static bool find_next(struct send_call *s)
     return false;
 }
 
-static struct shard_runner *op(struct local_call *c, uint32_t index, struct op *out)
+static void encode_next(struct send_call *s)
 {
-    struct send_call *s = (struct send_call *)c;
     CLEANUP(buf_done) struct buf headers;
     buf_init(&headers, MESSAGE_HEADERS_MAX);
-    (void)index;
     s->op_shard = s->shard;
     s->op_id = request_part(s->id.bytes, s->number++);
     s->count = 0;
@@ -219,17 +222,22 @@ static struct shard_runner *op(struct local_call *c, uint32_t index, struct op *
         add_message(s, s->at++, buf_bytes(&headers));
     }
     send_end(&s->payload, 0, s->count);
-    if (more) call_add_op(&c->state);
+    if (more) call_add_op(&s->call.state);
+}
+
+static struct shard_runner *op(struct local_call *c, uint32_t index, struct op *out,
+                               uint32_t *shard)
+{
+    struct send_call *s = (struct send_call *)c;
+    bool again = s->encoded && index == s->op_index; // its owner did not do it
+    if (!again) encode_next(s);
+    s->encoded = true;
+    s->op_index = index;
     struct shard_runner *d = call_runner(c, s->op_shard);
     if (!d) note_failure(s, call_code(c));
     *out = (struct op){OP_SEND, buf_bytes(&s->payload)};
+    *shard = s->op_shard;
     return d;
-}
-
-static void conclude(struct local_call *c, uint32_t index, enum err err,
-                     const struct runner_answer *a)
-{
-    (void)c, (void)index, (void)err, (void)a; // op_end has noted it
 }
 
 static void read_size_limit(void *ctx, const struct machine *m, int64_t now)
@@ -312,7 +320,7 @@ static void begin_attempt(struct send_call *s)
         position++;
     }
     call_forget_error(&s->call);
-    s->remembered = s->in_doubt = false;
+    s->remembered = s->in_doubt = s->encoded = false;
     s->shard = s->number = 0;
     s->at = s->taken = 0;
 }
@@ -417,6 +425,7 @@ static void forget_bodies(struct send_call *s)
 static void ended(struct local_call *c)
 {
     struct send_call *s = (struct send_call *)c;
+    if (c->state.in_doubt) sent_repeated(s->sent, s->len);
     if (call_code(c) && (s->taken > 0 || s->in_doubt))
         (void)refuse_partly(c->error, call_code(c), s->taken, s->len, "messages");
     if (c->queue) forget_bodies(s);
@@ -452,7 +461,6 @@ static const struct call_type send_type = {.kind = CALL_SEND,
                                            .own = own,
                                            .op = op,
                                            .op_end = op_end,
-                                           .conclude = conclude,
                                            .ended = ended,
                                            .answer = answer,
                                            .release = release};

@@ -150,12 +150,13 @@ static void encode(struct settling *s, struct shard_runner *d)
 }
 
 struct shard_runner *settling_op(struct settling *s, struct local_call *c, uint32_t index,
-                                 struct op *out)
+                                 struct op *out, uint32_t *shard)
 {
     bool again = s->encoded && index == s->op_index;
     if (!again && gather(s, c->queue->row.birth.shards)) call_add_op(&c->state);
     CHECK(s->count > 0);
-    struct shard_runner *d = call_runner(c, s->locks[s->members[0]].shard);
+    *shard = s->locks[s->members[0]].shard;
+    struct shard_runner *d = call_runner(c, *shard);
     s->op_index = index;
     s->encoded = d != NULL;
     if (d && !again) encode(s, d);
@@ -177,24 +178,32 @@ static const char *status_of(uint16_t kind, const struct outcome_row *row)
     return kind == OP_RELEASE ? "released" : outcome_status_name(row->status);
 }
 
-static void note_outcome(struct settling *s, struct local_call *c, size_t index,
-                         const struct outcome_row *row, bool note)
+void outcome_fill(uint16_t kind, const struct outcome_row *row, struct sluice_outcome *out)
 {
     enum sluice_code code = (enum sluice_code)reason_err(row->reason);
-    if (code && note) (void)refuse_reason(call_error(c), row->reason, c->queue->row.name);
-    if (row->status == OUTCOME_DEAD_LETTERED) upkeep_wake(c->handle);
-    struct sluice_outcome *out = &s->outcomes[index];
     *out = (struct sluice_outcome){
-        .code = code, .status = status_of(s->kind, row), .until = row->until};
+        .code = code, .status = status_of(kind, row), .until = row->until};
     if (code) (void)snprintf(out->reason, sizeof out->reason, "%s", reason_name(row->reason));
 }
 
-void settling_conclude(struct settling *s, struct local_call *c, bool again, enum err err,
-                       const struct runner_answer *a, bool note)
+static void note_outcome(struct settling *s, struct local_call *c, size_t index,
+                         const struct outcome_row *row, bool note)
+{
+    bool refused = reason_err(row->reason) != ERR_OK;
+    if (refused && note) (void)refuse_reason(call_error(c), row->reason, c->queue->row.name);
+    if (row->status == OUTCOME_DEAD_LETTERED) upkeep_wake(c->handle);
+    outcome_fill(s->kind, row, &s->outcomes[index]);
+}
+
+void settling_conclude(struct settling *s, struct local_call *c, const struct call_slot *slot,
+                       bool note)
 {
     struct result result = {0};
     struct outcome_row row;
+    const struct runner_answer *a = &slot->async.answer;
     enum sluice_code code = SLUICE_OK;
+    enum err err = slot->err;
+    bool again = call_op_was_repeated(&c->state, slot->index);
     if (again && a->body.len == 0) err = ERR_UNKNOWN; // the first try may be applied
     bool answered = a->body.len > 0 && !result_open(buf_bytes(&a->body), s->kind, &result);
     if (!answered || result.count == 0)
@@ -204,6 +213,7 @@ void settling_conclude(struct settling *s, struct local_call *c, bool again, enu
         code =
             refuse_reason(note ? call_error(c) : NULL, REASON_REQUEST_REUSED, c->queue->row.name);
     for (size_t i = 0; i < s->count; i++) {
+        if (slot->away) call_mark_away(c, s->members[i], s->len);
         if (!code && outcome_row_next(&result, &row))
             note_outcome(s, c, s->members[i], &row, note);
         else
@@ -250,23 +260,22 @@ static void own(struct local_call *c)
     settling_own(&((struct settle_call *)c)->settling);
 }
 
-static struct shard_runner *op(struct local_call *c, uint32_t index, struct op *out)
+static struct shard_runner *op(struct local_call *c, uint32_t index, struct op *out,
+                               uint32_t *shard)
 {
-    return settling_op(&((struct settle_call *)c)->settling, c, index, out);
+    return settling_op(&((struct settle_call *)c)->settling, c, index, out, shard);
 }
 
-static enum call_op_end op_end(struct local_call *c, uint32_t index, enum err err,
-                               const struct runner_answer *a)
+static enum call_op_end op_end(struct local_call *c, const struct call_slot *slot)
 {
-    (void)c, (void)index, (void)a;
-    return settling_op_end(err);
+    (void)c;
+    return settling_op_end(slot->err);
 }
 
-static void conclude(struct local_call *c, uint32_t index, enum err err,
-                     const struct runner_answer *a)
+static void conclude(struct local_call *c, const struct call_slot *slot)
 {
     struct settle_call *m = (struct settle_call *)c;
-    settling_conclude(&m->settling, c, call_op_was_repeated(&c->state, index), err, a, true);
+    settling_conclude(&m->settling, c, slot, true);
 }
 
 static void answer(struct local_call *c, struct async_answer *out)

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "local/call.h"
+#include "queue/result.h"
 
 // The locks that a call settles, op by op. One op has locks of one shard.
 struct settling {
@@ -37,11 +38,13 @@ size_t settling_parse(struct settling *s, struct local_call *c, bool may_block, 
 bool settling_is_one_op(const struct settling *s); // the locks, all good, fit into one op
 // As the functions of struct call_type.
 struct shard_runner *settling_op(struct settling *s, struct local_call *c, uint32_t index,
-                                 struct op *out);
+                                 struct op *out, uint32_t *shard);
 enum call_op_end settling_op_end(enum err err);
 // note: the first refusal becomes the call's error.
-void settling_conclude(struct settling *s, struct local_call *c, bool again, enum err err,
-                       const struct runner_answer *a, bool note);
+void settling_conclude(struct settling *s, struct local_call *c, const struct call_slot *slot,
+                       bool note);
+// The outcome that a row of the fold's result means. kind: of the op.
+void outcome_fill(uint16_t kind, const struct outcome_row *row, struct sluice_outcome *out);
 
 // Sets `code` in every outcome that has no status: the call failed before it reached that token.
 void acks_fill(struct sluice_outcome *acked, size_t len, enum sluice_code code);

@@ -17,9 +17,8 @@ struct settle {
 };
 
 // The calls, each declared once: C(result, public, name, parameters, arguments). PASSED: public.c
-// makes sluice_<name>, which only passes its arguments on. OWN: public.c has a function for it. A
-// handle on a store passes the FORWARDED_CALLS to the queue's owner, if one answers.
-#define FORWARDED_CALLS(C)                                                                         \
+// makes sluice_<name>, which only passes its arguments on. OWN: public.c has a function for it.
+#define TRANSPORT_CALLS(C)                                                                         \
     C(enum sluice_code, PASSED, send,                                                              \
       (struct sluice * s, const char *queue, const struct sluice_send *messages, size_t len,       \
        const struct sluice_request *request, struct sluice_sent *sent,                             \
@@ -32,9 +31,7 @@ struct settle {
     C(enum sluice_code, OWN, settle,                                                               \
       (struct sluice * s, const char *queue, const struct settle *what,                            \
        struct sluice_outcome *outcomes, struct sluice_error *error),                               \
-      (s, queue, what, outcomes, error))
-
-#define STORE_CALLS(C)                                                                             \
+      (s, queue, what, outcomes, error))                                                           \
     C(enum sluice_code, PASSED, queue_create,                                                      \
       (struct sluice * s, const char *queue, const struct sluice_setting *settings, size_t len,    \
        struct sluice_error *error),                                                                \
@@ -95,8 +92,6 @@ struct settle {
     C(void, OWN, events_close, (struct sluice_events * e), (e))                                    \
     C(void, OWN, requests, (const struct sluice *s, struct sluice_requests *out), (s, out))
 
-#define TRANSPORT_CALLS(C) FORWARDED_CALLS(C) STORE_CALLS(C)
-
 struct transport {
     void (*close)(struct sluice *s);
 #define CALL_POINTER(result, public, name, params, args) result(*name) params;
@@ -104,15 +99,18 @@ struct transport {
 #undef CALL_POINTER
 };
 
-// direct_<name> (src/local), remote_<name> (src/remote), and forward_<name> (src/owner).
+// direct_<name> (src/local) and remote_<name> (src/remote).
 #define CALL_BOTH(result, public, name, params, args)                                              \
     result direct_##name params;                                                                   \
     result remote_##name params;
 TRANSPORT_CALLS(CALL_BOTH)
 #undef CALL_BOTH
-#define CALL_FORWARDED(result, public, name, params, args) result forward_##name params;
-FORWARDED_CALLS(CALL_FORWARDED)
-#undef CALL_FORWARDED
+
+// The result of a repeated call while an earlier attempt with the same id may still take effect
+// (err_repeated). A row with a reason was decided by an entry and stays. The rows may be NULL.
+enum sluice_code code_repeated(enum sluice_code code);
+void sent_repeated(struct sluice_sent *sent, size_t len);
+void outcomes_repeated(struct sluice_outcome *outcomes, size_t len);
 
 // Both kinds of event stream begin with this; both kinds of handle begin with the same field.
 struct sluice_events {

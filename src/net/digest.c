@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <string.h>
@@ -72,6 +73,11 @@ void sha256_hmac(struct bytes key, struct bytes of, uint8_t out[SHA256_LEN])
     CHECK(EVP_DigestUpdate(c, out, SHA256_LEN) == 1);
     CHECK(EVP_DigestFinal_ex(c, out, NULL) == 1);
     explicit_bzero(pad, sizeof pad); // the key can be computed from it
+}
+
+bool digest_equal(const void *a, const void *b, size_t len)
+{
+    return CRYPTO_memcmp(a, b, len) == 0;
 }
 
 void hex_print(struct bytes of, char *out)

@@ -10,6 +10,8 @@
 void sha256(struct bytes of, uint8_t out[SHA256_LEN]);
 void sha256_hmac(struct bytes key, struct bytes of, uint8_t out[SHA256_LEN]);
 void md5(struct bytes of, uint8_t out[MD5_LEN]);
+// Compares in a time that depends on the length alone.
+bool digest_equal(const void *a, const void *b, size_t len);
 void hex_print(struct bytes of, char *out); // lower case; twice the length and a 0
 void base64_put(struct buf *to, struct bytes of);
 // Reads RFC 4648's plain alphabet, padded, without line breaks. Returns false if the text is not

@@ -12,5 +12,8 @@ struct owner_self {
     struct owner_self *before; // earlier identities of the handle
     struct owner_name name;
     char address[JOURNAL_ADDRESS_MAX + 1];
-    struct peers *peers;
+    struct peers *peers; // of the handle
 };
+
+// The other node that owns the shard; "": none.
+void owner_set_address(struct open_queue *q, struct shard_ownership *r, const char *address);

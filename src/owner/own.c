@@ -4,6 +4,7 @@
 #include "os/clock.h"
 #include "owner/inside.h"
 #include "owner/peer.h"
+#include "owner/where.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -29,13 +30,6 @@ static int64_t silent_since(struct shard_ownership *r, const struct runner_owner
         r->epoch_known_from = now;
     }
     return r->epoch_known_from;
-}
-
-static void set_owner_address(struct open_queue *q, struct shard_ownership *r, const char *address)
-{
-    (void)pthread_mutex_lock(&q->handle->lock);
-    (void)snprintf(r->owner_address, sizeof r->owner_address, "%s", address);
-    (void)pthread_mutex_unlock(&q->handle->lock);
 }
 
 enum ownership_move {
@@ -183,7 +177,7 @@ static int64_t check_ownership(const struct owner_self *self, struct open_queue 
     if (!o.mine && !deleted)
         move = r == q->ownerships ? ownership_next(self, r, d, &o, &again_ms)
                                   : decide_other(self, q, d, &o, &again_ms);
-    set_owner_address(q, r, move == LEAVE ? o.address : "");
+    owner_set_address(q, r, move == LEAVE ? o.address : "");
     if (move != TAKE) return again_ms;
     take_shard(self, d, &o);
     return CHECK_MS;
@@ -233,6 +227,7 @@ void owner_moved(struct open_queue *q, uint32_t shard)
 {
     struct shard_runner *d = runner_if_open(q, shard);
     if (!d) return;
-    atomic_store(&q->ownerships[shard].wanted, true);
-    owner_check(q, shard, d);
+    where_moved(q, shard);
+    where_check(q, shard, d);
+    queue_reroute(q);
 }

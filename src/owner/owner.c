@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The node's identity as an owner, and where the calls of a queue belong.
+#include "owner/link.h"
 #include "owner/owner.h"
 
 #include "base/memory.h"
 #include "local/inside.h"
 #include "local/transport.h"
 #include "os/clock.h"
+#include "net/digest.h"
 #include "os/entropy.h"
 #include "owner/inside.h"
 
@@ -68,9 +70,10 @@ bool owner_url_is_good(const char *url)
     return len > 0 && (host[len] == '\0' || (host[len] == ':' && is_port(host + len + 1)));
 }
 
-void owner_prepare(struct sluice *s)
+bool owner_name_equal(const struct owner_name *a, const struct owner_name *b)
 {
-    atomic_store(&s->is_node, true);
+    return strcmp(a->incarnation, b->incarnation) == 0 && strcmp(a->url, b->url) == 0 &&
+           strcmp(a->node, b->node) == 0;
 }
 
 enum sluice_code owner_become(struct sluice *s, const char *url, const char *node,
@@ -90,8 +93,7 @@ enum sluice_code owner_become(struct sluice *s, const char *url, const char *nod
                       "together at most %d characters; \"%.100s\" and \"%.100s\" are not",
                       JOURNAL_ADDRESS_MAX - 34, node, url);
     }
-    self->peers = peers_new();
-    owner_prepare(s);
+    self->peers = s->peers;
     (void)pthread_mutex_lock(&s->lock);
     self->before = atomic_load(&s->self);
     atomic_store(&s->self, self);
@@ -115,125 +117,21 @@ void owner_self_free(struct owner_self *self)
 {
     while (self) {
         struct owner_self *before = self->before;
-        peers_free(self->peers);
         memory_free(self);
         self = before;
     }
 }
 
-static bool has_owner_address(struct open_queue *q, const struct shard_ownership *r,
-                              struct owner_name *out)
+void owner_may_tell(struct sluice *s, const char *hosts)
 {
-    (void)pthread_mutex_lock(&q->handle->lock);
-    bool owner_address = *r->owner_address && owner_parse(r->owner_address, out);
-    (void)pthread_mutex_unlock(&q->handle->lock);
-    return owner_address;
+    links_set_hosts(s->links, hosts);
 }
 
-// A search for the owner of a queue, on a thread of the library.
-struct owner_search {
-    struct sluice *handle;
-    char queue[QUEUE_NAME_MAX + 1];
-    struct owner_name doubted; // url "": no node is doubted
-    void (*then)(void *ctx);   // may be NULL
-    void *ctx;
-};
-
-// The state of the doubted owner is now known, so every open shard is checked again.
-static void check_all_shards(struct open_queue *q)
+void owner_asked(struct sluice *s, uint64_t *done, uint64_t *failed)
 {
-    for (uint32_t i = 0; i < q->row.birth.shards; i++) {
-        struct shard_runner *d = runner_if_open(q, i);
-        if (!d) continue;
-        atomic_store(&q->ownerships[i].wanted, true);
-        owner_check(q, i, d);
-    }
-}
-
-static void owner_search_run(void *ctx)
-{
-    struct owner_search *e = ctx;
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct shard_runner *d;
-    bool doubts = *e->doubted.url;
-    if (doubts) (void)peers_find_out(atomic_load(&e->handle->self)->peers, &e->doubted);
-    if (doubts && e->then) e->then(e->ctx);
-    if (!queue_get(e->handle, e->queue, &q, NULL) && !queue_runner(q, 0, &d, NULL)) {
-        if (doubts)
-            check_all_shards(q);
-        else
-            owner_check(q, 0, d);
-    }
-    if (!doubts && e->then) e->then(e->ctx);
-    memory_free(e);
-}
-
-static void begin_search(struct sluice *s, const char *queue, const struct owner_name *doubted,
-                         void (*then)(void *ctx), void *ctx)
-{
-    struct owner_search *e = NEW(struct owner_search);
-    *e = (struct owner_search){.handle = s, .then = then, .ctx = ctx};
-    if (doubted) e->doubted = *doubted;
-    (void)snprintf(e->queue, sizeof e->queue, "%s", queue);
-    async_run(s, e->queue, owner_search_run, e);
-}
-
-void owner_find_async(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx)
-{
-    begin_search(s, queue, NULL, then, ctx);
-}
-
-// If several callers find it out, one of them corrects it.
-static bool forget_owner_address(struct open_queue *q, const struct owner_name *name)
-{
-    struct owner_name now;
-    struct shard_ownership *r = q->ownerships;
-    (void)pthread_mutex_lock(&q->handle->lock);
-    bool is = *r->owner_address && owner_parse(r->owner_address, &now) &&
-              strcmp(now.incarnation, name->incarnation) == 0;
-    if (is) *r->owner_address = 0;
-    (void)pthread_mutex_unlock(&q->handle->lock);
-    return is;
-}
-
-enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_name *out)
-{
-    const struct owner_self *self = atomic_load(&s->self);
-    if (!s->forward || !self) return OWNER_HERE;
-    CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
-    struct shard_ownership *r = q ? q->ownerships : NULL;
-    int64_t check_at = r ? atomic_load(&r->check_at) : 0, now = clock_boot_ms();
-    if (check_at == 0) return OWNER_UNASKED;
-    if (!has_owner_address(q, r, out)) return OWNER_HERE;
-    // The last result, perhaps from another queue's call.
-    enum peer peer = peers_recall(self->peers, out);
-    if (peer == PEER_AWAY && forget_owner_address(q, out)) begin_search(s, queue, out, NULL, NULL);
-    if (peer != PEER_PROVEN) return OWNER_HERE;
-    if (now >= check_at &&
-        atomic_compare_exchange_strong(&r->check_at, &check_at, now + CHECKING_MS)) {
-        atomic_store(&r->wanted, true);
-        owner_find_async(s, queue, NULL, NULL);
-    }
-    return OWNER_REMOTE;
-}
-
-void owner_doubt(struct sluice *s, const char *queue, const struct owner_name *name,
-                 void (*then)(void *ctx), void *ctx)
-{
-    const struct owner_self *self = atomic_load(&s->self);
-    CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
-    if (!self || !q || !forget_owner_address(q, name)) {
-        then(ctx);
-        return;
-    }
-    peers_doubt(self->peers, name);
-    begin_search(s, queue, name, then, ctx);
-}
-
-bool owner_is_away(struct sluice *s, const struct owner_name *name)
-{
-    const struct owner_self *self = atomic_load(&s->self);
-    return self && peers_recall(self->peers, name) == PEER_AWAY;
+    struct link_counts *counts = s->links ? links_counts(s->links) : NULL;
+    *done = counts ? atomic_load(&counts->done) : 0;
+    *failed = counts ? atomic_load(&counts->failed) : 0;
 }
 
 bool owner_prove(struct sluice *s, const char *nonce, char *out)
@@ -243,17 +141,11 @@ bool owner_prove(struct sluice *s, const char *nonce, char *out)
     return self != NULL;
 }
 
-bool owner_of_shard(struct open_queue *q, uint32_t shard, char url[JOURNAL_ADDRESS_MAX])
+bool owner_knows_caller(struct sluice *s, const char *proof)
 {
-    const struct owner_self *self = atomic_load(&q->handle->self);
-    struct shard_runner *d = self ? runner_if_open(q, shard) : NULL;
-    struct runner_owner o;
-    struct owner_name other;
-    if (!d) return false;
-    runner_owner(d, &o);
-    bool proven = !o.mine && has_owner_address(q, &q->ownerships[shard], &other) &&
-                  peers_recall(self->peers, &other) == PEER_PROVEN;
-    if (!o.mine && !proven) return false;
-    (void)snprintf(url, JOURNAL_ADDRESS_MAX, "%s", o.mine ? self->name.url : other.url);
-    return true;
+    char expected[PEER_PROOF_MAX];
+    const struct owner_self *self = atomic_load(&s->self);
+    if (!self || strlen(proof) != PEER_PROOF_MAX - 1) return false;
+    peer_caller_proof(&self->name, expected);
+    return digest_equal(proof, expected, PEER_PROOF_MAX - 1);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A node owns the shards that it works on. The journal names the node, and the entries of the node
-// carry its epoch. Other processes forward their calls to it instead of racing it for slots
-// (forward.h). Ownership is not renewed: an idle owner sends no request to the store.
+// carry its epoch. Other processes send their ops to it instead of racing it for slots
+// (where.h). Ownership is not renewed: an idle owner sends no request to the store.
 //
 // When a shard is used, the node decides whether to own it:
 //
@@ -39,6 +39,7 @@ struct owner_name {
 bool owner_print(const struct owner_name *name, char out[JOURNAL_ADDRESS_MAX + 1]);
 // Returns false if owner_print did not make the text.
 bool owner_parse(const char *address, struct owner_name *out);
+bool owner_name_equal(const struct owner_name *a, const struct owner_name *b);
 // Returns true if the URL has http or https, a host, perhaps a port, and nothing else. A path or a
 // user would let a journal direct callers to another service of that host.
 bool owner_url_is_good(const char *url);
@@ -46,33 +47,23 @@ bool owner_url_is_good(const char *url);
 struct open_queue;
 struct shard_runner;
 struct sluice;
-// Makes the handle that of a node: it forwards nothing from now on.
-void owner_prepare(struct sluice *s);
 // Makes the handle own the shards that it works on. url: where other processes reach the node.
 // INVALID: the name or the URL cannot be written into a journal.
 enum sluice_code owner_become(struct sluice *s, const char *url, const char *node,
                               struct sluice_error *error);
 
-enum owner_where {
-    // Do the call here: this node owns the shard, or no node does, or the owner is unreachable.
-    OWNER_HERE,
-    OWNER_REMOTE,  // that node owns it, and has proven itself recently
-    OWNER_UNASKED, // not known yet; owner_find_async finds out
-};
-// Where calls about the queue belong. Cheap.
-enum owner_where owner_where(struct sluice *s, const char *queue, struct owner_name *out);
-// Finds out where they belong, then calls `then` on a thread of the library.
-void owner_find_async(struct sluice *s, const char *queue, void (*then)(void *ctx), void *ctx);
-// Reports that the node did not do what it was asked for. Calls `then` when it is known whether the
-// node is away: on a thread of the library, or at once if that is already known.
-void owner_doubt(struct sluice *s, const char *queue, const struct owner_name *name,
-                 void (*then)(void *ctx), void *ctx);
-bool owner_is_away(struct sluice *s, const struct owner_name *name); // as far as is known; cheap
+// The hosts that may be told the tokens of callers (peer_may_have_token). NULL: as the environment
+// says.
+void owner_may_tell(struct sluice *s, const char *hosts);
+// How many requests to owners of shards had an answer, and how many had none.
+void owner_asked(struct sluice *s, uint64_t *done, uint64_t *failed);
 // Copies the URL of the shard's owner. Returns false if the owner is not known, or if it is another
 // node that has not proven itself recently. Cheap.
 bool owner_of_shard(struct open_queue *q, uint32_t shard, char url[JOURNAL_ADDRESS_MAX]);
 // The node's answer to a nonce (peer.h). Returns false if the handle is not a node yet.
 bool owner_prove(struct sluice *s, const char *nonce, char *out);
+// Returns true if the text is the proof that a caller of this node can read the store.
+bool owner_knows_caller(struct sluice *s, const char *proof);
 
 // The membership of the node in a cluster (src/member), which decides which node should own a
 // shard. Without one, the node takes every shard by the rules above.
@@ -107,8 +98,10 @@ struct shard_ownership {
     _Atomic bool wanted;      // owner_is_due has answered true
     uint64_t epoch;           // of an owner of which no entry was seen ...
     int64_t epoch_known_from; // ... and store time since when that is so
-    // The owner that calls are forwarded to; "": none. Under the handle's lock.
+    // Another node that owns the shard and proved its identity; "": none. Under the handle's lock.
     char owner_address[JOURNAL_ADDRESS_MAX + 1];
+    _Atomic bool has_owner;             // owner_address is not ""
+    struct link_target *_Atomic target; // the same node; NULL: none, or not prepared yet
 };
 
 // Call it before a call at this runner: returns true if owner_check must run first. Cheap.

@@ -34,14 +34,25 @@ bool peer_nonce_ok(const char *text)
     return len >= NONCE_MIN && len < CHALLENGE_NONCE && strspn(text, "0123456789abcdef") == len;
 }
 
-void peer_prove(const struct owner_name *self, const char *nonce, char out[PEER_PROOF_MAX])
+static void prove(const struct owner_name *self, const char *what, const char *nonce,
+                  char out[PEER_PROOF_MAX])
 {
     static_assert(PEER_PROOF_MAX == 2 * SHA256_LEN + 1, "as hex digits");
     uint8_t mac[SHA256_LEN];
     char text[JOURNAL_ADDRESS_MAX + CHALLENGE_NONCE + 32];
-    (void)snprintf(text, sizeof text, "sluice node 1\n%s\n%s\n", self->node, nonce);
+    (void)snprintf(text, sizeof text, "sluice %s 1\n%s\n%s\n", what, self->node, nonce);
     sha256_hmac(bytes_str(self->incarnation), bytes_str(text), mac);
     hex_print(bytes_of(mac, sizeof mac), out);
+}
+
+void peer_prove(const struct owner_name *self, const char *nonce, char out[PEER_PROOF_MAX])
+{
+    prove(self, "node", nonce, out);
+}
+
+void peer_caller_proof(const struct owner_name *self, char out[PEER_PROOF_MAX])
+{
+    prove(self, "caller", "", out);
 }
 
 static void challenge_make(const void *ctx, char nonce[CHALLENGE_NONCE], char path[CHALLENGE_PATH])
@@ -125,8 +136,7 @@ void peers_free(struct peers *p)
 static struct known_peer *known_peer_find(struct peers *p, const struct owner_name *name)
 {
     struct known_peer *k = p->all;
-    while (k && (strcmp(k->name.incarnation, name->incarnation) != 0 ||
-                 strcmp(k->name.url, name->url) != 0 || strcmp(k->name.node, name->node) != 0))
+    while (k && !owner_name_equal(&k->name, name))
         k = k->next;
     return k;
 }

@@ -19,7 +19,7 @@
 #define PEER_AWAY_MS   5000
 #define PEER_HEADER    "Sluice-Node"  // the name of the node that answers
 #define PEER_PROOF     "Sluice-Proof" // the answer to a nonce
-// On a request: it was forwarded here, so do it directly.
+// On a request to the owner of a shard: the proof that the caller can read the store.
 #define PEER_FORWARDED "Sluice-Forwarded"
 #define PEER_HOSTS     "SLUICE_FORWARD_HOSTS"
 
@@ -28,6 +28,8 @@ struct http *peer_http(void); // for challenges; it trusts the same certificates
 #define PEER_PROOF_MAX 65
 bool peer_nonce_ok(const char *text); // 32 to 64 hex digits
 void peer_prove(const struct owner_name *self, const char *nonce, char out[PEER_PROOF_MAX]);
+// The proof that a caller of this node knows its secret, so that it can read the store.
+void peer_caller_proof(const struct owner_name *self, char out[PEER_PROOF_MAX]);
 // For connections to that node. The name is borrowed.
 struct peer_challenge peer_challenge_of(const struct owner_name *name);
 

@@ -104,19 +104,24 @@ bool send_row_next(struct result *r, struct send_row *out)
     return reader_ok(&r->rows);
 }
 
+void grant_read(struct reader *r, struct grant *out)
+{
+    out->seq = read_u64(r);
+    out->place.slot = read_u64(r);
+    out->place.skip = read_u32(r);
+    out->token = read_hash128(r);
+    out->fence = read_u64(r);
+    out->deadline = read_i64(r);
+    out->deliveries = read_u32(r);
+    out->retries = read_u32(r);
+    out->order = read_u64(r);
+    out->worker_row = read_u32(r);
+}
+
 bool grant_next(struct result *r, struct grant *out)
 {
     if (r->rows.left == 0) return false;
-    out->seq = read_u64(&r->rows);
-    out->place.slot = read_u64(&r->rows);
-    out->place.skip = read_u32(&r->rows);
-    out->token = read_hash128(&r->rows);
-    out->fence = read_u64(&r->rows);
-    out->deadline = read_i64(&r->rows);
-    out->deliveries = read_u32(&r->rows);
-    out->retries = read_u32(&r->rows);
-    out->order = read_u64(&r->rows);
-    out->worker_row = read_u32(&r->rows);
+    grant_read(&r->rows, out);
     return reader_ok(&r->rows);
 }
 

@@ -9,7 +9,7 @@
 #include "net/http_text.h"
 #include "os/clock.h"
 #include "os/entropy.h"
-#include "owner/forward.h"
+#include "local/transport.h"
 #include "owner/map.h"
 #include "owner/peer.h"
 #include "wire/wire.h"

@@ -7,7 +7,7 @@
 #include "local/bodies.h"
 #include "os/clock.h"
 #include "os/entropy.h"
-#include "owner/forward.h"
+#include "local/transport.h"
 #include "queue/ops.h"
 #include "wire/wire.h"
 

@@ -4,6 +4,7 @@
 // otherwise.
 #include "base/hash.h"
 #include "os/clock.h"
+#include "owner/peer.h"
 #include "server/inside.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 #define BEARER     "Bearer "
 #define SECRET_MAX 512
 
-static const char *secret_of(const struct exchange *x)
+const char *auth_secret(const struct exchange *x)
 {
     const char *header = httpd_header(x->http, "Authorization");
     if (!header || strncasecmp(header, BEARER, strlen(BEARER)) != 0) return NULL;
@@ -31,7 +32,7 @@ static enum token_check authorize(const struct exchange *x, enum token_scope sco
     enum token_check v = ALLOWED;
     (void)pthread_rwlock_rdlock(&s->tokens_lock);
     if (s->tokens) {
-        const char *secret = secret_of(x);
+        const char *secret = auth_secret(x);
         const struct token *t = secret ? tokens_find(s->tokens, secret) : NULL;
         if (!t)
             v = UNKNOWN;
@@ -110,7 +111,7 @@ unsigned auth_scopes(const struct exchange *x, const char *queue)
     struct server *s = x->server;
     unsigned scopes = 0;
     (void)pthread_rwlock_rdlock(&s->tokens_lock);
-    const char *secret = s->tokens ? secret_of(x) : NULL;
+    const char *secret = s->tokens ? auth_secret(x) : NULL;
     const struct token *t = secret ? tokens_find(s->tokens, secret) : NULL;
     bool valid = t && !token_expired(t, clock_realtime_ms());
     for (enum token_scope scope = SCOPE_READ; scope <= SCOPE_ADMIN; scope++)
@@ -119,9 +120,22 @@ unsigned auth_scopes(const struct exchange *x, const char *queue)
     return scopes;
 }
 
+// Checks that the caller can read the store, before its body is read.
+static bool knows_peer(struct exchange *x)
+{
+    const char *proof = httpd_header(x->http, PEER_FORWARDED);
+    if (proof && owner_knows_caller(x->server->store, proof)) return true;
+    struct sluice_error e = error_of(SLUICE_DENIED, "forbidden", PEER_FORWARDED,
+                                     "only processes that can read the store may ask for this");
+    METRICS_ADD(&x->server->metrics, forbidden, 1);
+    answer_problem(x, 403, &e, NULL);
+    return false;
+}
+
 bool auth_admit(struct exchange *x)
 {
     const struct call *c = x->route->call;
+    if (c->peer) return knows_peer(x); // the handler checks the scope
     if (c->scope == SCOPE_NONE) return true;
     enum token_check v = authorize(x, c->scope, x->queue, x->token);
     // The rate limit comes first, so that it also slows down a client that guesses tokens.

@@ -48,7 +48,6 @@ struct server {
     atomic_bool log_requests;
     uint64_t seed; // keys the hashes of clients, so that no client can choose its own
     struct limiter *limiter;
-    struct relays *relays;
     struct membership *member;         // NULL: the node is no member of a cluster
     struct owners_shown *owners_shown; // the owners of shards, as clients are told
     struct tls *tls;                   // NULL: plain HTTP
@@ -89,6 +88,7 @@ struct server {
 };
 
 struct exchange;
+struct guest;
 struct route {
     const struct call *call;
     void (*handle)(struct exchange *x);
@@ -119,18 +119,15 @@ struct exchange {
     enum settle_kind outcome;    // ack, fail, release, renew
     struct answer_budget budget; // for the messages in its answer
     size_t budget_part;          // bytes of the server's budget that it holds
-    // forwarding to the queue's owner (relay.h)
-    struct relay *relay; // under the server's lock
-    bool looked;         // relay_takes has run
-    bool relayed;        // forwarding was tried
-    bool in_doubt;       // an attempt at the owner may still take effect
-    bool named_here;     // this node chose the request id: no client will repeat it
+    struct guest *guest; // an op of another process (shards.c); NULL: none
+    uint16_t guest_op;   // ... of this kind; 0: a claim or an await
+    bool guest_lost;     // ... whose answer cannot arrive
     // receive
     struct exchange *next, *before;   // list of those that wait
     struct share waiting;             // under the lock
     char worker[WORKER_NAME_MAX + 1]; // if it waits: the worker's name, or ""
     bool waits;
-    bool begun;                       // the library or the relay has it; under the lock
+    bool begun;                       // the library has it; under the lock
     bool unwanted;                    // cancel was called; under the lock
     bool acks;                        // it carries acks, whose outcomes must be answered
     bool crowded;                     // there was no place to wait in
@@ -207,6 +204,7 @@ bool auth_may(const struct exchange *x, enum token_scope scope, const char *queu
 // Returns all scopes for a queue as bits (1 << scope). "": those for any queue.
 unsigned auth_scopes(const struct exchange *x, const char *queue);
 bool auth_asks_tokens(struct server *s);        // returns whether the node requires tokens
+const char *auth_secret(const struct exchange *x); // the token of the request; NULL: none
 uint64_t auth_client(const struct exchange *x); // the number of its token, else of its address
 
 void log_access(const struct exchange *x);
@@ -227,9 +225,11 @@ struct json *receive_waiting(struct server *s, const char *queue);
 // Call it when the exchange ends. If the answer was not delivered, the messages in it are released,
 // unless the client can repeat the receive with its request id.
 void receive_over(struct exchange *x, bool delivered);
-// Another node has answered a forwarded request. `body` is its answer; empty if it has no messages.
-// Does nothing unless the request was a receive.
-void receive_relayed(struct exchange *x, struct bytes body);
+// A receive that waits takes a place until wait_end. Returns false if there is none for its client.
+bool wait_begin(struct exchange *x, const char *worker);
+void wait_begun(struct exchange *x); // it was passed on: performs a cancel that came before
+void wait_end(struct exchange *x);
+void receive_client_gone(void *mine); // for httpd_watch
 
 #define HANDLER(id, name, ...) void handle_##name(struct exchange *x);
 CALL_LIST(HANDLER)

@@ -5,7 +5,6 @@
 #include "queue/message.h"
 #include "queue/ops.h"
 #include "server/inside.h"
-#include "server/relay.h"
 #include "wire/wire.h"
 #include "json/raw.h"
 
@@ -58,9 +57,8 @@ static void sent(struct async_call *l, const struct async_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
-    a = relay_concluded(x, a);
     for (size_t i = 0; i < a->len; i++)
-        METRICS_ADD(&s->metrics, sent, a->sent[i].code == SLUICE_OK);
+        METRICS_ADD(&s->metrics, sent, a->sent[i].code == SLUICE_OK && !(a->away && a->away[i]));
     if (!a->code) metrics_committed(x);
     if (failed_whole(x, a))
         answer_error(x, a->error);
@@ -72,6 +70,7 @@ static void sent(struct async_call *l, const struct async_answer *a)
 static void send_all(struct exchange *x, const struct sluice_send *messages, size_t len)
 {
     x->async.done = sent;
+    x->async.token = auth_secret(x);
     call_begin(x->server);
     async_send(x->server->store, x->queue, messages, len, x->has_request ? &x->request : NULL,
                &x->async);
@@ -254,7 +253,6 @@ static void send_wire(struct exchange *x)
 void handle_send(struct exchange *x)
 {
     const char *type = httpd_header(x->http, "Content-Type");
-    if (relay_takes(x, 0)) return;
     if (x->wire_in)
         send_wire(x);
     else if (!type || is_type(type, JSON_TYPE))

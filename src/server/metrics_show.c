@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "local/counters.h"
 #include "os/clock.h"
+#include "owner/owner.h"
 #include "server/inside.h"
 #include "server/metrics_text.h"
 
@@ -221,6 +222,15 @@ static void show_node(struct buf *to, struct server *s)
                !liveness_concern(s->store, STORE_NOT_DURABLE, &error));
 }
 
+// The library counts these.
+static void copy_forwards(struct server *s)
+{
+    uint64_t done, failed;
+    owner_asked(s->store, &done, &failed);
+    atomic_store(&s->metrics.forwarded, done);
+    atomic_store(&s->metrics.forwards_failed, failed);
+}
+
 void handle_metrics(struct exchange *x)
 {
     struct server *s = x->server;
@@ -233,6 +243,7 @@ void handle_metrics(struct exchange *x)
     show_node(&text, s);
     show_requests(&text, m);
     show_latency(&text, m);
+    copy_forwards(s);
     show_counters(&text, m);
     show_refused(&text, m);
     show_histogram(

@@ -86,7 +86,6 @@ void answer_error(struct exchange *x, const struct sluice_error *error)
 {
     static const struct httpd_pair soon = {"Retry-After", "1"};
     struct sluice_error own = *error;
-    if (x->in_doubt) own.code = (enum sluice_code)err_repeated((enum err)own.code);
     // If the store denies the node access, the client can only wait.
     if (own.code == SLUICE_DENIED && strcmp(own.field, "store") == 0) own.code = SLUICE_UNAVAILABLE;
     bool full = strcmp(own.reason, NO_ROOM) == 0;

@@ -5,10 +5,9 @@
 // the same valid locks.
 #include "base/memory.h"
 #include "local/bodies.h"
-#include "os/clock.h"
+#include "owner/guest.h"
 #include "queue/ops.h"
 #include "server/inside.h"
-#include "server/relay.h"
 #include "wire/wire.h"
 
 #include <stddef.h>
@@ -48,12 +47,14 @@ static void give_back(struct exchange *x)
 // Returns whether the client may repeat the request and must then get the same locks.
 static bool may_repeat(const struct exchange *x)
 {
-    return x->has_request && !x->named_here;
+    return x->has_request;
 }
 
 void receive_over(struct exchange *x, bool delivered)
 {
     if (!delivered && x->tokens_len > 0 && !may_repeat(x)) give_back(x);
+    if (!delivered && x->guest && !x->guest_lost) guest_lost(x->guest);
+    guest_free(x->guest);
 }
 
 static void keep_tokens(struct exchange *x, const struct sluice_batch *b)
@@ -74,7 +75,7 @@ static void end_lost(struct exchange *lost)
     httpd_drop(http);
 }
 
-static bool wait_begin(struct exchange *x, const char *worker)
+bool wait_begin(struct exchange *x, const char *worker)
 {
     struct server *s = x->server;
     struct share *taken_from = NULL;
@@ -97,7 +98,7 @@ static bool wait_begin(struct exchange *x, const char *worker)
     return x->waits;
 }
 
-static void wait_end(struct exchange *x)
+void wait_end(struct exchange *x)
 {
     struct server *s = x->server;
     if (!x->waits) return;
@@ -140,56 +141,31 @@ struct json *receive_waiting(struct server *s, const char *queue)
     return list;
 }
 
-// Ends a receive that has no messages and will get none.
-static void end_empty(struct exchange *x)
-{
-    struct server *s = x->server;
-    wait_end(x);
-    answer_batch(x, &(struct sluice_batch){0});
-    call_end(s);
-}
-
 static void cancel(struct exchange *x)
 {
     struct server *s = x->server;
     (void)pthread_mutex_lock(&s->lock);
-    bool begun = x->begun, away = x->relay;
-    x->unwanted = true; // also if the receive is just being restarted
+    bool begun = x->begun;
+    x->unwanted = true;
     (void)pthread_mutex_unlock(&s->lock);
     if (!begun) return;
-    // False: the relay answers the request or runs the handler again.
-    bool back = away && relay_cancel(x);
-    if (back && x->acks) // whether the owner applied them is unknown
-        relay_do_here(x);
-    else if (back)
-        end_empty(x);
-    else if (!away)
+    if (x->guest)
+        guest_cancel(x->guest);
+    else
         async_cancel(s->store, &x->async);
 }
 
-static bool is_unwanted(struct exchange *x)
-{
-    (void)pthread_mutex_lock(&x->server->lock);
-    bool unwanted = x->unwanted;
-    (void)pthread_mutex_unlock(&x->server->lock);
-    return unwanted;
-}
-
-// Call it after the receive was passed to the library or the relay. Performs a cancel that came
-// before. If the owner is being looked up, or the relay has returned the receive, the handler runs
-// again and calls this again. A receive that goes over TLS never becomes `begun`.
-static void wait_begun(struct exchange *x, enum relay_way way)
+void wait_begun(struct exchange *x)
 {
     struct server *s = x->server;
-    if (way == RELAY_LOOKS) return;
     (void)pthread_mutex_lock(&s->lock);
-    if (way == RELAY_NOT || x->relay) x->begun = true;
+    x->begun = true;
     bool unwanted = x->unwanted;
     (void)pthread_mutex_unlock(&s->lock);
     if (unwanted) cancel(x);
 }
 
-static void client_gone(void *mine)
+void receive_client_gone(void *mine)
 {
     struct exchange *x = mine;
     METRICS_ADD(&x->server->metrics, waits_gone, 1);
@@ -254,7 +230,6 @@ static void received(struct async_call *l, const struct async_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
-    a = relay_concluded(x, a);
     wait_end(x);
     if (x->acks) {
         x->outcome = SETTLE_ACK;
@@ -268,7 +243,7 @@ static void received(struct async_call *l, const struct async_answer *a)
     }
     static const struct sluice_batch nothing = {0};
     bool gone = a->batch->len > 0 && !may_repeat(x) && httpd_gone(x->http);
-    METRICS_ADD(&s->metrics, received, a->batch->len);
+    METRICS_ADD(&s->metrics, received, a->batch_away ? 0 : a->batch->len);
     if (a->batch->len > 0 && !may_repeat(x)) keep_tokens(x, a->batch); // for a release
     if (gone) { // release now, because the answer cannot arrive
         give_back(x);
@@ -279,86 +254,10 @@ static void received(struct async_call *l, const struct async_answer *a)
     call_end(s);
 }
 
-static void keep_token(struct exchange *x, struct bytes token)
-{
-    size_t len = x->tokens_len;
-    if (token.len >= sizeof *x->tokens || len == CLAIM_COUNT_MAX) return;
-    if ((len & (len - 1)) == 0) // grows at 0, 1, 2, 4, 8 ...
-        x->tokens = memory_resize(x->tokens, (len > 0 ? 2 * len : 1) * sizeof *x->tokens);
-    (void)snprintf(x->tokens[x->tokens_len++], sizeof *x->tokens, "%.*s", (int)token.len,
-                   (const char *)token.data);
-}
-
-// Returns the string that begins at the quote. *left is then what follows it.
-static struct bytes text_next(struct bytes *left)
-{
-    const uint8_t *begin = left->data + 1, *end = left->data + left->len, *at = begin;
-    while (at < end && (at = memchr(at, '"', (size_t)(end - at)))) {
-        size_t slashes = 0;
-        while (at - slashes > begin && at[-1 - (ptrdiff_t)slashes] == '\\')
-            slashes++;
-        if (slashes % 2 == 0) break;
-        at++;
-    }
-    if (!at) at = end;
-    struct bytes text = bytes_of(begin, (size_t)(at - begin));
-    *left = bytes_of(at < end ? at + 1 : end, at < end ? (size_t)(end - at) - 1 : 0);
-    return text;
-}
-
-// Reads the tokens in {"messages":[{"token":"..."}]} as a node writes it. With plain HTTP this
-// runs on the one thread of the forwarding client, so it does not parse JSON.
-static void read_tokens(struct exchange *x, struct bytes left)
-{
-    int depth = 0;
-    bool in_messages = false;
-    while (left.len > 0) {
-        uint8_t c = *left.data;
-        if (c != '"') {
-            depth += (c == '{' || c == '[') - (c == '}' || c == ']');
-            left = bytes_of(left.data + 1, left.len - 1);
-            continue;
-        }
-        struct bytes text = text_next(&left);
-        bool names = left.len > 1 && *left.data == ':';
-        if (names && depth == 1) in_messages = bytes_equal(text, bytes_str("messages"));
-        if (!names || depth != 3 || !in_messages || !bytes_equal(text, bytes_str("token")))
-            continue;
-        left = bytes_of(left.data + 1, left.len - 1);
-        if (*left.data == '"') keep_token(x, text_next(&left));
-    }
-}
-
-static void read_tokens_wire(struct exchange *x, struct bytes body)
-{
-    struct sluice_batch *batch = NULL;
-    if (!wire_read_batch_only(body, &batch)) return;
-    keep_tokens(x, batch);
-    sluice_batch_free(batch);
-}
-
-void receive_relayed(struct exchange *x, struct bytes body)
-{
-    wait_end(x);
-    if (body.len == 0 || may_repeat(x)) return;
-    if (x->wire_out)
-        read_tokens_wire(x, body);
-    else
-        read_tokens(x, body);
-    // While the node stops, the release is left to receive_over or to the locks' expiry.
-    if (x->tokens_len == 0 || atomic_load(&x->server->stopping) || !httpd_gone(x->http)) return;
-    give_back(x); // now, because the answer cannot arrive
-    x->tokens_len = 0;
-}
-
 // Returns false if the request was answered.
 static bool may_wait(struct exchange *x, struct sluice_receive *ask)
 {
-    if (x->looked) { // part of the wait has passed
-        ask->wait_ms -= (clock_boot_ns() - x->began_ns) / 1000000;
-        if (ask->wait_ms < 0 || is_unwanted(x)) ask->wait_ms = 0;
-    }
-    if (ask->wait_ms <= 0 || x->waits || wait_begin(x, ask->worker)) return true;
+    if (ask->wait_ms <= 0 || wait_begin(x, ask->worker)) return true;
     ask->wait_ms = 0;
     if (atomic_load(&x->server->stopping)) return true;
     x->crowded = x->acks; // the acks are done all the same
@@ -380,26 +279,23 @@ static void receive(struct exchange *x, const struct receive_in *in)
     struct server *s = x->server;
     x->async.done = received;
     x->async.budget = answer_budget_of(x);
-    x->async.unnamed = !may_repeat(x);
+    x->async.token = auth_secret(x);
     x->acks = ask.acks_len > 0;
-    if (!x->looked && !x->acks && !budget_left(&s->budget)) { // claim nothing that cannot be sent
+    if (!x->acks && !budget_left(&s->budget)) { // claim nothing that cannot be sent
         struct sluice_error e;
         (void)refuse_budget(&e);
         answer_error(x, &e);
         return;
     }
     if (!may_wait(x, &ask)) return;
-    METRICS_ADD(&s->metrics, waits, x->waits && !x->looked);
+    METRICS_ADD(&s->metrics, waits, x->waits);
     struct httpd_request *http = x->http;
     httpd_keep(http); // the call may answer before it returns
     bool waits = x->waits;
-    if (waits) httpd_watch(http, client_gone);
-    enum relay_way way = relay_takes(x, ask.wait_ms);
-    if (way == RELAY_NOT) {
-        call_begin(s);
-        async_receive(s->store, x->queue, &ask, &x->async);
-    }
-    if (waits) wait_begun(x, way);
+    if (waits) httpd_watch(http, receive_client_gone);
+    call_begin(s);
+    async_receive(s->store, x->queue, &ask, &x->async);
+    if (waits) wait_begun(x);
     httpd_drop(http);
 }
 

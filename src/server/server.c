@@ -14,7 +14,6 @@
 #include "owner/owner.h"
 #include "server/inside.h"
 #include "server/owners.h"
-#include "server/relay.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -400,21 +399,15 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     enum sluice_code code = live_settings_start(s, e);
     if (!code) code = check_config(s, &port, e);
     if (!code) start_shares(s);
-    if (!code) s->relays = relays_new(s->config.peers, async_thread_pool(store));
-    if (!code && !s->relays) {
-        *e = error_of(SLUICE_UNAVAILABLE, "no-thread", "", "%s", THREAD_REFUSED);
-        code = e->code;
-    }
+    if (!code) owner_may_tell(store, s->config.peers);
     s->slow.log = &s->log;
     counters_watch(store, SLOW_MS, slow_tell, &s->slow);
-    if (!code) owner_prepare(store);
     if (!code) code = start_httpd(s, port, e);
     if (!code) code = announce(s, e);
     if (!code) code = join_cluster(s, e);
     if (code) {
         (void)httpd_stop(s->httpd, 0);
         stop_shares(s);
-        relays_free(s->relays);
         server_release(s);
         return code;
     }
@@ -464,7 +457,6 @@ bool server_stop(struct server *s, int64_t drain_ms)
     // Calls in progress still use the server, so it is not freed then.
     if (!calls_end(s, drained ? drain_ms : 0)) return false;
     stop_shares(s);
-    relays_free(s->relays);
     server_release(s);
     return drained;
 }

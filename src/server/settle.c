@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ack, fail, release and renew: settles locks by their tokens.
 #include "server/inside.h"
-#include "server/relay.h"
 #include "wire/wire.h"
 
 #include <string.h>
@@ -50,7 +49,6 @@ static void settled(struct async_call *l, const struct async_answer *a)
 {
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
-    a = relay_concluded(x, a);
     metrics_settled(x, a);
     if (failed_whole(x, a))
         answer_error(x, a->error);
@@ -69,6 +67,7 @@ static void settle(struct exchange *x, const char *const *tokens, size_t len, in
                           .reason = reason,
                           .request = x->has_request ? &x->request : NULL};
     x->async.done = settled;
+    x->async.token = auth_secret(x);
     call_begin(x->server);
     async_settle(x->server->store, x->queue, &what, &x->async);
 }
@@ -110,7 +109,6 @@ void handle_settle(struct exchange *x)
                                                        [CALL_RELEASE] = SETTLE_RELEASE,
                                                        [CALL_RENEW] = SETTLE_RENEW};
     x->outcome = kinds[x->route->call - call_table];
-    if (relay_takes(x, 0)) return;
     if (x->wire_in)
         settle_wire(x);
     else

@@ -268,22 +268,13 @@ bool tokens_add_file(struct tokens *t, const char *path, char *why, size_t why_l
     return tokens_add_lines(t, buf_bytes(&text), path, why, why_len);
 }
 
-// Compares in a time that depends on the length alone.
-static bool equal_blindly(const uint8_t *a, const uint8_t *b, size_t len)
-{
-    volatile uint8_t differ = 0;
-    for (size_t i = 0; i < len; i++)
-        differ |= a[i] ^ b[i];
-    return differ == 0;
-}
-
 const struct token *tokens_find(const struct tokens *t, const char *secret)
 {
     uint8_t hash[SHA256_LEN];
     const struct token *found = NULL;
     sha256(bytes_str(secret), hash);
     for (size_t i = 0; i < t->len; i++)
-        if (equal_blindly(t->rows[i].hash, hash, sizeof hash)) found = &t->rows[i];
+        if (digest_equal(t->rows[i].hash, hash, sizeof hash)) found = &t->rows[i];
     return found;
 }
 

@@ -175,6 +175,9 @@ static void do_effect(struct world *w, uint32_t call, const struct call_effect *
         w->life->figures[FIGURE_PAUSED]++;
         life_after(w, rng_range(&w->rng, 1, 200), LIFE_RESUME, call);
         break;
+    case CALL_FIND: // nothing is at an owner here
+        call_found(&c->state);
+        break;
     case CALL_BUILD:
     case CALL_DELIVER:
     case CALL_NOTIFY:

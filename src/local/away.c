@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "local/away.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "calls/list.h"
+#include "owner/link.h"
+#include "owner/shard_wire.h"
+#include "owner/where.h"
+
+#include <string.h>
+
+// One request to the owner, for one slot or for an op and the claim behind it. Both slots point to
+// it, so it is reference counted.
+struct away {
+    struct link_call link; // first
+    struct call_slot *slots[SHARD_PARTS_MAX];
+    uint8_t len;
+    uint8_t refs; // only the thread that runs the call uses it
+    uint32_t shard;
+};
+
+static struct away *away_new(uint32_t shard, struct call_slot *first, struct call_slot *second)
+{
+    struct away *a = NEW(struct away);
+    link_init(&a->link);
+    a->shard = shard;
+    a->slots[a->len++] = first;
+    if (second) a->slots[a->len++] = second;
+    return a;
+}
+
+void away_free(struct call_slot *slot)
+{
+    struct away *a = slot->away;
+    slot->away = NULL;
+    if (!a || --a->refs > 0) return;
+    link_done(&a->link);
+    memory_free(a);
+}
+
+// Where this part of the call goes. NULL: here.
+static struct link_target *target_of(struct local_call *c, const struct call_effect *e,
+                                     uint32_t shard, size_t bytes)
+{
+    struct link_target *t;
+    const char *token = c->caller ? c->caller->token : NULL;
+    if (!c->handle->links) return NULL;
+    struct route_facts facts = {.owner = where_target(c->queue, shard, &t), .here = e->here};
+    if (facts.owner != ROUTE_OWNER_PROVEN) return NULL; // the usual case
+    if (!c->caller) token = links_token(c->handle->links);
+    facts.has_token = token != NULL;
+    facts.may_have_token = link_may_have_token(t);
+    facts.bytes = bytes;
+    return route_decide(&facts) == ROUTE_AT_OWNER ? t : NULL;
+}
+
+bool away_is(struct local_call *c, uint32_t shard)
+{
+    struct link_target *t;
+    return c->handle->links && where_target(c->queue, shard, &t) == ROUTE_OWNER_PROVEN;
+}
+
+static void note(struct away *a, enum call_away left)
+{
+    for (uint8_t i = 0; i < a->len; i++)
+        a->slots[i]->left = left;
+}
+
+// A result that the fold decided counts. Otherwise the cause is the store as the owner sees it, or
+// a limit of the owner: this process does it.
+static void take_part(struct call_slot *slot, struct shard_part *part)
+{
+    bool decided = part->err == ERR_OK || part->answer.body.len > 0;
+    slot->err = part->err;
+    slot->remembered = part->remembered;
+    slot->async.answer = part->answer;
+    if (decided) return;
+    bool certain = part->err != ERR_UNKNOWN && part->err != ERR_CORRUPT;
+    slot->left = certain ? CALL_UNDONE : CALL_DOUBTED;
+}
+
+static void take_parts(struct away *a)
+{
+    struct shard_part parts[SHARD_PARTS_MAX];
+    bool moved = false;
+    bool good = shard_answer_read(&a->link.call.http.body_in, &moved, parts, a->len);
+    for (uint8_t i = 0; good && !moved && i < a->len; i++)
+        take_part(a->slots[i], &parts[i]);
+    for (uint8_t i = 0; (!good || moved) && i < a->len; i++)
+        runner_answer_done(&parts[i].answer);
+    if (!good) note(a, CALL_DOUBTED);
+    if (moved) note(a, CALL_MOVED);
+}
+
+static void take_awaited(struct away *a)
+{
+    struct call_slot *slot = a->slots[0];
+    struct shard_awaited row;
+    bool moved = false;
+    size_t len = shard_awaited_read(buf_bytes(&a->link.call.http.body_in), &moved, &row, 1);
+    slot->err = len == 1 ? row.err : ERR_NOT_FOUND;
+    if (len == SIZE_MAX || (len == 1 && (row.shard != a->shard || row.err)))
+        slot->left = CALL_UNDONE;
+    if (moved) slot->left = CALL_MOVED;
+}
+
+static void came_back(struct link_call *l, enum link_end end)
+{
+    struct away *a = (struct away *)l;
+    struct call_slot *slots[SHARD_PARTS_MAX];
+    struct local_call *c = a->slots[0]->call;
+    uint8_t len = a->len;
+    memcpy(slots, a->slots, sizeof slots);
+    if (end != LINK_ANSWERED) {
+        note(a, end == LINK_UNDONE ? CALL_UNDONE : CALL_DOUBTED);
+        where_doubt(c->queue, l->target);
+    } else if (slots[0]->effect == CALL_AWAIT) {
+        take_awaited(a);
+    } else {
+        take_parts(a);
+    }
+    if (slots[0]->left == CALL_MOVED) where_moved(c->queue, a->shard);
+    for (uint8_t i = 0; i < len; i++)
+        call_note_slot(slots[i]);
+}
+
+// Reserves the memory of the messages before they are received.
+static bool fits(struct link_call *l, size_t body_len)
+{
+    struct away *a = (struct away *)l;
+    struct answer_budget *budget = receive_budget(a->slots[0]->call);
+    return !budget || budget->take(budget, body_len, false);
+}
+
+static bool go(struct local_call *c, struct link_target *t, struct away *a, int64_t wait_ms)
+{
+    const char *token = c->caller ? c->caller->token : links_token(c->handle->links);
+    a->link.done = came_back;
+    for (uint8_t i = 0; i < a->len; i++) {
+        runner_answer_init(&a->slots[i]->async.answer);
+        a->slots[i]->away = a;
+        a->refs++;
+    }
+    if (link_send(c->handle->links, t, &a->link, c->name, token, wait_ms)) return true;
+    for (uint8_t i = 0; i < a->len; i++)
+        away_free(a->slots[i]);
+    return false;
+}
+
+static struct shard_ask ask_of(struct local_call *c, enum shard_ask_kind kind, uint32_t shard)
+{
+    struct shard_ask ask = {.kind = kind, .shard = shard};
+    ask.queue = c->queue->row.id;
+    return ask;
+}
+
+// A longer wait is made in parts, because a node ends each at its own limit.
+static int64_t part_of(int64_t wait_ms)
+{
+    return wait_ms < RECEIVE_WAIT_MAX_MS ? wait_ms : RECEIVE_WAIT_MAX_MS;
+}
+
+bool away_submit(struct local_call *c, const struct call_effect *e, uint32_t shard, struct op op,
+                 struct call_slot *slot, struct call_slot *claim)
+{
+    struct link_target *t = target_of(c, e, shard, op.payload.len);
+    if (!t) return false;
+    struct away *a = away_new(shard, slot, claim);
+    struct shard_ask ask = ask_of(c, claim ? SHARD_SUBMIT_CLAIM : SHARD_SUBMIT, shard);
+    ask.op = op;
+    ask.tells = c->state.plan.blocks;
+    if (claim) {
+        ask.claim = *receive_claim(c);
+        ask.wait_ms = part_of(receive_left_ms(c));
+        ask.repeats = receive_repeats(c);
+        claim->slice = receive_left_ms(c) > ask.wait_ms;
+        a->link.fits = fits;
+    }
+    shard_ask_put(&a->link.body, &ask);
+    return go(c, t, a, ask.wait_ms);
+}
+
+bool away_claim(struct local_call *c, const struct call_effect *e, int64_t wait_ms,
+                struct call_slot *slot)
+{
+    struct link_target *t = target_of(c, e, e->index, 0);
+    if (!t) return false;
+    struct away *a = away_new(e->index, slot, NULL);
+    struct shard_ask ask = ask_of(c, SHARD_CLAIM, e->index);
+    ask.claim = *receive_claim(c);
+    ask.wait_ms = part_of(wait_ms);
+    ask.repeats = receive_repeats(c);
+    slot->slice = wait_ms > ask.wait_ms;
+    a->link.fits = fits;
+    shard_ask_put(&a->link.body, &ask);
+    return go(c, t, a, ask.wait_ms);
+}
+
+bool away_await(struct local_call *c, const struct call_effect *e, struct call_slot *slot)
+{
+    struct link_target *t = target_of(c, e, e->index, 0);
+    if (!t) return false;
+    struct away *a = away_new(e->index, slot, NULL);
+    struct shard_ask ask = ask_of(c, SHARD_AWAIT, e->index);
+    ask.worker = receive_claim(c)->worker;
+    ask.wait_ms = part_of(receive_left_ms(c));
+    slot->slice = receive_left_ms(c) > ask.wait_ms;
+    shard_ask_put_await(&a->link.body, &ask, &e->index, 1);
+    return go(c, t, a, ask.wait_ms);
+}
+
+bool away_cancel(struct call_slot *slot)
+{
+    struct away *a = slot->away;
+    if (!link_cancel(&a->link)) return false;
+    for (uint8_t i = 0; i < a->len; i++) { // the op of the request may have been done
+        if (a->slots[i] == slot) continue;
+        a->slots[i]->left = CALL_DOUBTED;
+        call_note_slot(a->slots[i]);
+    }
+    return true;
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parts of a call at the owner of their shard. Each returns false if the part is to be done here;
+// otherwise the slots get the owner's answer, or how the attempt ended (call_note_slot).
+#pragma once
+
+#include "local/call.h"
+
+// claim: the slot of the claim that follows the op; NULL: none.
+bool away_submit(struct local_call *c, const struct call_effect *e, uint32_t shard, struct op op,
+                 struct call_slot *slot, struct call_slot *claim);
+bool away_claim(struct local_call *c, const struct call_effect *e, int64_t wait_ms,
+                struct call_slot *slot);
+bool away_await(struct local_call *c, const struct call_effect *e, struct call_slot *slot);
+bool away_is(struct local_call *c, uint32_t shard); // another node owns the shard
+// Returns true if the slot gets no event. An op in the same request is in doubt then.
+bool away_cancel(struct call_slot *slot);
+void away_free(struct call_slot *slot); // after its event; nothing if it was done here

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ops of other processes on shards that this node owns (owner/guest.h). Such a process can read the
+// store, which it proves before its body is read. It also has the token of its own client, whose
+// scope must allow the op.
+#include "base/memory.h"
+#include "calls/calls.h"
+#include "owner/guest.h"
+#include "server/inside.h"
+
+#include <stdio.h>
+
+// The node of the client counts only what it does itself.
+static void count(struct exchange *x, const struct guest *g)
+{
+    static const enum settle_kind kinds[] = {[OP_ACK] = SETTLE_ACK,
+                                             [OP_FAIL] = SETTLE_FAIL,
+                                             [OP_RELEASE] = SETTLE_RELEASE,
+                                             [OP_RENEW] = SETTLE_RENEW};
+    struct metrics *m = &x->server->metrics;
+    METRICS_ADD(m, received, guest_deliveries(g));
+    METRICS_ADD(m, sent, guest_sent(g));
+    struct async_answer a = {0};
+    struct sluice_outcome *outcomes = guest_outcomes(g, &a.len);
+    a.outcomes = outcomes;
+    if (a.len > 0) x->outcome = kinds[x->guest_op];
+    if (a.len > 0) metrics_settled(x, &a);
+    memory_free(outcomes);
+}
+
+static void answered(struct guest *g, void *ctx)
+{
+    struct exchange *x = ctx;
+    struct server *s = x->server;
+    struct buf body;
+    wait_end(x);
+    count(x, g);
+    if (httpd_gone(x->http)) { // release now, because the answer cannot arrive
+        guest_lost(g);
+        x->guest_lost = true;
+    }
+    buf_init(&body, SIZE_MAX);
+    guest_answer(g, &body);
+    answer_bytes(x, 200, SHARD_TYPE, &body);
+    call_end(s);
+}
+
+// Returns the scope that the op needs; SCOPE_NONE: no process may ask for it.
+static enum token_scope scope_of(const struct shard_ask *ask)
+{
+    if (ask->kind == SHARD_CLAIM || ask->kind == SHARD_AWAIT) return SCOPE_WORK;
+    switch (ask->op.kind) {
+    case OP_SEND:
+        return ask->kind == SHARD_SUBMIT ? SCOPE_SEND : SCOPE_NONE;
+    case OP_ACK:
+    case OP_FAIL:
+    case OP_RELEASE:
+    case OP_RENEW:
+        return SCOPE_WORK;
+    default:
+        return SCOPE_NONE;
+    }
+}
+
+static bool read_ask(struct exchange *x, struct shard_ask *ask)
+{
+    if (!shard_ask_read(httpd_body(x->http), ask) || ask->wait_ms > RECEIVE_WAIT_MAX_MS)
+        return refuse_request(x, SLUICE_INVALID, "malformed", "body",
+                              "the body is not a request in the encoding %s", SHARD_TYPE);
+    enum token_scope scope = scope_of(ask);
+    if (scope == SCOPE_NONE)
+        return refuse_request(x, SLUICE_INVALID, "", "body",
+                              "an op of kind %u is not sent to the owner of a shard", ask->op.kind);
+    return auth_allow(x, scope, x->queue);
+}
+
+void handle_shards(struct exchange *x)
+{
+    struct server *s = x->server;
+    struct shard_ask ask;
+    char worker[WORKER_NAME_MAX + 1];
+    if (!read_ask(x, &ask)) return;
+    struct bytes name = ask.kind == SHARD_AWAIT ? ask.worker : ask.claim.worker;
+    (void)snprintf(worker, sizeof worker, "%.*s", (int)name.len, (const char *)name.data);
+    if (ask.wait_ms > 0 && !wait_begin(x, worker)) { // the caller waits on its own
+        (void)refuse_request(x, SLUICE_UNAVAILABLE, "too-many-waiting", "wait",
+                             "no receive can wait here now");
+        return;
+    }
+    struct httpd_request *http = x->http;
+    httpd_keep(http); // it may be answered before guest_start returns
+    bool waits = x->waits;
+    call_begin(s);
+    x->guest_op = ask.op.kind;
+    x->guest = guest_new(s->store, x->queue, &ask, answer_budget_of(x), answered, x);
+    if (waits) httpd_watch(http, receive_client_gone);
+    guest_start(x->guest);
+    if (waits) wait_begun(x);
+    httpd_drop(http);
+}
