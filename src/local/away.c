@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "calls/list.h"
 #include "owner/link.h"
 #include "owner/shard_wire.h"
 #include "owner/where.h"
@@ -158,7 +157,7 @@ static struct shard_ask ask_of(struct local_call *c, enum shard_ask_kind kind, u
 // A longer wait is made in parts, because a node ends each at its own limit.
 static int64_t part_of(int64_t wait_ms)
 {
-    return wait_ms < RECEIVE_WAIT_MAX_MS ? wait_ms : RECEIVE_WAIT_MAX_MS;
+    return wait_ms < SHARD_WAIT_MAX_MS ? wait_ms : SHARD_WAIT_MAX_MS;
 }
 
 bool away_submit(struct local_call *c, const struct call_effect *e, uint32_t shard, struct op op,

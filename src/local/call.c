@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "local/away.h"
+#include "local/waiting.h"
 #include "os/clock.h"
 
 #include <stddef.h>
@@ -47,38 +48,6 @@ void call_release(struct local_call *c)
     if (!c->caller) (void)pthread_cond_destroy(&c->ended);
     (void)pthread_mutex_destroy(&c->lock);
     c->type->release(c);
-}
-
-struct sluice_error *call_error(struct local_call *c)
-{
-    if (!c->error) {
-        c->error = NEW(struct sluice_error);
-        c->owns_error = true;
-    }
-    return c->error->code ? NULL : c->error;
-}
-
-enum sluice_code call_code(const struct local_call *c)
-{
-    return c->error ? c->error->code : SLUICE_OK;
-}
-
-void call_set_code(struct local_call *c, enum sluice_code code)
-{
-    (void)call_error(c);
-    c->error->code = code;
-}
-
-void call_mark_away(struct local_call *c, size_t index, size_t len)
-{
-    CHECK(index < len);
-    if (!c->away) c->away = memory_zeroed(len, sizeof *c->away);
-    c->away[index] = true;
-}
-
-void call_forget_error(struct local_call *c)
-{
-    if (c->error) *c->error = (struct sluice_error){.code = SLUICE_OK};
 }
 
 struct call_slot *call_slot_of(struct local_call *c, enum call_effect_kind effect, uint32_t index)
@@ -138,6 +107,13 @@ void call_note_cancel(struct local_call *c)
 {
     (void)pthread_mutex_lock(&c->lock);
     c->cancelled = true;
+    run_or_leave(c);
+}
+
+void call_note_reroute(struct local_call *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    c->rerouted = true;
     run_or_leave(c);
 }
 
@@ -390,62 +366,13 @@ static void submit(struct local_call *c, const struct call_effect *e)
         op_dropped(c, slot);
 }
 
-// The receive may wait from now on, and must learn of another owner (queue_reroute). A thread that
-// waits performs the requests of the runner, so it stays.
-static void list_waiting(struct local_call *c)
-{
-    struct open_queue *q = c->queue;
-    if (!c->caller || c->is_waiting || !c->handle->links || receive_left_ms(c) == 0) return;
-    (void)pthread_mutex_lock(&c->handle->lock);
-    c->next_waiting = q->waiting;
-    if (q->waiting) q->waiting->previous_waiting = c;
-    q->waiting = c;
-    c->is_waiting = true;
-    (void)pthread_mutex_unlock(&c->handle->lock);
-}
-
-static void unlist_waiting(struct local_call *c)
-{
-    if (!c->is_waiting) return;
-    (void)pthread_mutex_lock(&c->handle->lock);
-    if (c->next_waiting) c->next_waiting->previous_waiting = c->previous_waiting;
-    if (c->previous_waiting)
-        c->previous_waiting->next_waiting = c->next_waiting;
-    else
-        c->queue->waiting = c->next_waiting;
-    c->is_waiting = false;
-    (void)pthread_mutex_unlock(&c->handle->lock);
-}
-
-void queue_reroute(struct open_queue *q)
-{
-    struct local_call **all = NULL;
-    size_t len = 0, max = 0;
-    (void)pthread_mutex_lock(&q->handle->lock);
-    for (struct local_call *c = q->waiting; c; c = c->next_waiting)
-        max++;
-    all = memory_zeroed(max + 1, sizeof(struct local_call *));
-    for (struct local_call *c = q->waiting; c; c = c->next_waiting) {
-        atomic_fetch_add(&c->refs, 1);
-        all[len++] = c;
-    }
-    (void)pthread_mutex_unlock(&q->handle->lock);
-    for (size_t i = 0; i < len; i++) {
-        (void)pthread_mutex_lock(&all[i]->lock);
-        all[i]->rerouted = true;
-        run_or_leave(all[i]);
-        call_release(all[i]);
-    }
-    memory_free(all);
-}
-
 static void claim(struct local_call *c, const struct call_effect *e)
 {
     struct call_slot *slot = slot_take(c, e);
     struct shard_runner *d = call_runner(c, e->index);
     bool waits = c->state.plan.shards == 1;
     int64_t wait_ms = waits ? receive_left_ms(c) : 0;
-    list_waiting(c);
+    waiting_begin(c);
     if (away_claim(c, e, wait_ms, slot)) return;
     slot->async.then = answered;
     if (c->caller || !waits) {
@@ -464,7 +391,7 @@ static void submit_joined(struct local_call *c, const struct call_effect *e)
     struct op op;
     uint32_t shard;
     struct shard_runner *d = c->type->op(c, e->index, &op, &shard);
-    list_waiting(c);
+    waiting_begin(c);
     if (away_submit(c, e, shard, op, op_slot, slot)) return;
     op_slot->async.then = slot->async.then = answered;
     if (c->caller) {
@@ -481,7 +408,7 @@ static void submit_joined(struct local_call *c, const struct call_effect *e)
 static void await(struct local_call *c, const struct call_effect *e)
 {
     struct call_slot *slot = slot_take(c, e);
-    list_waiting(c);
+    waiting_begin(c);
     if (away_await(c, e, slot)) return;
     slot->async.then = answered;
     runner_await_async(call_runner(c, e->index), receive_claim(c)->worker, receive_left_ms(c),
@@ -500,8 +427,8 @@ static void recall(struct local_call *c, const struct call_effect *e)
 static void withdraw(struct local_call *c, enum call_effect_kind what, uint32_t shard)
 {
     struct call_slot *slot = call_slot_of(c, what, shard);
-    bool cancelled = slot->away ? away_cancel(slot)
-                                : runner_cancel(call_runner(c, shard), &slot->async);
+    bool cancelled =
+        slot->away ? away_cancel(slot) : runner_cancel(call_runner(c, shard), &slot->async);
     if (cancelled) {
         if (!slot->away) runner_answer_init(&slot->async.answer); // it was released
         slot_free(slot);
@@ -537,7 +464,7 @@ static void answer(struct local_call *c)
     if (c->state.in_doubt) // an answer without an entry does not decide the call
         call_set_code(c, code_repeated(call_code(c)));
     if (c->type->ended) c->type->ended(c);
-    unlist_waiting(c);
+    waiting_end(c);
     turn_end(c);
     struct async_answer a = {.error = c->error ? c->error : &fine, .away = c->away};
     a.code = a.error->code;

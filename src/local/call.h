@@ -74,8 +74,8 @@ struct local_call {
     struct call_slot one; // the memory of `slots`, if that is enough
     struct pool_job job;
     enum call_effect_kind job_effect;
-    bool owns; // the arguments were copied
-    bool *away; // messages or locks that an owner did; NULL: none
+    bool owns;           // the arguments were copied
+    bool *away;          // messages or locks that an owner did; NULL: none
     bool claim_repeated; // a claim may have been made at an owner before
     bool is_waiting;     // it is in the queue's list of receives that wait
     struct local_call *next_waiting, *previous_waiting; // under the handle's lock
@@ -106,6 +106,7 @@ void call_release(struct local_call *c);
 // Notes the events, and runs the call if no other thread does.
 void call_note_cancel(struct local_call *c);
 void call_note_turn(struct local_call *c);
+void call_note_reroute(struct local_call *c);
 void call_note_resumed(struct local_call *c, bool last);
 void call_note_slot(struct call_slot *slot); // its answer, or its end at the owner, is there
 

@@ -32,9 +32,9 @@ struct open_queue {
     struct local_call *turns[TURN_BUCKETS];
     struct send_line line;              // sends that wait for space (line.h)
     struct shard_ownership *ownerships; // one per shard
-    struct local_call *waiting; // receives that wait (call.c); under the handle's lock
-    struct pool_job upkeep_job; // moves its dead letters, or closes it
-    bool upkeep_runs;           // the job waits or runs; under the handle's lock
+    struct local_call *waiting;         // receives that wait (call.c); under the handle's lock
+    struct pool_job upkeep_job;         // moves its dead letters, or closes it
+    bool upkeep_runs;                   // the job waits or runs; under the handle's lock
 };
 
 struct sluice {

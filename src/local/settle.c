@@ -181,8 +181,8 @@ static const char *status_of(uint16_t kind, const struct outcome_row *row)
 void outcome_fill(uint16_t kind, const struct outcome_row *row, struct sluice_outcome *out)
 {
     enum sluice_code code = (enum sluice_code)reason_err(row->reason);
-    *out = (struct sluice_outcome){
-        .code = code, .status = status_of(kind, row), .until = row->until};
+    *out =
+        (struct sluice_outcome){.code = code, .status = status_of(kind, row), .until = row->until};
     if (code) (void)snprintf(out->reason, sizeof out->reason, "%s", reason_name(row->reason));
 }
 

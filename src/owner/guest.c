@@ -59,7 +59,8 @@ struct guest *guest_new(struct sluice *s, const char *queue, const struct shard_
     g->parts = memory_zeroed(g->parts_len, sizeof *g->parts);
     for (size_t i = 0; i < g->parts_len; i++) {
         g->parts[i].guest = g;
-        g->parts[i].shard = ask->kind == SHARD_AWAIT ? shard_ask_await(ask, (uint32_t)i) : ask->shard;
+        g->parts[i].shard =
+            ask->kind == SHARD_AWAIT ? shard_ask_await(ask, (uint32_t)i) : ask->shard;
         g->parts[i].err = ERR_NOT_FOUND;
         runner_answer_init(&g->parts[i].async.answer);
     }
@@ -336,8 +337,8 @@ static void release_locks(struct guest *g, const struct guest_part *p)
     b->locks = memory_zeroed(a->deliveries_len, sizeof *b->locks);
     for (size_t i = 0; i < a->deliveries_len; i++) {
         const struct grant *grant = &a->deliveries[i].grant;
-        b->locks[b->len++] =
-            (struct lock_name){.shard = p->shard, .ref = {.seq = grant->seq, .token = grant->token}};
+        b->locks[b->len++] = (struct lock_name){.shard = p->shard,
+                                                .ref = {.seq = grant->seq, .token = grant->token}};
     }
     queue_hold(g->queue);
     async_run(g->handle, g->name, give_back, b);

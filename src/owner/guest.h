@@ -27,4 +27,4 @@ size_t guest_deliveries(const struct guest *g); // messages in the answer
 size_t guest_sent(const struct guest *g);       // messages that were added
 // Returns the outcomes of an ack, fail, release or renew; the caller frees them. NULL: none.
 struct sluice_outcome *guest_outcomes(const struct guest *g, size_t *len);
-void guest_free(struct guest *g);               // after `done`; NULL is fine
+void guest_free(struct guest *g); // after `done`; NULL is fine

@@ -146,13 +146,13 @@ static int64_t check_as_member(const struct owner_self *self, struct owner_clust
     runner_owner(d, &o);
     runner_inspect(d, copy_deleted, &deleted);
     if (o.mine || deleted) {
-        set_owner_address(q, r, "");
+        owner_set_address(q, r, "");
         return CHECK_MS;
     }
     bool named =
         o.epoch != 0 && owner_parse(o.address, &other) && strcmp(other.node, self->name.node) != 0;
     enum peer peer = named ? peers_ask(self->peers, &other) : PEER_DECLINES;
-    set_owner_address(q, r, peer == PEER_PROVEN ? o.address : "");
+    owner_set_address(q, r, peer == PEER_PROVEN ? o.address : "");
     if (o.epoch != 0) cluster->seen(cluster, q, shard, o.epoch);
     if (peer == PEER_PROVEN) return OTHER_CHECK_MS;
     if (peer == PEER_DOUBTED) return CHECK_MS; // the thread that sends the challenge checks again

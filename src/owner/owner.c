@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The node's identity as an owner, and where the calls of a queue belong.
-#include "owner/link.h"
 #include "owner/owner.h"
+#include "owner/link.h"
 
 #include "base/memory.h"
 #include "local/inside.h"
 #include "local/transport.h"
-#include "os/clock.h"
 #include "net/digest.h"
+#include "os/clock.h"
 #include "os/entropy.h"
 #include "owner/inside.h"
 

@@ -18,8 +18,9 @@
 #include "node/runner.h"
 #include "queue/ops.h"
 
-#define SHARD_TYPE       "application/x-sluice-shard"
-#define SHARD_AWAITS_MAX 4096 // shards in one ask
+#define SHARD_TYPE        "application/x-sluice-shard"
+#define SHARD_AWAITS_MAX  4096  // shards in one ask
+#define SHARD_WAIT_MAX_MS 20000 // how long an owner waits for messages
 
 enum shard_ask_kind {
     SHARD_SUBMIT = 1,
@@ -33,7 +34,7 @@ struct shard_ask {
     struct queue_id queue;
     uint32_t shard;
     int64_t wait_ms;
-    bool tells;  // submit: tell whether the shard remembers the answer for the request id
+    bool tells;   // submit: tell whether the shard remembers the answer for the request id
     bool repeats; // claim: the caller may repeat it, so the locks stay if the answer is lost
     struct op op;
     struct op_claim claim;

@@ -5,11 +5,11 @@
 
 #include "base/check.h"
 #include "base/digits.h"
+#include "local/transport.h"
 #include "net/http_plain.h"
 #include "net/http_text.h"
 #include "os/clock.h"
 #include "os/entropy.h"
-#include "local/transport.h"
 #include "owner/map.h"
 #include "owner/peer.h"
 #include "wire/wire.h"

@@ -5,9 +5,9 @@
 
 #include "base/memory.h"
 #include "local/bodies.h"
+#include "local/transport.h"
 #include "os/clock.h"
 #include "os/entropy.h"
-#include "local/transport.h"
 #include "queue/ops.h"
 #include "wire/wire.h"
 

@@ -119,9 +119,9 @@ struct exchange {
     enum settle_kind outcome;    // ack, fail, release, renew
     struct answer_budget budget; // for the messages in its answer
     size_t budget_part;          // bytes of the server's budget that it holds
-    struct guest *guest; // an op of another process (shards.c); NULL: none
-    uint16_t guest_op;   // ... of this kind; 0: a claim or an await
-    bool guest_lost;     // ... whose answer cannot arrive
+    struct guest *guest;         // an op of another process (shards.c); NULL: none
+    uint16_t guest_op;           // ... of this kind; 0: a claim or an await
+    bool guest_lost;             // ... whose answer cannot arrive
     // receive
     struct exchange *next, *before;   // list of those that wait
     struct share waiting;             // under the lock
@@ -203,9 +203,9 @@ bool auth_allow(struct exchange *x, enum token_scope scope, const char *queue);
 bool auth_may(const struct exchange *x, enum token_scope scope, const char *queue);
 // Returns all scopes for a queue as bits (1 << scope). "": those for any queue.
 unsigned auth_scopes(const struct exchange *x, const char *queue);
-bool auth_asks_tokens(struct server *s);        // returns whether the node requires tokens
+bool auth_asks_tokens(struct server *s);           // returns whether the node requires tokens
 const char *auth_secret(const struct exchange *x); // the token of the request; NULL: none
-uint64_t auth_client(const struct exchange *x); // the number of its token, else of its address
+uint64_t auth_client(const struct exchange *x);    // the number of its token, else of its address
 
 void log_access(const struct exchange *x);
 

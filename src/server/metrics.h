@@ -31,9 +31,10 @@
     X(waits_gone, "sluice_waits_hung_up_total", "Receives that waited and whose client hung up.")  \
     X(given_back, "sluice_messages_given_back_total",                                              \
       "Messages given back because their client was gone.")                                        \
-    X(forwarded, "sluice_forwarded_total", "Parts of requests that the owner of the shard, another node, did.")          \
+    X(forwarded, "sluice_forwarded_total",                                                         \
+      "Parts of requests that the owner of the shard, another node, did.")                         \
     X(forwards_failed, "sluice_forwards_failed_total",                                             \
-      "Parts of requests that the owner did not do, so this node did them. If the owner did "       \
+      "Parts of requests that the owner did not do, so this node did them. If it did "             \
       "one too, both nodes count it.")                                                             \
     X(streams, "sluice_event_streams_opened_total", "Event streams opened.")                       \
     X(events, "sluice_events_written_total", "Events written to streams.")

@@ -63,7 +63,7 @@ static enum token_scope scope_of(const struct shard_ask *ask)
 
 static bool read_ask(struct exchange *x, struct shard_ask *ask)
 {
-    if (!shard_ask_read(httpd_body(x->http), ask) || ask->wait_ms > RECEIVE_WAIT_MAX_MS)
+    if (!shard_ask_read(httpd_body(x->http), ask) || ask->wait_ms > SHARD_WAIT_MAX_MS)
         return refuse_request(x, SLUICE_INVALID, "malformed", "body",
                               "the body is not a request in the encoding %s", SHARD_TYPE);
     enum token_scope scope = scope_of(ask);

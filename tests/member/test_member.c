@@ -80,7 +80,6 @@ static enum sluice_code try_start(struct fixture *f, int node, const char *name,
     enum sluice_code code = SLUICE_OK;
     if (!f->handles[node]) code = sluice_open(url, NULL, &f->handles[node], error);
     if (code) return code;
-    owner_prepare(f->handles[node]);
     if (!code) code = owner_become(f->handles[node], "http://127.0.0.1:1", name, error);
     config.take = coord_mem_again(f->service);
     if (!code) code = membership_start(f->handles[node], &config, &f->members[node], error);

@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+// The receives of a queue that wait. If a shard gets another owner, they go there (queue_reroute).
+#pragma once
+
+#include "local/call.h"
+
+// The receive may wait from now on. A receive whose thread waits is not listed: that thread
+// performs the requests of the runner, so it stays.
+void waiting_begin(struct local_call *c);
+void waiting_end(struct local_call *c);
