@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "check.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -16,51 +15,28 @@
 
 #define JOBS_MAX 16
 
-static void count(struct runner_sum *sum, const struct world *w)
+bool runner_note(uint64_t seed, const struct trace *trace, const struct findings *findings,
+                 const struct runner_options *o, struct runner_sum *sum)
 {
     sum->seeds++;
-    sum->steps += w->steps;
-    world_sum(w, sum);
-    if (!w->findings.broken) return;
-    if (sum->broken++ > 0 && sum->broken_first < w->seed) return;
-    sum->broken_first = w->seed;
-    memcpy(sum->invariant, w->findings.invariant, sizeof sum->invariant);
-}
-
-static void report(const struct world *w)
-{
-    trace_tail(&w->trace, stdout);
-    printf("%sseed %" PRIu64 ": BROKEN %s: %s\n", w->trace.prefix, w->seed, w->findings.invariant,
-           w->findings.text);
-    (void)fflush(stdout);
-}
-
-static bool run_world(uint64_t seed, const struct runner_options *o, struct buf *all,
-                      struct runner_sum *sum, uint64_t *hash)
-{
-    struct world *w = NEW(struct world);
-    struct world_options options = {.seed = seed,
-                                    .lying = o->lying,
-                                    .scenario = o->scenario,
-                                    .print = o->trace ? stdout : NULL,
-                                    .all = all};
-    world_init(w, &options);
-    if (o->tap) w->trace.prefix = "# ";
-    world_run(w);
-    bool held = !w->findings.broken;
-    if (!held && !o->quiet) report(w);
-    count(sum, w);
-    *hash = w->trace.hash;
-    world_done(w);
-    memory_free(w);
-    return held;
+    if (!findings->broken) return true;
+    if (!o->quiet) {
+        trace_tail(trace, stdout);
+        printf("%sseed %" PRIu64 ": BROKEN %s: %s\n", trace->prefix, seed, findings->invariant,
+               findings->text);
+        (void)fflush(stdout);
+    }
+    if (sum->broken++ > 0 && sum->broken_first < seed) return false;
+    sum->broken_first = seed;
+    memcpy(sum->invariant, findings->invariant, sizeof sum->invariant);
+    return false;
 }
 
 bool run_seed(uint64_t seed, const struct runner_options *o, struct runner_sum *sum)
 {
     uint64_t hash;
     *sum = (struct runner_sum){0};
-    if (!run_world(seed, o, NULL, sum, &hash)) return false;
+    if (!world_try(seed, o, NULL, sum, &hash)) return false;
     char figures[100];
     world_figures(sum, figures, sizeof figures);
     printf("seed %" PRIu64 ": ok steps=%" PRIu64 " commits=%" PRIu64 " %s hash=%016" PRIx64 "\n",
@@ -76,8 +52,8 @@ bool run_twice(uint64_t seed, const struct runner_options *o, size_t *trace_len)
     buf_init(&second, (size_t)1 << 30);
     struct runner_sum sum = {0};
     uint64_t hash[2];
-    bool held = run_world(seed, o, &first, &sum, &hash[0]);
-    held = run_world(seed, o, &second, &sum, &hash[1]) && held;
+    bool held = world_try(seed, o, &first, &sum, &hash[0]);
+    held = world_try(seed, o, &second, &sum, &hash[1]) && held;
     *trace_len = first.len;
     return held && hash[0] == hash[1] && first.len > 0 &&
            bytes_equal(buf_bytes(&first), buf_bytes(&second));
@@ -94,7 +70,7 @@ static void child(struct job *job, uint64_t stride, const struct runner_options 
 {
     for (; job->seed <= job->last; job->seed += stride) {
         uint64_t hash;
-        if (!run_world(job->seed, o, NULL, &job->sum, &hash) && !o->keep_going) _exit(1);
+        if (!world_try(job->seed, o, NULL, &job->sum, &hash) && !o->keep_going) _exit(1);
     }
     _exit(0);
 }

@@ -2,6 +2,8 @@
 // Runs seeds: one with its line, or many in a few processes with their figures.
 #pragma once
 
+#include "trace.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -27,7 +29,7 @@ struct runner_sum {
     uint64_t swept;    // objects, in the queue's world
     uint64_t messages; // the queue's world: sent, dead letters that arrived
     uint64_t letters;
-    uint64_t figures[RUNNER_FIGURES]; // the queue's world: enum joined_figure
+    uint64_t figures[RUNNER_FIGURES]; // of the other worlds: each has its own
     uint64_t zombies;
     uint64_t lies;
     uint64_t forks;        // worlds in which two versions of a slot were folded
@@ -46,3 +48,12 @@ bool run_twice(uint64_t seed, const struct runner_options *o, size_t *trace_len)
 // the first, unless told to keep going.
 bool run_seeds(uint64_t first, uint64_t last, const struct runner_options *o,
                struct runner_sum *sum);
+
+// Given by each world: runs one seed and adds its figures to the sum. False: a promise was broken.
+bool world_try(uint64_t seed, const struct runner_options *o, struct buf *all,
+               struct runner_sum *sum, uint64_t *hash);
+// Writes the figures that only this kind of world has ("dropped=12").
+void world_figures(const struct runner_sum *sum, char *out, size_t out_len);
+// Counts a seed that has run, and reports what it broke. Returns what world_try returns.
+bool runner_note(uint64_t seed, const struct trace *trace, const struct findings *findings,
+                 const struct runner_options *o, struct runner_sum *sum);

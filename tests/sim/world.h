@@ -133,10 +133,8 @@ struct world_options {
 void world_init(struct world *w, const struct world_options *o);
 void world_done(struct world *w);
 void world_run(struct world *w); // to the end, or to the first broken promise
-// Adds what it came to, and writes the figures that only this kind of world has ("dropped=12").
 struct runner_sum;
-void world_sum(const struct world *w, struct runner_sum *sum);
-void world_figures(const struct runner_sum *sum, char *out, size_t out_len);
+void world_sum(const struct world *w, struct runner_sum *sum); // adds what it came to
 
 void world_at(struct world *w, int64_t at, enum world_event_kind kind, uint32_t a, uint32_t b);
 // Draws a delay around mean and schedules kind; nothing for mean 0.
