@@ -70,6 +70,7 @@ struct coord_member {
     char version[COORD_VERSION_MAX + 1]; // of the program
     uint8_t incarnation[COORD_INCARNATION_LEN];
     bool leaving; // it gives its shards away
+    bool beats;   // set by `store:`: it knows of other members, so it sends heartbeats
     // Set by list, watch and heartbeat: the time since its last sign of life. 0 if the service does
     // not tell, and for a lone node, which gives none.
     int64_t age_ms;

@@ -91,6 +91,7 @@ void member_print(const struct coord_member *m, struct buf *to)
     json_number(o, "rulesMax", m->rules_hi);
     put_hex(o, "incarnationSha256", m->incarnation, sizeof m->incarnation);
     if (m->leaving) json_bool(o, "leaving", true);
+    if (m->beats) json_bool(o, "beats", true);
     json_write(o, to);
 }
 
@@ -130,6 +131,12 @@ static bool get_hex(const struct json *o, const char *key, uint8_t to[COORD_INCA
            digits_read_hex(text, to, COORD_INCARNATION_LEN);
 }
 
+static bool get_flag(const struct json *o, const char *key)
+{
+    const struct json *v = json_member(o, key);
+    return v && json_kind(v) == JSON_KIND_BOOL && json_as_bool(v);
+}
+
 // Returns the object; NULL: the text is not an object of this version.
 static struct json *record_open(struct bytes text)
 {
@@ -154,8 +161,8 @@ bool member_parse(struct bytes text, struct coord_member *m)
                 get_text(o, "version", m->version, COORD_VERSION_MAX) &&
                 get_u32(o, "rulesMin", &m->rules_lo) && get_u32(o, "rulesMax", &m->rules_hi) &&
                 get_hex(o, "incarnationSha256", m->incarnation) && member_is_good(m, why);
-    const struct json *leaving = good ? json_member(o, "leaving") : NULL;
-    m->leaving = leaving && json_kind(leaving) == JSON_KIND_BOOL && json_as_bool(leaving);
+    m->leaving = good && get_flag(o, "leaving");
+    m->beats = good && get_flag(o, "beats");
     json_free(o);
     if (!good) *m = (struct coord_member){0};
     return good;

@@ -16,7 +16,8 @@
 // number and size: its bytes change only when the node begins to leave.
 //
 // A lone node sends no heartbeats and lists once per lone_ms. So a node that sees a silent member
-// for the first time gives it lone_ms and a lease to notice (view_is_live).
+// for the first time gives it lone_ms and a lease to notice (row_is_live). The record of a node
+// that knows of others says that it beats. Such a node is given a lease alone.
 #pragma once
 
 #include "coord/backend.h"
@@ -68,6 +69,7 @@ struct store_coord {
     uint64_t number;       // of the session; 0: none
     int64_t until_ms;      // clock_boot_ms: the session is held until then
     bool company;          // the last list showed another live member
+    bool beats;            // the record that was written last says so
     struct interval since; // store time from which members can have seen this handle
     bool since_known;
     struct view_row *records; // the records that were read

@@ -125,6 +125,7 @@ static enum err settle_join(struct store_coord *s, const struct coord_member *m,
     s->self = *m;
     s->number = number;
     s->since_known = false;
+    s->beats = false;
     (void)pthread_mutex_unlock(&s->lock);
     enum err e = view_read(s, &v, a);
     const struct view_row *own = e ? NULL : view_find(&v, m->name);
@@ -220,7 +221,8 @@ static enum err renewed(struct store_coord *s, uint64_t number, int64_t began_ms
     }
     // A put that may have landed ends the longer time of a lone node.
     if (!e || (e == ERR_UNKNOWN && until < s->until_ms)) s->until_ms = until;
-    s->company = company;
+    s->company = company || e; // a node whose record was not written goes on
+    if (!e) s->beats = company;
     tell_session(s, a);
     return e;
 }
@@ -237,10 +239,14 @@ enum err store_coord_heartbeat(struct coord *c, struct coord_answer *a)
     const struct view_row *own = e ? NULL : view_find(&v, self.name);
     bool lost = !e && (!own || own->number != number || own->size == 0);
     bool company = !e && has_company(&v, self.name);
-    int64_t began = company ? clock_boot_ms() : v.began_ms;
+    (void)pthread_mutex_lock(&s->lock);
+    bool puts = company || s->beats; // the record of a node that is lone again says so
+    (void)pthread_mutex_unlock(&s->lock);
+    int64_t began = puts ? clock_boot_ms() : v.began_ms;
     if (!e && !lost) {
         view_tell(&v, a);
-        if (company) e = put_record(s, &self, number, false, a);
+        self.beats = company;
+        if (puts) e = put_record(s, &self, number, false, a);
     }
     (void)pthread_mutex_lock(&s->lock);
     if (lost) {

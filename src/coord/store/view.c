@@ -121,7 +121,8 @@ static bool row_is_live(const struct store_coord *s, const struct view *v, const
     if (r->modified.hi == TIME_NEVER || v->time.lo == TIME_UNKNOWN) return true;
     int64_t lease = s->base.lease_ms;
     if (v->time.lo - r->modified.hi <= lease) return true;
-    bool heard = s->since_known && r->modified.lo >= s->since.hi;
+    bool beats = r->known && r->record.beats;
+    bool heard = beats || (s->since_known && r->modified.lo >= s->since.hi);
     if (!heard && v->time.lo - s->since.hi <= s->lone_ms + lease) return true;
     // A handle that is no member cannot tell a lone node from one that died last.
     return s->number == 0 && r->modified.hi == v->newest.hi;
@@ -131,7 +132,8 @@ static bool row_is_live(const struct store_coord *s, const struct view *v, const
 static int64_t age_of(const struct store_coord *s, const struct view *v, const struct view_row *r)
 {
     if (r->modified.hi == TIME_NEVER || v->time.lo == TIME_UNKNOWN) return 0;
-    bool heard = s->since_known && r->modified.lo >= s->since.hi;
+    bool beats = r->known && r->record.beats;
+    bool heard = beats || (s->since_known && r->modified.lo >= s->since.hi);
     int64_t age = v->time.lo - r->modified.hi;
     return heard && age > 0 ? age : 0;
 }
@@ -158,7 +160,8 @@ static void records_keep(struct store_coord *s, const struct view *v)
 }
 
 // A record that cannot be read, or that is gone, makes the member one that has left.
-static enum err read_record(struct store_coord *s, struct view_row *r, struct coord_answer *a)
+static enum err read_record(struct store_coord *s, const struct view *v, struct view_row *r,
+                            struct coord_answer *a)
 {
     char key[STORE_KEY_MAX + 1];
     struct store_answer sa;
@@ -173,7 +176,10 @@ static enum err read_record(struct store_coord *s, struct view_row *r, struct co
         r->known = !e && member_parse(buf_bytes(&sa.body), &r->record) &&
                    strcmp(r->record.name, r->name) == 0;
         if (!r->known) r->size = 0;
-        r->live = r->live && r->known;
+        (void)pthread_mutex_lock(&s->lock); // what it says of heartbeats counts
+        r->live = r->known && row_is_live(s, v, r);
+        r->age_ms = age_of(s, v, r);
+        (void)pthread_mutex_unlock(&s->lock);
         e = ERR_OK;
     }
     store_answer_done(&sa);
@@ -266,13 +272,13 @@ static void decide(struct store_coord *s, struct view *v)
     }
     for (size_t i = 0; i < v->rows_len; i++) {
         struct view_row *r = &v->rows[i];
-        r->live = row_is_live(s, v, r);
-        r->age_ms = age_of(s, v, r);
         const struct view_row *had = record_find(s, r);
         bool own = r->number == s->number && strcmp(r->name, s->self.name) == 0;
         if (had) r->record = had->record;
         if (own) r->record = s->self;
         r->known = had || own;
+        r->live = row_is_live(s, v, r);
+        r->age_ms = age_of(s, v, r);
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
@@ -283,7 +289,7 @@ enum err view_read(struct store_coord *s, struct view *v, struct coord_answer *a
     if (e) return e;
     decide(s, v);
     for (size_t i = 0; i < v->rows_len && !e; i++)
-        if (v->rows[i].live && !v->rows[i].known) e = read_record(s, &v->rows[i], a);
+        if (v->rows[i].live && !v->rows[i].known) e = read_record(s, v, &v->rows[i], a);
     if (!e) e = read_leader(s, v, a);
     if (!e) publish(s, v);
     return e;
