@@ -480,7 +480,7 @@
       .summary = "Metrics for Prometheus")                                                         \
     X(CLUSTER_USED, cluster_used, .method = "POST", .tag = "node", .blocks = true,                 \
       .pattern = "/v1/cluster/used", CALL_SMALL, .body = &cluster_used_fields,                     \
-      .takes = "ClusterUsed", .operation = "hintUsed", .status = 204,                              \
+      .takes = "ClusterUsed", .operation = "hintUsed", .answer = "Status",                         \
       .summary = "For other nodes: tells this node that a shard is used",                          \
       .about = "The node claims the shard if the plan of the cluster gives it to this node.")      \
     X(HEALTHZ, healthz, CALL_OPEN, .pattern = "/healthz", .query = &healthz_fields,                \

@@ -10,5 +10,7 @@ void handle_cluster_used(struct exchange *x)
     if (!read_request(x, &in)) return;
     if (x->server->member)
         membership_hint(x->server->member, in.queue ? in.queue : "", (uint32_t)in.shard);
-    answer_empty(x, 204);
+    struct json *o = json_new();
+    json_text(o, "status", "alive");
+    answer_json(x, 200, o);
 }
