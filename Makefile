@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-node chaos-redis chaos-remount chaos-stop load run demo install hooks format settings lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-cluster chaos-node chaos-redis chaos-remount chaos-stop load run demo install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -76,6 +76,11 @@ chaos: build ## minutes of workers killed at random on one directory: CHAOS_SECO
 chaos-bucket: build deps-servers ## the same on a bucket: requests meet faults, its server is killed too
 	@tests/servers/with-radosgw $(BUILD)/tests/chaos/chaos --faults --restarts --timeout 1000 --processes 4 --workers 6 \
 		--seconds $(CHAOS_SECONDS) $(ARGS)
+
+chaos-cluster: build deps-servers ## three nodes on store:, etcd and Consul: failover over KILLS=20 kills, transfers
+	@SLUICE=$(BUILD)/src/cli/sluice tests/member/cluster.py --long $(or $(KILLS),20)
+	@for server in etcd consul; do SLUICE=$(BUILD)/src/cli/sluice \
+		tests/servers/with-coord $$server tests/member/cluster.py --long $(or $(KILLS),20) || exit 1; done
 
 chaos-node: build ## the same over HTTP: the node is killed every two seconds too
 	@$(BUILD)/tests/chaos/chaos --node $(BUILD)/src/cli/sluice --seconds $(CHAOS_SECONDS) $(ARGS)

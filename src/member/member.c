@@ -4,6 +4,7 @@
 #include "member/inside.h"
 
 #include "base/check.h"
+#include "base/digits.h"
 #include "base/memory.h"
 #include "coord/credentials.h"
 #include "net/http.h"
@@ -16,7 +17,8 @@
 #include <string.h>
 #include <time.h>
 
-#define ALIVE_MS 1000 // how long a node with the same name may take to answer
+#define ALIVE_MS       1000 // how long a node with the same name may take to answer
+#define CHECKED_QUEUES 3    // whose journals are read at the start
 
 struct interval membership_now(const struct membership *m)
 {
@@ -202,6 +204,50 @@ static enum sluice_code open_service(struct membership *m, struct sluice_error *
     return SLUICE_OK;
 }
 
+struct first_names {
+    char names[CHECKED_QUEUES][QUEUE_NAME_MAX + 1];
+    size_t len;
+};
+
+static void add_first(void *ctx, const char *name)
+{
+    struct first_names *f = ctx;
+    if (f->len < CHECKED_QUEUES) (void)snprintf(f->names[f->len++], sizeof *f->names, "%s", name);
+}
+
+static enum sluice_code check_journal(struct membership *m, const char *queue,
+                                      struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct shard_runner *d;
+    struct runner_owner o;
+    char has[2 * COORD_ID_LEN + 1], own[2 * COORD_ID_LEN + 1];
+    if (queue_get(m->handle, queue, &q, NULL) || queue_synced_runner(q, 0, &d, NULL))
+        return SLUICE_OK; // the first call reports it
+    runner_owner(d, &o);
+    if (o.epoch == 0 || memcmp(o.coord, m->coord_id, sizeof o.coord) == 0) return SLUICE_OK;
+    *digits_put_hex(has, o.coord, sizeof o.coord) = 0;
+    *digits_put_hex(own, m->coord_id, sizeof m->coord_id) = 0;
+    return refuse(error, ERR_CORRUPT, "coord",
+                  "queue %s follows the coordination service %s, and this node would use %s (%s): "
+                  "correct the service, or run sluice cluster coord-switch",
+                  queue, has, own, m->service);
+}
+
+// The journals decide which service numbers their owners. A node that uses another one could own
+// nothing.
+static enum sluice_code check_journals(struct membership *m, struct sluice_error *error)
+{
+    struct first_names first = {.len = 0};
+    struct store_answer answer CLEANUP(store_answer_done);
+    enum sluice_code code = SLUICE_OK;
+    store_answer_init(&answer);
+    enum err err = catalog_names(m->handle->store, add_first, &first, &answer);
+    for (size_t i = 0; !err && !code && i < first.len; i++)
+        code = check_journal(m, first.names[i], error);
+    return code;
+}
+
 static enum sluice_code set_self(struct membership *m, struct sluice_error *error)
 {
     struct owner_name name;
@@ -295,6 +341,7 @@ enum sluice_code membership_start(struct sluice *s, const struct membership_conf
     enum sluice_code code = set_self(m, error);
     if (!code) code = open_service(m, error);
     if (code && config->take) coord_free(config->take), m->coord = NULL;
+    if (!code) code = check_journals(m, error);
     if (!code) code = join(m, error);
     if (!code) {
         m->share = pool_share_new(s->pool, MEMBER_THREADS, MEMBER_THREADS);

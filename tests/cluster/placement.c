@@ -422,6 +422,42 @@ static void capped_rounds_converge_and_then_stop(void **state)
     }
 }
 
+static void a_plan_is_the_same_after_its_bytes(void **state)
+{
+    (void)state;
+    struct placement_member members[3] = {0};
+    struct shard_key shards[40] = {0};
+    for (int i = 0; i < 3; i++) {
+        uint8_t incarnation[32] = {(uint8_t)(i + 1)};
+        member_id_set(&members[i].id, (const char *[]){"a", "b", "c"}[i], incarnation);
+        members[i].capacity = 1;
+    }
+    for (uint32_t i = 0; i < 40; i++) {
+        shards[i].queue[0] = (uint8_t)(i / 8);
+        shards[i].shard = i % 8;
+    }
+    struct placement_input in = {
+        .members = members, .members_len = 3, .shards = shards, .shards_len = 40, .now = 1000};
+    struct plan plan, again;
+    struct buf bytes;
+    placement_options_defaults(&in.options, 40);
+    plan_init(&plan);
+    plan_init(&again);
+    placement_plan(&plan, &in);
+    plan.epoch = 7;
+    plan.number = 3;
+    buf_init(&bytes, PLAN_BYTES_MAX);
+    plan_encode(&plan, &bytes);
+    assert_true(plan_decode(buf_bytes(&bytes), &again));
+    assert_int_equal(plan_compare_version(&plan, &again), 0);
+    assert_true(plan_same_owners(&plan, &again));
+    for (size_t len = 0; len < bytes.len; len++) // no part of it is a plan
+        assert_false(plan_decode(bytes_of(bytes.data, len), &again));
+    buf_done(&bytes);
+    plan_done(&plan);
+    plan_done(&again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -440,6 +476,7 @@ int main(void)
         cmocka_unit_test(a_join_moves_at_most_what_the_theory_says),
         cmocka_unit_test(a_leave_moves_the_shards_of_the_member_that_left),
         cmocka_unit_test(capped_rounds_converge_and_then_stop),
+        cmocka_unit_test(a_plan_is_the_same_after_its_bytes),
     };
     return cmocka_run_group_tests_name("placement", tests, NULL, NULL);
 }
