@@ -388,19 +388,31 @@ def transfer_pause(rounds=5):
           f"p50 {pauses[len(pauses) // 2] * 1000:.0f} ms, max {pauses[-1] * 1000:.0f} ms", flush=True)
 
 
+def requests(node):
+    line = http.client.HTTPConnection(node.address, timeout=10)
+    line.request("GET", "/metrics")
+    text = line.getresponse().read().decode()
+    line.close()
+    found = {}
+    for labels, value in re.findall(r"^sluice_store_requests_total\{(.*)\} (\d+)", text, re.M):
+        found[labels] = found.get(labels, 0) + int(value)
+    return found
+
+
 def idle(seconds):
     for nodes in (1, 3):
         with Cluster(nodes=nodes) as cluster:
             time.sleep(15)
             if nodes > 1:
                 until(cluster.settled, "the cluster has a leader")
-            count = lambda: {n.name: n.ask("GET", "/v1/node")[1]["charged"] for n in cluster.live()}
-            before = count()
+            requests(cluster.live()[0])  # the first reading opens what later ones use
+            before = {n.name: requests(n) for n in cluster.live()}
+            again = {n.name: requests(n) for n in cluster.live()}  # what one reading costs
             time.sleep(seconds)
-            after = count()
+            after = {n.name: requests(n) for n in cluster.live()}
             for name in before:
-                spent = {k: after[name][k] - before[name][k] for k in before[name]}
-                spent["reads"] -= 2  # /v1/node lists the queues
+                spent = {k: after[name][k] - again[name][k] - (again[name][k] - before[name][k]) for k in before[name]}
+                spent = {k: v for k, v in spent.items() if v}
                 day = {k: round(v * 86400 / seconds) for k, v in spent.items()}
                 print(f"# {nodes} nodes, node {name}: {spent} in {seconds} s; per day {day}", flush=True)
 
