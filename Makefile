@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers chaos chaos-bucket chaos-cluster chaos-node chaos-redis chaos-remount chaos-stop load run demo install hooks format settings lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers bench-redis chaos chaos-bucket chaos-cluster chaos-node chaos-redis chaos-remount chaos-stop load run demo install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -64,6 +64,12 @@ bench-peers: deps deps-peers build-release/build.ninja ## the same workloads bes
 	@meson setup --reconfigure build-release >/dev/null
 	@ninja -C build-release src/cli/peers src/cli/sluice
 	@build-release/src/cli/peers $(ARGS)
+
+bench-redis: deps deps-servers build-release/build.ninja ## a Redis server as the store, beside BullMQ on the same server
+	@ninja -C build-release src/cli/sluice tests/redis/redis_preload.so
+	@test -d build-release/bullmq || npm install --silent --prefix build-release/bullmq bullmq ioredis || true
+	@NODE_PATH=$(CURDIR)/build-release/bullmq/node_modules tools/bench-redis build-release/src/cli/sluice \
+		build-release/tests/redis/redis_preload.so $(ARGS)
 
 bench-node: deps deps-servers build-release/build.ninja ## sluice bench over HTTP: a node on a directory, then one on a bucket
 	@ninja -C build-release src/cli/sluice

@@ -3,7 +3,7 @@
 // that a test can cut the file there, as a loss of power does. A test can also fill the disk and
 // step the clock, by files in the directory that SLUICE_PRELOAD_DIR names:
 //
-//   <file>.synced   written here: the length at the last sync, 8 bytes
+//   <file>.synced   written here: the length at the last sync and the number of syncs, 8 bytes each
 //   full            there: writes to an append-only file fail with ENOSPC
 //   clock           8 bytes: milliseconds that the clock is ahead
 #include <dlfcn.h>
@@ -39,11 +39,13 @@ static bool is_log(int fd, char path[static PATH_MAX])
 
 static void note_length(const char *path, int64_t len)
 {
+    static _Atomic int64_t syncs;
+    int64_t note[2] = {len, ++syncs};
     char name[PATH_MAX + 10];
     (void)snprintf(name, sizeof name, "%s.synced", path);
     int fd = open(name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) abort(); // the test would say that more was lost than was
-    if (pwrite(fd, &len, sizeof len, 0) != sizeof len) abort();
+    if (pwrite(fd, note, sizeof note, 0) != sizeof note) abort();
     (void)close(fd);
 }
 

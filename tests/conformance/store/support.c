@@ -158,6 +158,8 @@ struct store *s3_open_at(const char *prefix)
     return s;
 }
 
+#define REDIS_OPENS 20
+
 bool redis_here(void)
 {
     const char *url = getenv("SLUICE_TEST_REDIS");
@@ -174,7 +176,9 @@ struct store *redis_open_at(const char *prefix)
     char url[512], why[STORE_WHY_MAX] = "";
     redis_url(url, sizeof url, prefix);
     struct store *s = NULL;
-    enum err e = store_redis_open(url, &s, why, sizeof why);
+    enum err e = ERR_UNAVAILABLE;
+    for (int i = 0; e == ERR_UNAVAILABLE && i < REDIS_OPENS; i++) // the way there may have faults
+        e = store_redis_open(url, &s, why, sizeof why);
     answers_at(ERR_OK, e, why, __FILE__, __LINE__);
     return s;
 }
