@@ -273,12 +273,25 @@ static bool is_empty(struct sluice *s, char *why, size_t why_len)
     return true;
 }
 
+// A send that is in doubt is repeated, and may arrive when the queues were empty for a moment.
+static bool senders_ended(const struct chaos *c)
+{
+    for (size_t i = 0; i < SENDERS_MAX; i++)
+        for (uint32_t k = 0; k < c->processes; k++)
+            if (c->children[k] > 0 && atomic_load(&c->shared->senders[i]) == c->children[k])
+                return false;
+    return true;
+}
+
 static bool drain(struct chaos *c)
 {
     char why[400] = "";
     int64_t end = now_ms() + DRAIN_MS;
     while (atomic_load(&c->shared->faults) == 0) {
-        if (is_empty(c->handle, why, sizeof why)) return true;
+        if (!senders_ended(c))
+            (void)snprintf(why, sizeof why, "a sender has not ended");
+        else if (is_empty(c->handle, why, sizeof why))
+            return true;
         if (now_ms() > end) break;
         nap_ms(20);
     }

@@ -12,6 +12,7 @@
 
 #define SHARED_RECORD_ROWS_MAX 2000000u
 #define GROUPS                 16u
+#define SENDERS_MAX            256 // at once, and killed ones that are not noticed yet
 
 enum lane { LANE_PLAIN, LANE_STRICT, LANE_HYBRID, LANES };
 extern const char *const lane_names[LANES]; // the queues
@@ -47,6 +48,7 @@ struct shared_record {
     _Atomic uint64_t unknown;   // answers that had to be asked for again
     _Atomic uint64_t faults;    // things that must not happen; the first is described
     char fault[256];
+    _Atomic int senders[SENDERS_MAX]; // process ids of senders that have not ended
     struct row rows[SHARED_RECORD_ROWS_MAX];
 };
 

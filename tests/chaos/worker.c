@@ -2,8 +2,10 @@
 // The shared record is written after the answer, never before: a row says what was promised.
 #include "worker.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,10 +132,23 @@ static bool post(struct actor *a, struct chaos_batch *p)
     return true;
 }
 
+// The place of this process among the senders. That of a killed one is free again.
+static _Atomic int *enter_senders(struct shared_record *shared)
+{
+    for (size_t i = 0; i < SENDERS_MAX; i++) {
+        int had = atomic_load(&shared->senders[i]);
+        bool dead = had == 0 || (kill(had, 0) < 0 && errno == ESRCH);
+        if (dead && atomic_compare_exchange_strong(&shared->senders[i], &had, getpid()))
+            return &shared->senders[i];
+    }
+    abort();
+}
+
 static void *sender_main(void *ctx)
 {
     struct actor *a = ctx;
     struct shared_record *shared = a->process->shared;
+    _Atomic int *mine = enter_senders(shared);
     struct chaos_batch *p = calloc(1, sizeof *p);
     while (p && atomic_load(&shared->phase) == PHASE_RUN) {
         uint64_t next = atomic_load(&shared->next);
@@ -144,6 +159,7 @@ static void *sender_main(void *ctx)
         }
         if (!pack(a, p) || !post(a, p)) break;
     }
+    atomic_store(mine, 0);
     free(p);
     return NULL;
 }
