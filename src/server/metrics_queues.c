@@ -113,6 +113,19 @@ static void show_totals(struct buf *to, size_t all, size_t failed)
     metric_count(to, "sluice_queues_unread", NULL, failed);
 }
 
+// A queue whose journal is damaged, or of which the store lost something, is not among those that
+// were read.
+static void show_damaged(struct buf *to, const struct queues *q, const struct queues *damaged)
+{
+    const char *name = "sluice_queue_damaged";
+    metric_family(to, name, METRIC_GAUGE,
+                  "1 if the queue's journal is damaged, or if the store lost a part of it.");
+    for (size_t i = 0; i < damaged->len; i++)
+        metric_count(to, name, LABELS("queue", damaged->names[i]), 1);
+    for (size_t i = 0; i < q->len; i++)
+        metric_count(to, name, LABELS("queue", q->names[i]), 0);
+}
+
 // Writes nothing if the queues cannot be listed.
 static void ask_all(struct server *s, struct buf *to)
 {
@@ -123,6 +136,7 @@ static void ask_all(struct server *s, struct buf *to)
     size_t len = names->len < QUEUES_MAX ? names->len : QUEUES_MAX;
     struct queues q = {.names = memory_zeroed(len, sizeof(char *)),
                        .stats = memory_zeroed(len, sizeof *q.stats)};
+    struct queues damaged = {.names = memory_zeroed(len, sizeof(char *))};
     struct sluice_queue_status seen[AT_ONCE];
     for (size_t at = 0; at < len && !code; at += AT_ONCE) { // stops if the store is unavailable
         size_t some = len - at < AT_ONCE ? len - at : AT_ONCE;
@@ -131,6 +145,7 @@ static void ask_all(struct server *s, struct buf *to)
         for (size_t i = 0; i < some; i++) {
             enum sluice_code mine = seen[i].error.code;
             if (mine == SLUICE_UNAVAILABLE || mine == SLUICE_UNKNOWN) code = mine;
+            if (mine == SLUICE_CORRUPT) damaged.names[damaged.len++] = these[i];
             if (mine) continue;
             q.stats[q.len] = seen[i].stats;
             q.names[q.len++] = these[i];
@@ -141,6 +156,8 @@ static void ask_all(struct server *s, struct buf *to)
     show_age(to, &q);
     show_rows(to, &q);
     show_spent(to, &q);
+    show_damaged(to, &q, &damaged);
+    memory_free(damaged.names);
     memory_free(q.names);
     memory_free(q.stats);
     sluice_names_free(names);

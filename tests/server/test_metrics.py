@@ -18,6 +18,7 @@ STILL = {
     "sluice_forwards_failed_total": "the same",
     "sluice_store_charged_requests_total": "a bucket",
     "sluice_queue_charged_requests_total": "a bucket",
+    "sluice_queue_damaged": "a store that loses slots: tests/redis/test_node_loss.py",
     "sluice_queues_unread": "more queues than are shown, or a store that fails",
 }
 
