@@ -14,6 +14,7 @@
 #include "os/clock.h"
 #include "queue/event.h"
 #include "server/inside.h"
+#include "server/stream.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -21,10 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BEAT_MS     15000 // between comments, which keep proxies from closing the connection
-#define SLICE_MS    250   // delay until a disconnect or the end of the node is noticed
-#define WRITE_MS    30000 // for a client that reads too slowly
-#define CUT_MS      1000  // for sending the rest, when other clients need the stream's memory
 #define EVENT_BYTES ((size_t)64 << 10)
 #define LIFE_LEN    32 // digits of a queue's id
 
@@ -34,12 +31,7 @@ struct spot {
 };
 
 struct events_call {
-    struct share share; // first; under the server's lock
-    struct server *server;
-    atomic_bool lost;    // another client took its place
-    struct pool_job job; // the stream, from its first byte to its last
-    struct exchange *exchange;
-    struct httpd_stream *stream;
+    struct event_stream stream; // first
     struct sluice_events *events;
     char queue[QUEUE_NAME_MAX + 1];
     char message[SLUICE_ID_MAX]; // only the events of this message; "": of every message
@@ -54,8 +46,9 @@ struct events_call {
     struct spot *at;   // by shard: the last event that was read
 };
 
-static void call_free(struct events_call *c)
+static void call_free(struct event_stream *e)
 {
+    struct events_call *c = (struct events_call *)e;
     sluice_events_close(c->events);
     memory_free(c->from);
     memory_free(c->at);
@@ -125,7 +118,7 @@ static enum sluice_code take_now(struct events_call *c, struct sluice_error *err
     struct sluice_stats stats;
     c->skips = c->shards > 1;
     if (c->skips) return SLUICE_OK;
-    enum sluice_code code = sluice_stats(c->server->store, c->queue, &stats, error);
+    enum sluice_code code = sluice_stats(c->stream.server->store, c->queue, &stats, error);
     if (!code) c->from[0].slot = stats.entries + 1;
     return code;
 }
@@ -145,7 +138,7 @@ static enum sluice_code take_from(struct events_call *c, const char *from,
 static enum sluice_code take_shards(struct events_call *c, struct sluice_error *error)
 {
     struct sluice_queue_info *info = NULL;
-    enum sluice_code code = sluice_queue_show(c->server->store, c->queue, &info, error);
+    enum sluice_code code = sluice_queue_show(c->stream.server->store, c->queue, &info, error);
     if (code) return code;
     c->shards = 1;
     for (size_t i = 0; i < info->settings_len; i++)
@@ -178,9 +171,9 @@ static enum sluice_code open_events(struct events_call *c, struct sluice_error *
     for (uint32_t i = 1; i < c->shards; i++)
         if (c->from[i].slot < first) first = c->from[i].slot;
     enum sluice_code code =
-        sluice_events_open(c->server->store, c->queue, first, &c->events, error);
+        sluice_events_open(c->stream.server->store, c->queue, first, &c->events, error);
     struct sluice_event e;
-    while (!code && c->skips && !atomic_load(&c->server->stopping)) {
+    while (!code && c->skips && !atomic_load(&c->stream.server->stopping)) {
         code = sluice_events_next(c->events, 0, &e, error);
         if (code != SLUICE_NOT_FOUND) continue;
         c->skips = false;
@@ -227,23 +220,6 @@ static void put_spot(struct buf *to, const struct events_call *c)
     put_text(to, "\n");
 }
 
-static bool is_over(struct events_call *c)
-{
-    return atomic_load(&c->server->stopping) || atomic_load(&c->lost) ||
-           httpd_stream_gone(c->stream);
-}
-
-// Waits for a slow client, but not past the end of the stream.
-static bool write_text(struct events_call *c, const struct buf *text)
-{
-    int64_t give_up = clock_boot_ms() + WRITE_MS;
-    bool written;
-    do
-        written = httpd_stream_write(c->stream, buf_bytes(text), SLICE_MS);
-    while (!written && !is_over(c) && clock_boot_ms() < give_up);
-    return written;
-}
-
 // Writes an event of the stream itself ("gap", "end"). The client's filters do not apply to it.
 static bool write_word(struct events_call *c, const char *word, const char *reason)
 {
@@ -259,7 +235,7 @@ static bool write_word(struct events_call *c, const char *word, const char *reas
     put_text(&text, "\ndata: ");
     json_write(o, &text);
     put_text(&text, "\n\n");
-    return write_text(c, &text);
+    return stream_write(&c->stream, &text);
 }
 
 static bool write_event(struct events_call *c, const struct sluice_event *e)
@@ -272,9 +248,9 @@ static bool write_event(struct events_call *c, const struct sluice_event *e)
     put_text(&text, "\ndata: ");
     json_write(json_event(c->queue, e), &text);
     put_text(&text, "\n\n");
-    METRICS_ADD(&c->server->metrics, events, 1);
-    if (c->live) metrics_event_lag(&c->server->metrics, e->time);
-    return !text.bad && write_text(c, &text);
+    METRICS_ADD(&c->stream.server->metrics, events, 1);
+    if (c->live) metrics_event_lag(&c->stream.server->metrics, e->time);
+    return !text.bad && stream_write(&c->stream, &text);
 }
 
 // The comment carries the cursor, so that filtered events need not be read again. It also shows
@@ -286,17 +262,18 @@ static bool write_beat(struct events_call *c)
     put_text(&text, ": \n");
     put_spot(&text, c);
     put_text(&text, "\n");
-    return !text.bad && write_text(c, &text);
+    return !text.bad && stream_write(&c->stream, &text);
 }
 
 // Returns false if a write failed.
-static bool feed(struct events_call *c)
+static bool feed(struct event_stream *stream)
 {
-    int64_t beat_at = clock_boot_ms() + BEAT_MS;
+    struct events_call *c = (struct events_call *)stream;
+    int64_t beat_at = clock_boot_ms() + STREAM_BEAT_MS;
     bool open = !c->gap || write_word(c, "gap", "another-life"), told = false;
-    while (open && !is_over(c)) {
+    while (open && !stream_is_over(&c->stream)) {
         struct sluice_event e;
-        enum sluice_code code = sluice_events_next(c->events, told ? SLICE_MS : 0, &e, NULL);
+        enum sluice_code code = sluice_events_next(c->events, told ? STREAM_SLICE_MS : 0, &e, NULL);
         if (code == SLUICE_FENCED) (void)write_word(c, "end", "queue-deleted");
         if (code && code != SLUICE_NOT_FOUND) break; // the client reconnects and gets the error
         if (!code && strncmp(e.id, c->life, LIFE_LEN) != 0)
@@ -307,73 +284,21 @@ static bool feed(struct events_call *c)
         c->live = c->live || told;
         if (!news && clock_boot_ms() < beat_at) continue;
         open = open && write_beat(c);
-        beat_at = clock_boot_ms() + BEAT_MS;
+        beat_at = clock_boot_ms() + STREAM_BEAT_MS;
     }
     return open;
 }
 
-static void stream_over(struct events_call *c)
-{
-    struct server *s = c->server;
-    (void)pthread_mutex_lock(&s->lock);
-    s->streams--;
-    share_give(&s->streaming, &c->share);
-    (void)pthread_mutex_unlock(&s->lock);
-    call_free(c);
-    call_end(s);
-}
-
-// A stream that loses its place ends soon. Its client may reconnect and continue. Streams that are
-// ending are bounded too, because each has a thread.
-static bool stream_begin(struct events_call *c, uint64_t client)
-{
-    struct server *s = c->server;
-    struct share *lost = NULL;
-    (void)pthread_mutex_lock(&s->lock);
-    bool budget = s->streams < 2 * (size_t)s->config.streams_max &&
-                  share_take(&s->streaming, &c->share, client, &lost);
-    if (budget) {
-        s->streams++;
-        s->calls++;
-    }
-    if (lost) atomic_store(&((struct events_call *)lost)->lost, true);
-    (void)pthread_mutex_unlock(&s->lock);
-    return budget;
-}
-
-static void run_stream(struct pool_job *job)
-{
-    static const struct httpd_pair fresh = {"Cache-Control", "no-store"};
-    struct httpd_answer a = {.status = 200,
-                             .type = "text/event-stream",
-                             .body = bytes_str("retry: 1000\n\n"),
-                             .headers = &fresh,
-                             .headers_len = 1};
-    struct events_call *c = (struct events_call *)((char *)job - offsetof(struct events_call, job));
-    METRICS_ADD(&c->server->metrics, streams, 1);
-    c->exchange->status = 200;
-    c->stream = httpd_stream_open(c->exchange->http, &a);
-    if (feed(c) && !atomic_load(&c->lost))
-        httpd_stream_end(c->stream);
-    else
-        httpd_stream_cut(c->stream, CUT_MS);
-    stream_over(c);
-}
-
 void handle_events(struct exchange *x)
 {
-    struct server *s = x->server;
     struct sluice_error error;
     struct events_in in = {0};
     if (!read_request(x, &in)) return;
     struct events_call *c = NEW(struct events_call);
-    c->server = s;
-    if (!stream_begin(c, x->client)) {
+    c->stream.feed = feed;
+    c->stream.free = call_free;
+    if (!stream_begin(&c->stream, x)) {
         memory_free(c);
-        (void)refuse_request(x, SLUICE_LIMIT, "too-many-streams", "",
-                             "%u event streams are open already (limits.streams), and this client "
-                             "has its share; close one, or try again later",
-                             s->config.streams_max);
         return;
     }
     (void)snprintf(c->queue, sizeof c->queue, "%s", x->queue);
@@ -381,12 +306,9 @@ void handle_events(struct exchange *x)
     if (!code) code = take_query(c, &in, x->last_event, &error);
     if (!code && !x->head) code = open_events(c, &error);
     if (!code && !x->head) {
-        c->exchange = x;
-        c->job.run = run_stream;
-        if (pool_share_run(s->stream_threads, x->client, &c->job) == ERR_OK) return;
-        error = no_thread_error();
+        if (stream_run(&c->stream, &error)) return;
         code = error.code;
     }
     if (answer_unless(x, code, &error)) answer_bytes(x, 200, "text/event-stream", NULL);
-    stream_over(c);
+    stream_over(&c->stream);
 }
