@@ -4,6 +4,7 @@
 
 #include "calls/fields.h"
 #include "calls/list.h"
+#include "sluice_cluster.h"
 
 enum token_scope { SCOPE_NONE, SCOPE_READ, SCOPE_SEND, SCOPE_WORK, SCOPE_ADMIN };
 const char *scope_name(enum token_scope s); // "send"

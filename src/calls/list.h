@@ -16,6 +16,8 @@
 // answers it. After a change, run: tools/check-openapi --write . build/src/print-calls
 #pragma once
 
+#include "calls/list_cluster.h"
+
 #define CALL_ITEMS_MAX      10000 // messages or tokens in one request
 #define QUEUE_LIST_MAX      10000 // queues in one answer
 #define RECEIVE_WAIT_MAX_MS 20000
@@ -130,10 +132,6 @@
       "A nonce in hex digits. The node proves its name with it to a client that knows the name "   \
       "from the journal. Other values are ignored.")
 
-#define CLUSTER_USED_FIELDS(F, S)                                                                  \
-    F(S, TEXT, queue, "queue", 0, 128, 0, "The queue. Empty: only look at the members again.")     \
-    F(S, NUMBER, shard, "shard", 0, UINT32_MAX, 0, NULL)
-
 // S(struct, fields)
 #define REQUEST_STRUCTS(S)                                                                         \
     S(queue_list_in, QUEUE_LIST_FIELDS)                                                            \
@@ -147,7 +145,7 @@
     S(settle_in, SETTLE_FIELDS)                                                                    \
     S(events_in, EVENTS_FIELDS)                                                                    \
     S(healthz_in, HEALTHZ_FIELDS)                                                                  \
-    S(cluster_used_in, CLUSTER_USED_FIELDS)
+    CLUSTER_REQUEST_STRUCTS(S)
 
 // T(table, struct_in, fields): <table>_fields
 #define REQUEST_TABLES(T)                                                                          \
@@ -168,7 +166,7 @@
     T(renew, settle_in, RENEW_FIELDS)                                                              \
     T(events, events_in, EVENTS_FIELDS)                                                            \
     T(healthz, healthz_in, HEALTHZ_FIELDS)                                                         \
-    T(cluster_used, cluster_used_in, CLUSTER_USED_FIELDS)
+    CLUSTER_REQUEST_TABLES(T)
 
 // An answer's field is A(S, kind, member, name, omit, about). S is a struct of sluice.h or calls.h.
 #define REQUESTS_ANSWER(A, S)                                                                      \
@@ -348,7 +346,8 @@
     T(Message, message, sluice_message, MESSAGE_ANSWER)                                            \
     T(Origin, origin, sluice_origin, ORIGIN_ANSWER)                                                \
     T(Failure, failure, sluice_failure, FAILURE_ANSWER)                                            \
-    T(Event, event, sluice_event, EVENT_ANSWER)
+    T(Event, event, sluice_event, EVENT_ANSWER)                                                    \
+    CLUSTER_ANSWER_TABLES(T)
 
 // Parts of answers that have no schema of their own: the same columns.
 #define PART_TABLES(T)                                                                             \
@@ -478,11 +477,7 @@
       .summary = "This file")                                                                      \
     X(METRICS, metrics, CALL_READS, .pattern = "/metrics", .tag = "node", .operation = "metrics",  \
       .summary = "Metrics for Prometheus")                                                         \
-    X(CLUSTER_USED, cluster_used, .method = "POST", .tag = "node", .blocks = true,                 \
-      .pattern = "/v1/cluster/used", CALL_SMALL, .body = &cluster_used_fields,                     \
-      .takes = "ClusterUsed", .operation = "hintUsed", .answer = "Status",                         \
-      .summary = "For other nodes: tells this node that a shard is used",                          \
-      .about = "The node claims the shard if the plan of the cluster gives it to this node.")      \
+    CLUSTER_CALLS(X)                                                                               \
     X(HEALTHZ, healthz, CALL_OPEN, .pattern = "/healthz", .query = &healthz_fields,                \
       .operation = "healthz", .summary = "Answers while the process runs", .answer = "Status",     \
       .about = "The process runs.")                                                                \

@@ -7,6 +7,7 @@
 #include "json/json.h"
 
 #include <malloc.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -231,6 +232,14 @@ static void return_memory(void)
 #endif
 }
 
+// As if an operator had sent SIGTERM. A second signal would end the process at once, so a repeated
+// request sends none.
+static void leave(void *ctx)
+{
+    struct serve *s = ctx;
+    if (!atomic_exchange(&s->leaving, true)) (void)kill(getpid(), SIGTERM);
+}
+
 static int serve_on(struct serve *s)
 {
     int status = 0;
@@ -244,6 +253,8 @@ static int serve_on(struct serve *s)
     answer_watch_stop(&own); // the server reports problems itself from here on
     if (!store) return status;
     conf_server(s->conf, &config);
+    config.leave = leave;
+    config.leave_ctx = s;
     if (server_start(&config, store, &s->server, &error) == SLUICE_OK) {
         print_started(s);
         status = serve_loop(s);

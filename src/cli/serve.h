@@ -6,14 +6,17 @@
 #include "server/config.h"
 #include "server/server.h"
 
+#include <stdatomic.h>
+
 struct serve {
     const struct cli *cli;
     const struct arguments *args;
     struct conf *conf; // the settings at the start; the server refers to them
     struct conf *now;  // the settings of the last reload; NULL before the first
     struct server *server;
-    bool store_lost; // the store was emptied or replaced, and this was logged
-    int signals;     // signalfd for INT, TERM and HUP
+    bool store_lost;     // the store was emptied or replaced, and this was logged
+    atomic_bool leaving; // a client has asked the node to leave the cluster
+    int signals;         // signalfd for INT, TERM and HUP
 };
 
 // Reads the settings from file, environment and options. On NULL, error says what is wrong.

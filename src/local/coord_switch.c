@@ -4,36 +4,21 @@
 // it is.
 #include "base/digits.h"
 #include "coord/coord.h"
-#include "coord/credentials.h"
+#include "local/cluster_show.h"
 #include "local/inside.h"
-#include "sluice_cluster.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
-
-static enum sluice_code refuse_service(struct sluice_error *error, enum err err, const char *why)
-{
-    return refuse(error, err, "coord", "%s", why[0] ? why : err_text(err));
-}
 
 // Asks the service for its id.
 static enum sluice_code read_id(const struct sluice *s, const char *url, uint8_t id[COORD_ID_LEN],
                                 struct sluice_error *error)
 {
-    char why[COORD_WHY_MAX] = "";
-    struct coord_credentials credentials = {0};
-    struct coord_config config = {.store = s->store};
     struct coord *coord = NULL;
-    enum err err = coord_check_url(url, why);
-    if (err) return refuse_service(error, err, why);
-    err = coord_credentials_read(&credentials, why);
-    if (!err) coord_credentials_use(&credentials, &config);
-    if (!err) err = coord_open(url, &config, &coord, why);
-    if (!err) coord_id(coord, id);
+    enum sluice_code code = coord_of(s, url, &coord, error);
+    if (!code) coord_id(coord, id);
     coord_free(coord);
-    coord_credentials_done(&credentials);
-    return err ? refuse_service(error, err, why) : SLUICE_OK;
+    return code;
 }
 
 static void note_other(struct sluice_coord_switch *out, const uint8_t coord[COORD_ID_LEN])

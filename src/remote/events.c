@@ -26,14 +26,15 @@
 struct remote_events {
     struct sluice_events base; // must be first
     struct remote *remote;
-    size_t node;   // that the stream comes from
-    char from[24]; // the position that the stream starts at
+    enum call_id call; // the events of a queue, or of the cluster
+    size_t node;       // that the stream comes from
+    char from[64];     // the position that the stream starts at
     char queue[QUEUE_NAME_MAX + 1];
     char id[ID_MAX];      // the position of the last event; "" before the first
-    struct ask_head head; // call.url points into it, also after the stream broke
-    struct http_call call;
+    struct ask_head head; // call_http.url points into it, also after the stream broke
+    struct http_call call_http;
     struct http_stream *stream; // NULL if broken, to be opened again
-    size_t read;                // how many bytes of call.body_in are read
+    size_t read;                // how many bytes of call_http.body_in are read
     bool caught_up;             // all events that existed at the start have arrived
     bool ended;                 // the queue is deleted
     int64_t heard_at;
@@ -54,7 +55,11 @@ static void start_stream(struct remote_events *e)
 {
     char last[ID_MAX + 32];
     struct events_in in = {.from = e->from};
-    struct ask ask = {.call = CALL_EVENTS, .queue = e->queue, .in = &in};
+    struct cluster_events_in cluster = {.from = e->from[0] ? e->from : NULL};
+    bool of_queue = e->call == CALL_EVENTS;
+    struct ask ask = {.call = e->call,
+                      .queue = of_queue ? e->queue : NULL,
+                      .in = of_queue ? (const void *)&in : &cluster};
     struct nodes_walk walk = nodes_walk(&e->remote->nodes);
     e->node = nodes_next(&e->remote->nodes, &walk, NODES_ANY);
     ask_head_make(e->remote, e->node, &ask, &e->head);
@@ -62,22 +67,22 @@ static void start_stream(struct remote_events *e)
         (void)snprintf(last, sizeof last, "Last-Event-ID: %s", e->id);
         e->head.lines[e->head.lines_len++] = last;
     }
-    e->call.url = e->head.url;
-    e->call.headers = e->head.lines;
-    e->call.headers_len = e->head.lines_len;
-    e->call.timeout_ms = STREAM_MS;
-    e->call.body_max = BODY_MAX;
+    e->call_http.url = e->head.url;
+    e->call_http.headers = e->head.lines;
+    e->call_http.headers_len = e->head.lines_len;
+    e->call_http.timeout_ms = STREAM_MS;
+    e->call_http.body_max = BODY_MAX;
     e->read = 0;
     e->heard_at = clock_boot_ms();
-    e->stream = http_stream_open(e->remote->http, &e->call);
+    e->stream = http_stream_open(e->remote->http, &e->call_http);
     (void)http_stream_read(e->stream, 0);
     int64_t patience = e->remote->handle.timeout_ms;
     if (e->remote->nodes.len > 1 && patience > OTHERS_MS) patience = OTHERS_MS;
-    while (e->call.status == 0 && clock_boot_ms() < e->heard_at + patience)
+    while (e->call_http.status == 0 && clock_boot_ms() < e->heard_at + patience)
         if (!http_stream_read(e->stream, SLICE_MS)) break;
-    nodes_report(&e->remote->nodes, e->node, e->call.status != 0);
-    e->call.headers = NULL; // no longer needed
-    e->call.headers_len = 0;
+    nodes_report(&e->remote->nodes, e->node, e->call_http.status != 0);
+    e->call_http.headers = NULL; // no longer needed
+    e->call_http.headers_len = 0;
 }
 
 // An answer other than 200 has a body with the error. Waits for it.
@@ -87,7 +92,7 @@ static enum sluice_code refused(struct remote_events *e, struct sluice_error *er
     int64_t until = remote_until(e->remote);
     while (clock_boot_ms() < until && http_stream_read(e->stream, SLICE_MS)) {
     }
-    enum sluice_code code = ask_read_error(&e->call, &why);
+    enum sluice_code code = ask_read_error(&e->call_http, &why);
     if (code == SLUICE_UNKNOWN) code = why.code = SLUICE_UNAVAILABLE; // reading changes nothing
     if (error) *error = why;
     return code;
@@ -98,10 +103,10 @@ static enum sluice_code open_stream(struct remote_events *e, struct sluice_error
 {
     enum sluice_code code = SLUICE_OK;
     start_stream(e);
-    if (e->call.status == 0)
+    if (e->call_http.status == 0)
         code = refuse(error, ERR_UNAVAILABLE, "store", "%s",
-                      e->call.why[0] ? e->call.why : "the node does not answer");
-    else if (e->call.status != 200)
+                      e->call_http.why[0] ? e->call_http.why : "the node does not answer");
+    else if (e->call_http.status != 200)
         code = refused(e, error);
     if (!code) {
         e->tries = 0;
@@ -114,18 +119,19 @@ static enum sluice_code open_stream(struct remote_events *e, struct sluice_error
     return code;
 }
 
-enum sluice_code remote_events_open(struct sluice *s, const char *queue, uint64_t position,
-                                    struct sluice_events **out, struct sluice_error *error)
+enum sluice_code remote_stream_open(struct remote *r, enum call_id call, const char *queue,
+                                    const char *from, struct remote_events **out,
+                                    struct sluice_error *error)
 {
-    struct remote *r = remote_of(s);
     enum sluice_code code = remote_check(r, queue, error);
     if (code) return code;
     struct remote_events *e = NEW(struct remote_events);
-    (void)snprintf(e->from, sizeof e->from, "%" PRIu64, position);
+    (void)snprintf(e->from, sizeof e->from, "%s", from ? from : "");
     e->base.calls = r->handle.calls;
     e->remote = r;
-    (void)snprintf(e->queue, sizeof e->queue, "%s", queue);
-    http_call_init(&e->call, "GET", NULL);
+    e->call = call;
+    (void)snprintf(e->queue, sizeof e->queue, "%s", queue ? queue : "");
+    http_call_init(&e->call_http, "GET", NULL);
     e->lost_at = clock_boot_ms();
     int64_t until = remote_until(r);
     for (;;) {
@@ -136,7 +142,18 @@ enum sluice_code remote_events_open(struct sluice *s, const char *queue, uint64_
     if (code)
         remote_events_close(&e->base);
     else
-        *out = &e->base;
+        *out = e;
+    return code;
+}
+
+enum sluice_code remote_events_open(struct sluice *s, const char *queue, uint64_t position,
+                                    struct sluice_events **out, struct sluice_error *error)
+{
+    char from[24];
+    struct remote_events *e = NULL;
+    (void)snprintf(from, sizeof from, "%" PRIu64, position);
+    enum sluice_code code = remote_stream_open(remote_of(s), CALL_EVENTS, queue, from, &e, error);
+    if (!code) *out = &e->base;
     return code;
 }
 
@@ -144,7 +161,7 @@ void remote_events_close(struct sluice_events *base)
 {
     struct remote_events *e = (struct remote_events *)base;
     http_stream_close(e->stream);
-    http_call_done(&e->call);
+    http_call_done(&e->call_http);
     json_free(e->event);
     memory_free(e);
 }
@@ -152,7 +169,7 @@ void remote_events_close(struct sluice_events *base)
 // Returns the next complete line without its newline. Returns false if no line is complete.
 static bool next_line(struct remote_events *e, size_t *at, struct bytes *line)
 {
-    const struct buf *in = &e->call.body_in;
+    const struct buf *in = &e->call_http.body_in;
     if (*at >= in->len) return false;
     const uint8_t *from = in->data + *at;
     const uint8_t *end = memchr(from, '\n', in->len - *at);
@@ -182,7 +199,7 @@ struct block {
 // Drops the bytes that are read, to make room for more.
 static void forget_read(struct remote_events *e)
 {
-    struct buf *in = &e->call.body_in;
+    struct buf *in = &e->call_http.body_in;
     if (e->read == 0 || (e->read < in->len / 2 && e->read < BODY_MAX / 2)) return;
     memmove(in->data, in->data + e->read, in->len - e->read);
     in->len -= e->read;
@@ -206,16 +223,16 @@ static bool next_block(struct remote_events *e, struct block *out)
     return false;
 }
 
-static enum sluice_code read_event(struct remote_events *e, struct bytes data,
-                                   struct sluice_event *out, struct sluice_error *error)
+// Parses an event, which stays until the next one.
+static enum sluice_code read_event(struct remote_events *e, struct bytes data, struct json **out,
+                                   struct sluice_error *error)
 {
     char why[128];
     json_free(e->event);
     struct json *o = e->event = json_parse((const char *)data.data, data.len, why, sizeof why);
     if (!o || json_kind(o) != JSON_KIND_OBJECT)
         return refuse(error, ERR_CORRUPT, "store", "cannot read an event of the node");
-    *out = (struct sluice_event){0};
-    fields_view(o, &event_answer, out);
+    *out = o;
     return SLUICE_OK;
 }
 
@@ -227,9 +244,10 @@ static void keep_id(struct remote_events *e, struct bytes id)
 }
 
 // True if the stream has ended. The node reports a gap only to a client that resumes too late, when
-// a new queue has the name.
-static bool is_end(struct bytes word)
+// a new queue has the name. In the events of the cluster, a gap is an event like others.
+static bool is_end(const struct remote_events *e, struct bytes word)
 {
+    if (e->call != CALL_EVENTS) return false;
     return bytes_equal(word, bytes_str("end")) || bytes_equal(word, bytes_str("gap"));
 }
 
@@ -238,7 +256,7 @@ static bool take_event(struct remote_events *e, struct bytes *data)
 {
     struct block block;
     while (!e->ended && next_block(e, &block)) {
-        e->ended = is_end(block.word);
+        e->ended = is_end(e, block.word);
         if (e->ended) return false;
         keep_id(e, block.id);
         if (block.id.len > 0) e->caught_up = block.data.len == 0;
@@ -261,10 +279,10 @@ static enum sluice_code read_more(struct remote_events *e, int64_t wait_ms,
         return again || e->ended ? SLUICE_OK : code;
     }
     forget_read(e);
-    size_t had = e->call.body_in.len;
+    size_t had = e->call_http.body_in.len;
     bool open = http_stream_read(e->stream, wait_ms);
     int64_t now = clock_boot_ms();
-    if (e->call.body_in.len > had) {
+    if (e->call_http.body_in.len > had) {
         e->heard_at = now;
     } else if (!open || now > e->heard_at + SILENT_MS) {
         drop_stream(e);
@@ -272,10 +290,9 @@ static enum sluice_code read_more(struct remote_events *e, int64_t wait_ms,
     return SLUICE_OK;
 }
 
-enum sluice_code remote_events_next(struct sluice_events *base, int64_t wait_ms,
-                                    struct sluice_event *out, struct sluice_error *error)
+enum sluice_code remote_stream_next(struct remote_events *e, int64_t wait_ms, struct json **out,
+                                    struct sluice_error *error)
 {
-    struct remote_events *e = (struct remote_events *)base;
     int64_t until = clock_boot_ms() + (wait_ms > 0 ? wait_ms : 0);
     struct bytes data;
     enum sluice_code code = remote_check(e->remote, NULL, error);
@@ -290,4 +307,15 @@ enum sluice_code remote_events_next(struct sluice_events *base, int64_t wait_ms,
         looked = true;
     }
     return code;
+}
+
+enum sluice_code remote_events_next(struct sluice_events *base, int64_t wait_ms,
+                                    struct sluice_event *out, struct sluice_error *error)
+{
+    struct json *o = NULL;
+    enum sluice_code code = remote_stream_next((struct remote_events *)base, wait_ms, &o, error);
+    if (code) return code;
+    *out = (struct sluice_event){0};
+    fields_view(o, &event_answer, out);
+    return SLUICE_OK;
 }

@@ -95,6 +95,25 @@ struct json *remote_ask_json(struct remote *r, struct ask *ask, enum sluice_code
 struct json *remote_json(const struct http_call *call, struct sluice_error *error);
 enum sluice_code remote_unreadable(const struct http_call *call, struct sluice_error *error);
 
+// A stream of events, of a queue or of the cluster (queue is NULL). from: where it begins; may be
+// NULL. Free it with remote_events_close.
+struct remote_events;
+enum sluice_code remote_stream_open(struct remote *r, enum call_id call, const char *queue,
+                                    const char *from, struct remote_events **out,
+                                    struct sluice_error *error);
+// The event's object is valid until the next call.
+enum sluice_code remote_stream_next(struct remote_events *e, int64_t wait_ms, struct json **out,
+                                    struct sluice_error *error);
+
+// src/api/cluster.c decides which of these and those of src/local is called.
+enum sluice_code remote_cluster_show(struct sluice *s, struct sluice_cluster **out,
+                                     struct sluice_error *error);
+enum sluice_code remote_cluster_plan(struct sluice *s, struct sluice_plan **out,
+                                     struct sluice_error *error);
+// CALL_CLUSTER_DRAIN or CALL_CLUSTER_LEAVE
+enum sluice_code remote_cluster_order(struct sluice *s, enum call_id call, const char *node,
+                                      struct sluice_error *error);
+
 static inline struct remote *remote_of(struct sluice *s)
 {
     return (struct remote *)s;

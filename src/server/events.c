@@ -14,7 +14,7 @@
 #include "os/clock.h"
 #include "queue/event.h"
 #include "server/inside.h"
-#include "server/stream.h"
+#include "server/sse.h"
 
 #include <inttypes.h>
 #include <stdatomic.h>
@@ -235,7 +235,7 @@ static bool write_word(struct events_call *c, const char *word, const char *reas
     put_text(&text, "\ndata: ");
     json_write(o, &text);
     put_text(&text, "\n\n");
-    return stream_write(&c->stream, &text);
+    return sse_write(&c->stream, &text);
 }
 
 static bool write_event(struct events_call *c, const struct sluice_event *e)
@@ -250,7 +250,7 @@ static bool write_event(struct events_call *c, const struct sluice_event *e)
     put_text(&text, "\n\n");
     METRICS_ADD(&c->stream.server->metrics, events, 1);
     if (c->live) metrics_event_lag(&c->stream.server->metrics, e->time);
-    return !text.bad && stream_write(&c->stream, &text);
+    return !text.bad && sse_write(&c->stream, &text);
 }
 
 // The comment carries the cursor, so that filtered events need not be read again. It also shows
@@ -262,18 +262,18 @@ static bool write_beat(struct events_call *c)
     put_text(&text, ": \n");
     put_spot(&text, c);
     put_text(&text, "\n");
-    return !text.bad && stream_write(&c->stream, &text);
+    return !text.bad && sse_write(&c->stream, &text);
 }
 
 // Returns false if a write failed.
 static bool feed(struct event_stream *stream)
 {
     struct events_call *c = (struct events_call *)stream;
-    int64_t beat_at = clock_boot_ms() + STREAM_BEAT_MS;
+    int64_t beat_at = clock_boot_ms() + SSE_BEAT_MS;
     bool open = !c->gap || write_word(c, "gap", "another-life"), told = false;
-    while (open && !stream_is_over(&c->stream)) {
+    while (open && !sse_is_over(&c->stream)) {
         struct sluice_event e;
-        enum sluice_code code = sluice_events_next(c->events, told ? STREAM_SLICE_MS : 0, &e, NULL);
+        enum sluice_code code = sluice_events_next(c->events, told ? SSE_SLICE_MS : 0, &e, NULL);
         if (code == SLUICE_FENCED) (void)write_word(c, "end", "queue-deleted");
         if (code && code != SLUICE_NOT_FOUND) break; // the client reconnects and gets the error
         if (!code && strncmp(e.id, c->life, LIFE_LEN) != 0)
@@ -284,7 +284,7 @@ static bool feed(struct event_stream *stream)
         c->live = c->live || told;
         if (!news && clock_boot_ms() < beat_at) continue;
         open = open && write_beat(c);
-        beat_at = clock_boot_ms() + STREAM_BEAT_MS;
+        beat_at = clock_boot_ms() + SSE_BEAT_MS;
     }
     return open;
 }
@@ -297,7 +297,7 @@ void handle_events(struct exchange *x)
     struct events_call *c = NEW(struct events_call);
     c->stream.feed = feed;
     c->stream.free = call_free;
-    if (!stream_begin(&c->stream, x)) {
+    if (!sse_begin(&c->stream, x)) {
         memory_free(c);
         return;
     }
@@ -306,9 +306,9 @@ void handle_events(struct exchange *x)
     if (!code) code = take_query(c, &in, x->last_event, &error);
     if (!code && !x->head) code = open_events(c, &error);
     if (!code && !x->head) {
-        if (stream_run(&c->stream, &error)) return;
+        if (sse_run(&c->stream, &error)) return;
         code = error.code;
     }
     if (answer_unless(x, code, &error)) answer_bytes(x, 200, "text/event-stream", NULL);
-    stream_over(&c->stream);
+    sse_over(&c->stream);
 }

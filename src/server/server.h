@@ -20,11 +20,13 @@ struct server_config {
     const char *coord;     // the coordination service (coord/coord.h); NULL: no member of a cluster
     unsigned capacity;     // its share of the shards, relative to other nodes; 0: 1
     bool observe_only;     // plans are computed and shown, and no shard is claimed
-    const char *store;     // the name that the node shows for the store
-    bool insecure;         // may listen beyond loopback without authentication
-    bool access_log;       // a line for every request
-    unsigned threads;      // HTTP threads; 0: 2
-    size_t body_max;       // of a request; 0: SERVER_BODY_MAX
+    void (*leave)(void *ctx); // ends the node in order; NULL: it cannot be asked to
+    void *leave_ctx;
+    const char *store;          // the name that the node shows for the store
+    bool insecure;              // may listen beyond loopback without authentication
+    bool access_log;            // a line for every request
+    unsigned threads;           // HTTP threads; 0: 2
+    size_t body_max;            // of a request; 0: SERVER_BODY_MAX
     size_t body_memory_max;     // of all requests; 0: 256 MiB, or 3 * body_max if that is more
     size_t answer_memory_max;   // of all answers; 0: 256 MiB
     unsigned connections_max;   // 0: 10,000

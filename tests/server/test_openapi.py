@@ -30,7 +30,8 @@ OF_HTTP = {"Date", "Connection", "Content-Length", "Content-Type", "Content-Enco
 # What the file promises of every operation and a few show: the store's own trouble, always the same problem.
 TROUBLE = {"500", "503", "504"}
 UNASKED = {("sendMessages", "409"),  # body-stale: an upload that took longer than a day
-           ("upgradeQueue", "409")}  # a program of the release before: tests/cli/test_upgrade.py
+           ("upgradeQueue", "409"),  # a program of the release before: tests/cli/test_upgrade.py
+           ("leaveCluster", "204")}  # the node ends: tests/cli/test_cluster.py
 
 
 class Operation:
@@ -178,6 +179,10 @@ def the_node_hands_the_file_out_as_it_is(sluice):
 
 # ---- what works
 
+ENDS = ("leaveCluster",)  # the node ends: tests/cli/test_cluster.py
+ORDERS = ("drainNode", "leaveCluster", "hintUsed")  # of operators and of other nodes
+
+
 def with_real_names(value, message, token):
     return json.loads(json.dumps(value).replace(TOKEN, token).replace(ID, message))
 
@@ -186,6 +191,8 @@ def with_real_names(value, message, token):
 def each_example_request_works(sluice):
     with Node(sluice) as node:
         for operation in OPERATIONS.values():
+            if operation.name in ENDS:
+                continue
             for number, example in enumerate(operation.examples() or [None]):
                 queue = f"{operation.name}-{number}"
                 names = {"queue": queue} if "{queue}" in operation.path else {}
@@ -238,7 +245,7 @@ def null_is_a_field_that_was_not_given(sluice):
     with Node(sluice) as node:
         node.ask("createQueue", 201)
         for operation in OPERATIONS.values():
-            for schema in operation.bodies() if operation.name not in ("createQueue", "changeQueue") else ():
+            for schema in operation.bodies() if operation.name not in ("createQueue", "changeQueue", *ENDS) else ():
                 body = {name: None for name in schema["properties"] if name not in schema.get("required", [])}
                 if operation.name == "sendMessages":
                     body = {"messages": []} if "messages" in schema["properties"] else body | {"body": "x"}
@@ -448,6 +455,13 @@ def conflicts_and_lost_locks_are_told_apart(sluice):
 
 
 @case
+def a_node_of_no_cluster_says_so(sluice):
+    with Node(sluice, "--coord", "none") as node:
+        for name in ("showCluster", "showPlan", "watchCluster", "drainNode", "leaveCluster"):
+            same(node.ask(name, 409, {} if name in ORDERS else None)["reason"], "no-cluster")
+
+
+@case
 def a_page_of_another_site_may_do_nothing(sluice):
     with Node(sluice) as node:
         for operation in OPERATIONS.values():
@@ -461,7 +475,7 @@ def a_node_with_tokens_wants_them_where_the_file_says_so(sluice):
     with Node(sluice, "--tokens", sluice.path("tokens", made["line"] + "\n")) as node:
         for operation in OPERATIONS.values():
             if operation.scope is None:
-                holds(node.raw(operation.method, operation.example_path()).status == 200, operation.name)
+                holds(node.raw(operation.method, operation.example_path()).status in (200, 204), operation.name)
                 continue
             same(node.ask(operation.name, 401)["reason"], "unauthenticated")
             node.ask(operation.name, 401, headers={"Authorization": "Bearer nonsense"})
@@ -529,7 +543,7 @@ def the_quick_start_works_as_it_is_printed(sluice):
                                  timeout=PATIENCE, cwd=sluice.folder, check=False,
                                  env=sluice.on_store | {"NODE": f"http://{node.address}"})
             same(run.returncode, 0, run.stdout.decode(errors="replace")[-3000:])
-        for operation in OPERATIONS.values():
+        for operation in (o for o in OPERATIONS.values() if o.name not in ORDERS):
             row = f'sluice_http_requests_total{{method="{operation.method}",route="{operation.path}",status="2'
             # What was answered is counted a moment later.
             until(lambda row=row: row in node.raw("GET", "/metrics").body.decode(),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The place, the thread and the writing of an event stream.
-#include "server/stream.h"
+#include "server/sse.h"
 
 #include "os/clock.h"
 
@@ -9,22 +9,22 @@
 #define WRITE_MS 30000 // for a client that reads too slowly
 #define CUT_MS   1000  // for sending the rest, when other clients need the stream's memory
 
-bool stream_is_over(struct event_stream *e)
+bool sse_is_over(struct event_stream *e)
 {
     return atomic_load(&e->server->stopping) || atomic_load(&e->lost) || httpd_stream_gone(e->http);
 }
 
-bool stream_write(struct event_stream *e, const struct buf *text)
+bool sse_write(struct event_stream *e, const struct buf *text)
 {
     int64_t give_up = clock_boot_ms() + WRITE_MS;
     bool written;
     do
-        written = httpd_stream_write(e->http, buf_bytes(text), STREAM_SLICE_MS);
-    while (!written && !stream_is_over(e) && clock_boot_ms() < give_up);
+        written = httpd_stream_write(e->http, buf_bytes(text), SSE_SLICE_MS);
+    while (!written && !sse_is_over(e) && clock_boot_ms() < give_up);
     return written;
 }
 
-void stream_over(struct event_stream *e)
+void sse_over(struct event_stream *e)
 {
     struct server *s = e->server;
     (void)pthread_mutex_lock(&s->lock);
@@ -53,7 +53,7 @@ static bool take_place(struct event_stream *e, uint64_t client)
     return budget;
 }
 
-bool stream_begin(struct event_stream *e, struct exchange *x)
+bool sse_begin(struct event_stream *e, struct exchange *x)
 {
     e->server = x->server;
     e->exchange = x;
@@ -81,10 +81,10 @@ static void run_stream(struct pool_job *job)
         httpd_stream_end(e->http);
     else
         httpd_stream_cut(e->http, CUT_MS);
-    stream_over(e);
+    sse_over(e);
 }
 
-bool stream_run(struct event_stream *e, struct sluice_error *error)
+bool sse_run(struct event_stream *e, struct sluice_error *error)
 {
     e->job.run = run_stream;
     if (pool_share_run(e->server->stream_threads, e->exchange->client, &e->job) == ERR_OK)

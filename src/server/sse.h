@@ -6,8 +6,8 @@
 
 #include "server/inside.h"
 
-#define STREAM_BEAT_MS  15000 // between comments, which keep proxies from closing the connection
-#define STREAM_SLICE_MS 250   // delay until a disconnect or the end of the node is noticed
+#define SSE_BEAT_MS  15000 // between comments, which keep proxies from closing the connection
+#define SSE_SLICE_MS 250   // delay until a disconnect or the end of the node is noticed
 
 struct event_stream {
     struct share share; // first; under the server's lock
@@ -16,18 +16,18 @@ struct event_stream {
     struct httpd_stream *http;
     struct exchange *exchange;
     struct pool_job job; // the stream, from its first byte to its last
-    // Writes the stream until stream_is_over. Returns false if a write failed.
+    // Writes the stream until sse_is_over. Returns false if a write failed.
     bool (*feed)(struct event_stream *e);
     void (*free)(struct event_stream *e);
 };
 
 // Takes a place for the stream. Returns false if there is none: the request is answered, and the
 // stream must be freed by the caller.
-bool stream_begin(struct event_stream *e, struct exchange *x);
+bool sse_begin(struct event_stream *e, struct exchange *x);
 // Runs the stream on a thread. Returns false, with an error, if there is no thread.
-bool stream_run(struct event_stream *e, struct sluice_error *error);
+bool sse_run(struct event_stream *e, struct sluice_error *error);
 // Gives the place back and frees the stream.
-void stream_over(struct event_stream *e);
-bool stream_is_over(struct event_stream *e); // the client or the node ends it
+void sse_over(struct event_stream *e);
+bool sse_is_over(struct event_stream *e); // the client or the node ends it
 // Waits for a slow client, but not past the end of the stream. Returns false if it failed.
-bool stream_write(struct event_stream *e, const struct buf *text);
+bool sse_write(struct event_stream *e, const struct buf *text);

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of cluster status, once or as a live screen.
+#include "cli/cluster_status.h"
+
+#include "cli/screen.h"
+#include "cli/table.h"
+#include "cli/text.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define RANGES_MAX 200
+
+static void print_head(const struct cli *cli, const struct sluice_cluster *c, FILE *out)
+{
+    char ms[TEXT_MAX];
+    (void)fprintf(out, "%scoordination%s %s", bold(cli), plain(cli), c->backend);
+    if (*c->leader)
+        (void)fprintf(out, ", %sleader%s %s (epoch %" PRIu64 ")", bold(cli), plain(cli), c->leader,
+                      c->epoch);
+    else
+        (void)fprintf(out, ", no leader");
+    if (c->lease_ms > 0) (void)fprintf(out, ", lease %s", duration_text(c->lease_ms, ms));
+    if (c->plan_number > 0)
+        (void)fprintf(out, ", plan %" PRIu64 ".%" PRIu64 " (%u moves, %u waiting)", c->plan_epoch,
+                      c->plan_number, c->moves, c->waiting);
+    if (*c->node) (void)fprintf(out, ", as %s sees it", c->node);
+    (void)fprintf(out, "\n");
+    if (c->degraded)
+        print_line(out, "DEGRADED for %s: %s", duration_text(c->degraded_ms, ms),
+                   *c->degraded_why ? c->degraded_why : "coordination does not answer");
+    if (c->draining) (void)fprintf(out, "%s gives its shards away\n", c->node);
+    if (c->observe_only) (void)fprintf(out, "%s only observes: it claims no shard\n", c->node);
+    if (c->replaced)
+        (void)fprintf(out, "%s was replaced by a later start of the same name\n", c->node);
+}
+
+static void print_members(const struct cli *cli, const struct sluice_cluster *c, FILE *out)
+{
+    static const char *const heads[] = {"NODE",      "STATUS", "LEADS",   ">SHARDS",
+                                        ">CAPACITY", ">SEEN",  "VERSION", "URL"};
+    struct table *t = table_new(heads, COUNT_OF(heads));
+    for (size_t i = 0; i < c->members_len; i++) {
+        const struct sluice_member *m = &c->members[i];
+        char ms[TEXT_MAX];
+        table_cell(t, m->name);
+        table_cell(t, m->status);
+        table_cell(t, m->leads ? "yes" : "");
+        table_number(t, m->shards);
+        table_number(t, m->capacity);
+        table_cell(t, *c->node ? duration_text(m->beat_age_ms, ms) : "-");
+        table_cell(t, m->version);
+        table_cell(t, m->url);
+    }
+    table_print(t, cli, out);
+    table_free(t);
+}
+
+// The node that a row is listed under.
+static const char *holder_of(const struct sluice_shard *s)
+{
+    return *s->owner ? s->owner : s->epoch > 0 || *s->planned ? "(not known)" : "(none)";
+}
+
+// Writes "0-3,7" for the rows of the queue that begins at `from` and have the same holder.
+static size_t print_ranges(const struct sluice_cluster *c, size_t from, bool *listed,
+                           char out[RANGES_MAX], uint64_t *epoch, size_t *moving)
+{
+    const char *queue = c->shards[from].queue, *holder = holder_of(&c->shards[from]);
+    size_t count = 0, len = 0;
+    out[0] = '\0';
+    for (size_t i = from; i < c->shards_len && strcmp(c->shards[i].queue, queue) == 0; i++) {
+        const struct sluice_shard *s = &c->shards[i];
+        if (strcmp(holder_of(s), holder) != 0) continue;
+        uint32_t first = s->shard, last = first;
+        for (; i < c->shards_len && strcmp(c->shards[i].queue, queue) == 0 &&
+               strcmp(holder_of(&c->shards[i]), holder) == 0;
+             i++) {
+            listed[i] = true;
+            last = c->shards[i].shard;
+            if (c->shards[i].epoch > *epoch) *epoch = c->shards[i].epoch;
+            *moving += c->shards[i].moving != 0;
+            count++;
+        }
+        int more =
+            len + 24 >= RANGES_MAX ? 0
+            : last > first
+                ? snprintf(out + len, RANGES_MAX - len, "%s%u-%u", len ? "," : "", first, last)
+                : snprintf(out + len, RANGES_MAX - len, "%s%u", len ? "," : "", first);
+        len += (size_t)more;
+        i--;
+    }
+    return count;
+}
+
+static void print_shards(const struct cli *cli, const struct sluice_cluster *c, FILE *out)
+{
+    static const char *const heads[] = {"QUEUE",  "OWNER",   ">SHARDS",
+                                        ">EPOCH", ">MOVING", "NUMBERS"};
+    struct table *t = table_new(heads, COUNT_OF(heads));
+    bool *listed = calloc(c->shards_len + 1, sizeof *listed);
+    for (size_t i = 0; listed && i < c->shards_len; i++) {
+        char ranges[RANGES_MAX];
+        uint64_t epoch = 0;
+        size_t moving = 0;
+        if (listed[i]) continue;
+        size_t count = print_ranges(c, i, listed, ranges, &epoch, &moving);
+        table_cell(t, c->shards[i].queue);
+        table_cell(t, holder_of(&c->shards[i]));
+        table_number(t, count);
+        table_number(t, epoch);
+        table_number(t, moving);
+        table_cell(t, ranges);
+    }
+    table_print(t, cli, out);
+    table_free(t);
+    free(listed);
+}
+
+void cluster_status_print(const struct cli *cli, const struct sluice_cluster *c, FILE *out)
+{
+    print_head(cli, c, out);
+    if (c->members_len > 0) {
+        (void)fprintf(out, "\n");
+        print_members(cli, c, out);
+    }
+    if (c->shards_len > 0) {
+        (void)fprintf(out, "\n");
+        print_shards(cli, c, out);
+    }
+}
+
+// One picture of the cluster as text, which the caller frees; NULL: out of memory.
+static char *draw(const struct cli *cli, struct sluice *s, const char *coord, size_t *len)
+{
+    struct sluice_cluster *c = NULL;
+    struct sluice_error error = {0};
+    char *text = NULL, now[TEXT_MAX];
+    FILE *out = open_memstream(&text, len);
+    if (!out) return NULL;
+    (void)fprintf(out, "%s  q ends\n", moment_text((int64_t)time(NULL) * 1000, now));
+    if (sluice_cluster_show(s, coord, &c, &error) == SLUICE_OK)
+        cluster_status_print(cli, c, out);
+    else // a node that is gone comes back, or another one answers
+        print_line(out, "%s: %s", sluice_code_name(error.code), error.message);
+    sluice_cluster_free(c);
+    (void)fclose(out);
+    return text;
+}
+
+int cluster_status_watch(const struct cli *cli, struct sluice *s, const char *coord,
+                         int interval_ms)
+{
+    stop_on_signals();
+    bool screen = screen_open();
+    while (!stop_requested() && cli_output_ok()) {
+        size_t len = 0;
+        int key = 0;
+        char *text = draw(cli, s, coord, &len);
+        if (text && screen) screen_draw(text, len);
+        if (text && !screen) (void)fwrite(text, 1, len, stdout);
+        if (!screen) (void)printf("\n");
+        free(text);
+        (void)fflush(stdout);
+        if (!screen) stop_sleep(interval_ms);
+        if (screen && screen_wait(interval_ms, &key) == SCREEN_KEY && (key == 'q' || key == 'Q'))
+            break;
+    }
+    if (screen) screen_close();
+    return 0;
+}

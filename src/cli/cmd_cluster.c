@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// cluster status, plan, drain, leave and events: what the nodes of one store do, and orders to
+// them.
+#include "calls/calls.h"
+#include "cli/cluster_status.h"
+#include "cli/commands.h"
+#include "cli/screen.h"
+#include "cli/table.h"
+#include "cli/text.h"
+#include "json/json.h"
+
+#include <string.h>
+
+#define INTERVAL_MS 1000
+#define SLICE_MS    250 // the longest delay until a signal is noticed
+
+enum { WATCH, INTERVAL, MEMBERS, COORD };
+static const struct cli_option status_options[] = {
+    [WATCH] = {.name = "watch", .letter = 'w', .help = "show it again and again until stopped"},
+    [INTERVAL] = {.name = "interval",
+                  .value = "D",
+                  .kind = OPTION_DURATION,
+                  .min = 100,
+                  .max = 3600000,
+                  .help = "the pause between two pictures (1s)"},
+    [MEMBERS] = {.name = "members", .help = "JSON: an object for each node instead of each shard"},
+    [COORD] = {.name = "coord",
+               .value = "URL",
+               .kind = OPTION_TEXT,
+               .help = "on a store: the coordination service of the nodes (store:)"},
+};
+
+static void print_json(const struct sluice_cluster *c, bool members)
+{
+    for (size_t i = 0; members && i < c->members_len; i++)
+        json_print(fields_json(&member_answer, &c->members[i]), stdout);
+    for (size_t i = 0; !members && i < c->shards_len; i++)
+        json_print(fields_json(&shard_answer, &c->shards[i]), stdout);
+}
+
+static int run_status(const struct cli *cli, const struct arguments *args, struct sluice *s)
+{
+    const char *coord = args->options[COORD].given ? args->options[COORD].texts[0] : NULL;
+    const struct cli_value *interval = &args->options[INTERVAL];
+    struct sluice_cluster *c = NULL;
+    struct sluice_error error = {0};
+    if (args->options[WATCH].given && !cli->json)
+        return cluster_status_watch(cli, s, coord,
+                                    interval->given ? (int)interval->number : INTERVAL_MS);
+    if (sluice_cluster_show(s, coord, &c, &error) != SLUICE_OK) return cli_fail(cli, &error);
+    if (cli->json)
+        print_json(c, args->options[MEMBERS].given);
+    else
+        cluster_status_print(cli, c, stdout);
+    sluice_cluster_free(c);
+    return 0;
+}
+
+enum { ALL };
+static const struct cli_option plan_options[] = {
+    [ALL] = {.name = "all", .help = "also the shards that stay where they are"},
+};
+
+static void plan_print(const struct cli *cli, const struct sluice_plan *p, bool all)
+{
+    static const char *const heads[] = {"QUEUE", ">SHARD", "FROM", "TO", "WHY"};
+    struct table *t = table_new(heads, COUNT_OF(heads));
+    size_t rows = 0;
+    for (size_t i = 0; i < p->len; i++) {
+        const struct sluice_move *m = &p->rows[i];
+        if (!*m->reason && !all) continue;
+        table_cell(t, m->queue);
+        table_number(t, m->shard);
+        table_cell(t, *m->from ? m->from : "-");
+        table_cell(t, *m->to ? m->to : "-");
+        table_cell(t, m->why);
+        rows++;
+    }
+    if (rows > 0) table_print(t, cli, stdout);
+    table_free(t);
+    cli_say(cli, "%u of %zu shards move, %u moves wait", p->moves, p->len, p->waiting);
+}
+
+static int run_plan(const struct cli *cli, const struct arguments *args, struct sluice *s)
+{
+    struct sluice_plan *p = NULL;
+    struct sluice_error error = {0};
+    bool all = args->options[ALL].given;
+    if (sluice_cluster_plan(s, &p, &error) != SLUICE_OK) return cli_fail(cli, &error);
+    for (size_t i = 0; cli->json && i < p->len; i++)
+        if (all || *p->rows[i].reason) json_print(fields_json(&move_answer, &p->rows[i]), stdout);
+    if (!cli->json) plan_print(cli, p, all);
+    sluice_plan_free(p);
+    return 0;
+}
+
+static int order(const struct cli *cli, struct sluice *s, const char *node, const char *key,
+                 const char *says,
+                 enum sluice_code (*give)(struct sluice *, const char *, struct sluice_error *))
+{
+    struct sluice_error error = {0};
+    if (give(s, node, &error) != SLUICE_OK) return cli_fail(cli, &error);
+    if (!cli->json) {
+        cli_say(cli, "%s %s", node, says);
+        return 0;
+    }
+    struct json *o = json_new();
+    json_text(o, "node", node);
+    json_bool(o, key, true);
+    json_print(o, stdout);
+    return 0;
+}
+
+static int run_drain(const struct cli *cli, const struct arguments *args, struct sluice *s)
+{
+    return order(cli, s, args->words[0], "draining",
+                 "gives its shards away; \"cluster status --watch\" shows when it has none",
+                 sluice_cluster_drain);
+}
+
+static int run_leave(const struct cli *cli, const struct arguments *args, struct sluice *s)
+{
+    return order(cli, s, args->words[0], "leaving", "gives its shards away, leaves and ends",
+                 sluice_cluster_leave);
+}
+
+enum { FOLLOW, FROM };
+static const struct cli_option events_options[] = {
+    [FOLLOW] = {.name = "follow", .letter = 'f', .help = "continue with new events until stopped"},
+    [FROM] = {.name = "from",
+              .value = "ID",
+              .kind = OPTION_TEXT,
+              .help = "start after this event, or \"now\" for new events only;\n"
+                      "default: the oldest that the node keeps"},
+};
+
+static void event_print(const struct sluice_cluster_event *e)
+{
+    char at[TEXT_MAX], shard[120] = "", epoch[40] = "";
+    if (*e->queue) (void)snprintf(shard, sizeof shard, "  %.80s/%u", e->queue, e->shard);
+    if (e->epoch > 0)
+        (void)snprintf(epoch, sizeof epoch, "  epoch %llu", (unsigned long long)e->epoch);
+    print_line(stdout, "%s  %-24s  %s%s%s%s%s", moment_text(e->time, at), e->type, e->node,
+               *e->status ? "  " : "", e->status, shard, epoch);
+}
+
+static int run_events(const struct cli *cli, const struct arguments *args, struct sluice *s)
+{
+    const char *from = args->options[FROM].given ? args->options[FROM].texts[0] : NULL;
+    bool follow = args->options[FOLLOW].given, live = false;
+    struct sluice_cluster_events *events = NULL;
+    struct sluice_error error = {0};
+    if (follow) stop_on_signals();
+    enum sluice_code code = sluice_cluster_events_open(s, from, &events, &error);
+    while (code == SLUICE_OK && !stop_requested()) {
+        struct sluice_cluster_event e;
+        code = sluice_cluster_events_next(events, live ? SLICE_MS : 0, &e, &error);
+        if (code == SLUICE_NOT_FOUND) {
+            if (!cli_output_ok() || !follow) break;
+            live = true;
+            code = SLUICE_OK;
+            continue;
+        }
+        if (code != SLUICE_OK) break;
+        if (cli->json)
+            json_print(fields_json(&cluster_event_answer, &e), stdout);
+        else
+            event_print(&e);
+    }
+    sluice_cluster_events_close(events);
+    return code == SLUICE_OK || code == SLUICE_NOT_FOUND ? 0 : cli_fail(cli, &error);
+}
+
+const struct command command_cluster_status = {
+    .name = "cluster status",
+    .summary = "Shows the nodes, the leader, and the owner of each shard",
+    .details = "A node shows the cluster as it sees it. On a store, it lists the members of the\n"
+               "coordination service and reads the owners from the journals; no node is needed.\n"
+               "\n"
+               "JSON prints an object per shard: queue, shard, owner, epoch, planned, moving,\n"
+               "reason, from. With --members, an object per node: name, url, version, status,\n"
+               "capacity, shards, rulesLowest, rulesNewest, beatAgeMs, leads, self.",
+    .options = status_options,
+    .options_len = COUNT_OF(status_options),
+    .run_on = run_status,
+};
+
+const struct command command_cluster_plan = {
+    .name = "cluster plan",
+    .summary = "Shows the shards that the next plan moves, and why",
+    .details = "A node computes it; nothing changes. JSON prints an object per shard: queue,\n"
+               "shard, from, to, reason, why.",
+    .options = plan_options,
+    .options_len = COUNT_OF(plan_options),
+    .run_on = run_plan,
+};
+
+const struct command command_cluster_drain = {
+    .name = "cluster drain",
+    .words = "NODE",
+    .summary = "Makes a node give its shards to the others",
+    .details = "The node goes on serving and takes no more shards, until it is restarted. The\n"
+               "store is that node's URL, or a list that has it. JSON keys: node, draining.",
+    .run_on = run_drain,
+    .brief = true,
+};
+
+const struct command command_cluster_leave = {
+    .name = "cluster leave",
+    .words = "NODE",
+    .summary = "Makes a node give its shards away, leave, and end",
+    .details = "It is the same as SIGTERM to the node's process. The store is that node's URL, or\n"
+               "a list that has it. JSON keys: node, leaving.",
+    .run_on = run_leave,
+    .brief = true,
+};
+
+const struct command command_cluster_events = {
+    .name = "cluster events",
+    .summary = "Prints elections, members and changes of owners",
+    .details = "A node keeps its newest 1,000 events since its start. An event \"gap\" says that\n"
+               "some were missed, or that another node answers now. JSON keys: id, type, time,\n"
+               "node, status, queue, shard, epoch.",
+    .options = events_options,
+    .options_len = COUNT_OF(events_options),
+    .run_on = run_events,
+};

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// /v1/cluster: what this node knows of the cluster, the next plan, and the orders to drain and to
+// leave.
+#include "base/memory.h"
+#include "member/member.h"
+#include "server/inside.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COPY(to, from) (void)snprintf((to), sizeof(to), "%s", (from))
+
+// Returns NULL, after an answer, if the node is no member of a cluster.
+static struct membership *member_of(struct exchange *x)
+{
+    struct membership *m = x->server->member;
+    if (!m)
+        (void)refuse_request(x, SLUICE_CONFLICT, "no-cluster", "coord",
+                             "this node is no member of a cluster (coord = none)");
+    return m;
+}
+
+static struct json *member_json(const struct membership_row *row)
+{
+    struct sluice_member m = {.capacity = row->capacity,
+                              .shards = row->shards,
+                              .rules_lo = row->rules_lo,
+                              .rules_hi = row->rules_hi,
+                              .beat_age_ms = row->beat_age_ms > 0 ? row->beat_age_ms : 0,
+                              .leads = row->leads,
+                              .self = row->self};
+    COPY(m.name, row->name);
+    COPY(m.url, row->url);
+    COPY(m.version, row->version);
+    COPY(m.status, life_name(row->life));
+    return fields_json(&member_answer, &m);
+}
+
+static struct json *shard_json(const struct membership_shard *row)
+{
+    struct sluice_shard s = {.shard = row->shard, .epoch = row->epoch, .moving = row->moving};
+    COPY(s.queue, row->queue);
+    COPY(s.owner, row->owner);
+    COPY(s.planned, row->planned);
+    COPY(s.from, row->from);
+    if (row->reason != MOVE_NONE) COPY(s.reason, move_reason_name(row->reason));
+    return fields_json(&shard_answer, &s);
+}
+
+static struct json *head_json(const struct membership_status *from)
+{
+    struct sluice_cluster c = {.lease_ms = from->lease_ms,
+                               .observe_only = from->observe_only,
+                               .draining = from->draining,
+                               .replaced = from->replaced,
+                               .epoch = from->epoch,
+                               .plan_epoch = from->plan_epoch,
+                               .plan_number = from->plan_number,
+                               .moves = from->moves,
+                               .waiting = from->waiting,
+                               .degraded = from->degraded,
+                               .degraded_ms = from->degraded_ms};
+    COPY(c.node, from->node);
+    COPY(c.backend, from->backend);
+    COPY(c.service, from->service);
+    COPY(c.leader, from->leader);
+    COPY(c.degraded_why, from->degraded_why);
+    return fields_json(&cluster_answer, &c);
+}
+
+// A token sees the shards of the queues that it may read. The name of a new queue may not be known
+// to this node yet.
+static bool sees(const struct exchange *x, const char *queue)
+{
+    return *queue && auth_may(x, SCOPE_READ, queue);
+}
+
+void handle_cluster(struct exchange *x)
+{
+    struct membership *m = member_of(x);
+    struct membership_status status;
+    if (!m || !read_request(x, NULL)) return;
+    membership_status(m, &status);
+    struct json *o = head_json(&status), *members = json_list_new(), *shards = json_list_new();
+    for (size_t i = 0; i < status.members_len; i++)
+        json_list_take(members, member_json(&status.members[i]));
+    for (size_t i = 0; i < status.shards_len; i++)
+        if (sees(x, status.shards[i].queue)) json_list_take(shards, shard_json(&status.shards[i]));
+    json_take(o, "members", members);
+    json_take(o, "shards", shards);
+    membership_status_done(&status);
+    answer_json(x, 200, o);
+}
+
+static struct json *move_json(const struct membership_move *row)
+{
+    struct sluice_move m = {.shard = row->shard};
+    COPY(m.queue, row->queue);
+    COPY(m.from, row->from);
+    COPY(m.to, row->to);
+    COPY(m.why, row->why);
+    if (row->reason != MOVE_NONE) COPY(m.reason, move_reason_name(row->reason));
+    return fields_json(&move_answer, &m);
+}
+
+void handle_cluster_plan(struct exchange *x)
+{
+    struct membership *m = member_of(x);
+    struct membership_plan plan;
+    struct sluice_error error;
+    if (!m || !read_request(x, NULL)) return;
+    if (!answer_unless(x, membership_plan(m, &plan, &error), &error)) return;
+    struct json *o = json_new(), *rows = json_list_new();
+    for (size_t i = 0; i < plan.len; i++)
+        if (sees(x, plan.rows[i].queue)) json_list_take(rows, move_json(&plan.rows[i]));
+    json_number(o, "moves", plan.moves);
+    json_number(o, "waiting", plan.waiting);
+    json_take(o, "shards", rows);
+    membership_plan_done(&plan);
+    answer_json(x, 200, o);
+}
+
+// An order may name the node, so that a balancer or a wrong URL cannot pass it to another one.
+static bool read_order(struct exchange *x)
+{
+    struct cluster_order_in in = {0};
+    struct server *s = x->server;
+    if (!member_of(x) || !read_request(x, &in)) return false;
+    if (!in.node || strcmp(in.node, s->node) == 0) return true;
+    struct membership_status status;
+    char url[COORD_URL_MAX + 1] = "";
+    membership_status(s->member, &status);
+    for (size_t i = 0; i < status.members_len; i++)
+        if (strcmp(status.members[i].name, in.node) == 0) COPY(url, status.members[i].url);
+    membership_status_done(&status);
+    if (*url)
+        return refuse_request(x, SLUICE_CONFLICT, "other-node", "node",
+                              "this node is \"%s\"; ask \"%.128s\" itself, at %s", s->node, in.node,
+                              url);
+    return refuse_request(x, SLUICE_CONFLICT, "other-node", "node",
+                          "this node is \"%s\", and no member has the name \"%.128s\"", s->node,
+                          in.node);
+}
+
+void handle_cluster_drain(struct exchange *x)
+{
+    if (!read_order(x)) return;
+    membership_drain(x->server->member);
+    answer_empty(x, 204);
+}
+
+void handle_cluster_leave(struct exchange *x)
+{
+    struct server *s = x->server;
+    if (!read_order(x)) return;
+    if (!s->config.leave) {
+        (void)refuse_request(x, SLUICE_CONFLICT, "no-leave", "node",
+                             "the program that runs this node does not let it end by HTTP");
+        return;
+    }
+    answer_empty(x, 204);
+    s->config.leave(s->config.leave_ctx);
+}
