@@ -29,8 +29,7 @@ static int set_up(void **state)
     struct several *v = calloc(1, sizeof *v);
     assert_non_null(v);
     assert_int_equal(rig_set_up((void **)&v->rig), 0);
-    static const char *const settings[] = {"coord=store:", NULL};
-    v->rig->one.settings = v->rig->two.settings = settings;
+    v->rig->one.coord = v->rig->two.coord = "store:";
     v->three = v->rig->one;
     v->three.name = "three";
     node_start(&v->rig->one);

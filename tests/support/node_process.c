@@ -60,12 +60,19 @@ static void be_node(const struct node_process *n, int out, pid_t parent)
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != parent) _exit(1);
     (void)dup2(out, STDOUT_FILENO);
-    const char *arguments[15 + 2 * SETTINGS] = {
-        "sluice",   "--store",         n->store,
-        "--json",   "serve",           "--listen",
-        n->address, "--node",          n->name ? n->name : "under-test",
-        "--set",    "log.level=error", "--coord",
-        "none"};
+    const char *arguments[15 + 2 * SETTINGS] = {"sluice",
+                                                "--store",
+                                                n->store,
+                                                "--json",
+                                                "serve",
+                                                "--listen",
+                                                n->address,
+                                                "--node",
+                                                n->name ? n->name : "under-test",
+                                                "--set",
+                                                "log.level=error",
+                                                "--coord",
+                                                n->coord ? n->coord : "none"};
     size_t len = 13;
     for (size_t i = 0; n->settings && n->settings[i] && i < SETTINGS; i++) {
         arguments[len++] = "--set";

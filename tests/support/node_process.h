@@ -13,6 +13,7 @@ struct node_process {
     const char *store;
     const char *name;            // NULL: "under-test"
     const char *const *settings; // "key=value" ... NULL; may itself be NULL
+    const char *coord;           // the coordination service; NULL: none
     bool tls;                    // the settings name a certificate
     pid_t pid;                   // 0: it does not run
     char address[32];            // host:port
