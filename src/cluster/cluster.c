@@ -209,6 +209,7 @@ int64_t cluster_wake_at(const struct cluster *c)
         if (c->open[OPEN_PLAN].request == 0) at = earlier(at, c->plan_at);
     }
     at = earlier(at, shards_wake_at(c));
+    at = earlier(at, members_wake_at(&c->members, &c->config.life, c->now));
     return at > c->now.hi ? at : c->now.hi + 1;
 }
 

@@ -133,6 +133,18 @@ void members_tick(struct members *m, const struct life_rules *r, struct interval
     drop_gone(m);
 }
 
+int64_t members_wake_at(const struct members *m, const struct life_rules *r, struct interval now)
+{
+    const int64_t waits[] = {r->late_ms, r->lease_ms, r->forget_ms};
+    int64_t at = TIME_NEVER;
+    for (size_t i = 0; i < m->len; i++)
+        for (size_t k = 0; k < sizeof waits / sizeof *waits; k++) {
+            int64_t due = m->rows[i].seen.beat.hi + waits[k];
+            if (due > now.lo && due < at) at = due;
+        }
+    return at;
+}
+
 static bool is_fresh(const struct member *m, const struct member_seen *seen)
 {
     return seen->beat.lo > m->seen.beat.lo || seen->beat.hi > m->seen.beat.hi;

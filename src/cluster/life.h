@@ -95,6 +95,8 @@ void members_see(struct members *m, const struct life_rules *r, const struct mem
 // Does what the time causes.
 void members_tick(struct members *m, const struct life_rules *r, struct interval now,
                   struct life_changes *changes);
+// When the time causes the next change, if no heartbeat comes before; TIME_NEVER: none.
+int64_t members_wake_at(const struct members *m, const struct life_rules *r, struct interval now);
 const struct member *members_find(const struct members *m,
                                   const struct member_id *id); // or NULL
 const struct member *members_named(const struct members *m,

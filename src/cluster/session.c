@@ -88,7 +88,10 @@ void session_answer(struct cluster *c, const struct open *open, const struct clu
 
 static void note_changes(struct cluster *c)
 {
+    if (c->changes.len > 0) c->plan_at = TIME_UNKNOWN; // the plan may be another
     for (size_t i = 0; i < c->changes.len; i++) {
+        // The service may have given the lead or the claims of this member away.
+        if (c->changes.rows[i].to == LIFE_UNHEALTHY) c->list_at = TIME_UNKNOWN;
         note_add(c, NOTE_MEMBER, NULL, 0);
         c->effects[c->effects_len - 1].to = c->changes.rows[i].id;
         c->effects[c->effects_len - 1].life = c->changes.rows[i].to;

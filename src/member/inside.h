@@ -41,16 +41,19 @@ struct membership {
     bool draining;
 
     // view.c
-    bool join_done;           // the first join was made before the first step
-    int64_t next_beat_at;     // clock_boot_ms: the service needs no heartbeat before
-    uint64_t parked_list;     // a LIST that the next heartbeat answers; 0: none
-    bool look;                // the next LIST is made at once
-    struct coord_answer last; // of the newest list
-    int64_t last_at;          // clock_boot_ms
-    uint64_t leader_epoch;    // the highest that was seen
-    uint64_t leader_told;     // the epoch of the last event about a leader
-    struct plan plan;         // the newest that was read
-    struct plan reported;     // in observe-only mode
+    bool join_done;        // the first join was made before the first step
+    int64_t next_beat_at;  // clock_boot_ms: the service needs no heartbeat before
+    uint64_t parked_list;  // a LIST that the next heartbeat answers; 0: none
+    int64_t parked_at;     // clock_boot_ms
+    uint64_t parked_renew; // a RENEW that the next heartbeat answers; 0: none
+    uint64_t renew_epoch;
+    bool look;                                    // the next LIST is made at once
+    struct coord_answer last;                     // of the newest list
+    int64_t last_at;                              // clock_boot_ms
+    uint64_t leader_epoch;                        // the highest that was seen
+    uint64_t leader_told;                         // the epoch of the last event about a leader
+    struct plan plan;                             // the newest that was read
+    struct plan reported;                         // in observe-only mode
     uint64_t plan_shown_epoch, plan_shown_number; // to the step function
 
     // shards.c
@@ -89,9 +92,12 @@ void membership_run(struct membership *m, uint64_t key, struct effect_job *job);
 // perform.c
 void effect_run(struct pool_job *job);
 void effect_failed(struct effect_job *job, enum err err);
+// The others see a change at their next list. A hint makes them list at once.
+void tell_members(struct membership *m);
 
 // view.c
 void view_heartbeat(struct membership *m, const struct cluster_effect *e);
+void view_renew(struct membership *m, const struct cluster_effect *e);
 void view_list(struct membership *m, const struct cluster_effect *e);
 void view_look(struct membership *m); // list at once
 // Notes the outcome and the duration of a call of the service.

@@ -58,6 +58,8 @@ void membership_run(struct membership *m, uint64_t key, struct effect_job *job)
 static void order(struct membership *m, const struct cluster_effect *e)
 {
     if (e->kind == CLUSTER_NOTE) event_add(m, e);
+    if (e->kind == CLUSTER_NOTE && e->note == NOTE_MEMBER && e->life == LIFE_UNHEALTHY)
+        m->look = true;
     if (e->kind == CLUSTER_REPORT_PLAN) plan_copy(&m->reported, e->plan);
     if (e->kind == CLUSTER_TAKE || e->kind == CLUSTER_STOP_TAKING)
         (void)pthread_cond_broadcast(&m->changed);

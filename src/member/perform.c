@@ -12,7 +12,8 @@
 #include <time.h>
 
 #define FOLLOW_MS       5000 // how long a former owner looks for its successor
-#define FOLLOW_EVERY_MS 20
+#define FOLLOW_LAST_MS  1000
+#define FOLLOW_EVERY_MS 5
 
 static enum err known_error(enum err e)
 {
@@ -163,14 +164,44 @@ static void follow(struct membership *m, const struct shard_key *key)
     struct shard_runner *d = runner_if_open(q, key->shard);
     struct runner_owner o = {.mine = d != NULL};
     while (d && o.mine && clock_boot_ms() < end) {
-        (void)pthread_mutex_lock(&m->lock);
-        bool stops = m->stopping;
+        (void)pthread_mutex_lock(&m->lock); // a node that stops waits for this, but not long
+        if (m->stopping && end > clock_boot_ms() + FOLLOW_LAST_MS)
+            end = clock_boot_ms() + FOLLOW_LAST_MS;
         (void)pthread_mutex_unlock(&m->lock);
-        if (stops || runner_sync(d)) break;
+        if (runner_sync(d)) break;
         runner_owner(d, &o);
         if (o.mine) sleep_ms(FOLLOW_EVERY_MS);
     }
     if (d && !o.mine) owner_moved(q, key->shard);
+}
+
+static void tell_next_owner(struct membership *m, const struct shard_key *key)
+{
+    char name[QUEUE_NAME_MAX + 1];
+    struct member_id to = {0};
+    (void)pthread_mutex_lock(&m->lock);
+    const struct member_id *owner = cluster_owner(m->cluster, key);
+    if (owner) to = *owner;
+    bool known = queues_name(m, key->queue, name);
+    (void)pthread_mutex_unlock(&m->lock);
+    if (known && to.name[0] && strcmp(to.name, m->self.name) != 0)
+        hint_send(m, &to, name, key->shard);
+}
+
+void tell_members(struct membership *m)
+{
+    char(*urls)[COORD_URL_MAX + 1] = NULL;
+    (void)pthread_mutex_lock(&m->lock);
+    size_t len = m->last.members_len;
+    urls = memory_zeroed(len + 1, sizeof *urls);
+    for (size_t i = 0; i < len; i++)
+        if (strcmp(m->last.members[i].name, m->self.name) != 0)
+            memcpy(urls[i], m->last.members[i].url, sizeof urls[i]);
+    (void)pthread_mutex_unlock(&m->lock);
+    for (size_t i = 0; i < len; i++)
+        if (urls[i][0]) hint_post(m, urls[i], "", 0);
+    memory_free(urls);
+    hint_all(m);
 }
 
 static void service(struct effect_job *job)
@@ -188,7 +219,11 @@ static void service(struct effect_job *job)
     (void)pthread_mutex_unlock(&m->lock);
     coord_answer_done(&a);
     membership_answer(m, job->effect.request, known_error(err), number);
-    if (!err && !skips && job->effect.kind == CLUSTER_RELEASE) follow(m, &job->effect.shard);
+    if (!err && job->effect.kind == CLUSTER_PUBLISH) tell_members(m);
+    if (!err && !skips && job->effect.kind == CLUSTER_RELEASE) {
+        tell_next_owner(m, &job->effect.shard);
+        follow(m, &job->effect.shard);
+    }
 }
 
 static void join_and_answer(struct effect_job *job)
@@ -218,6 +253,12 @@ void effect_run(struct pool_job *pool_job)
         break;
     case CLUSTER_LIST:
         view_list(job->m, &job->effect);
+        break;
+    case CLUSTER_RENEW:
+        if (job->m->on_store)
+            view_renew(job->m, &job->effect);
+        else
+            service(job);
         break;
     case CLUSTER_OWN:
         own(job);

@@ -326,6 +326,8 @@ void membership_hint(struct membership *m, const char *queue, uint32_t shard)
     (void)wants_catalog(m, &key);
     (void)pthread_mutex_unlock(&m->lock);
     use(m, &key);
+    struct cluster_event free_now = {.kind = CLUSTER_FREE, .shard = key};
+    membership_step(m, &free_now);
     if (!mine) view_look(m); // perhaps a plan that this node has not seen
 }
 

@@ -161,16 +161,37 @@ static bool rests(const struct membership *m)
            m->last.members_len == 1 && cluster_lone(m->cluster);
 }
 
+// Whether a list shows this node as the leader of this epoch.
+static enum err leads(const struct membership *m, const struct coord_answer *a, uint64_t epoch)
+{
+    if (a->leader.token > epoch) return ERR_FENCED;
+    bool own = a->leader.token == epoch && strcmp(a->leader.name, m->self.name) == 0;
+    return own ? ERR_OK : ERR_CONFLICT;
+}
+
+// The lead ends with the session. On the store, the next heartbeat renews it and shows it.
+void view_renew(struct membership *m, const struct cluster_effect *e)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    m->parked_renew = e->request;
+    m->renew_epoch = e->number;
+    (void)pthread_mutex_unlock(&m->lock);
+}
+
 static enum err beat(struct membership *m, struct coord_answer *a)
 {
     int64_t began = clock_boot_ms();
     enum err err = coord_heartbeat(m->coord, a);
     coord_noted(m, err, began, a);
     (void)pthread_mutex_lock(&m->lock);
-    uint64_t parked = a->at != 0 || err ? m->parked_list : 0;
+    bool answers = (a->at != 0 || err) && m->parked_at <= began; // the list is not older
+    uint64_t parked = answers ? m->parked_list : 0;
     if (parked) m->parked_list = 0;
+    uint64_t renew = m->parked_renew, epoch = m->renew_epoch;
+    m->parked_renew = 0;
     if (!err) m->next_beat_at = began + a->next_ms;
     (void)pthread_mutex_unlock(&m->lock);
+    if (renew) membership_answer(m, renew, err ? err : leads(m, a, epoch), epoch);
     if (a->at != 0 || parked) listed(m, parked, a->at != 0 ? ERR_OK : err, a, began);
     return err;
 }
@@ -202,6 +223,10 @@ void view_heartbeat(struct membership *m, const struct cluster_effect *e)
     bool definite = !err || err == ERR_NOT_FOUND || err == ERR_FENCED || err == ERR_UNKNOWN;
     coord_answer_done(&a);
     membership_answer(m, e->request, definite ? err : ERR_UNAVAILABLE, 0);
+    if (changes && !err) {
+        tell_members(m);
+        view_look(m);
+    }
 }
 
 void view_list(struct membership *m, const struct cluster_effect *e)
@@ -210,9 +235,12 @@ void view_list(struct membership *m, const struct cluster_effect *e)
     (void)pthread_mutex_lock(&m->lock);
     bool quiet = rests(m);
     bool parks = !quiet && m->on_store && !m->look && m->last_at != 0 &&
-                 clock_boot_ms() - m->last_at < m->lease_ms / 3 &&
-                 m->next_beat_at > clock_boot_ms() && !cluster_degraded(m->cluster);
-    if (parks) m->parked_list = e->request;
+                 clock_boot_ms() - m->last_at < 2 * m->lease_ms / 3 &&
+                 !cluster_degraded(m->cluster);
+    if (parks) {
+        m->parked_list = e->request;
+        m->parked_at = clock_boot_ms();
+    }
     if (!quiet && !parks) m->look = false;
     (void)pthread_mutex_unlock(&m->lock);
     if (quiet) show(m, e->request, ERR_OK, true);

@@ -174,7 +174,7 @@ static void a_second_node_gets_a_plan_and_its_share(void **state)
     struct membership_status s;
     membership_status(f->members[0], &s);
     assert_int_equal(s.shards_len, 4);
-    assert_string_equal(s.leader, "a");
+    assert_true(s.leader[0] == 'a' || s.leader[0] == 'b');
     assert_true(s.members[0].shards >= 1 && s.members[1].shards >= 1);
     membership_status_done(&s);
 }
