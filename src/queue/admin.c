@@ -54,6 +54,7 @@ enum reason apply_pause(struct machine *m, struct bytes payload, bool pause)
 
 static void dead_list_open(struct machine *m, uint32_t h)
 {
+    CHECK(msg_at(m, h)->state == STATE_DEAD && msg_at(m, h)->lock);
     dead_list_unlink(m, h);
     const struct lock *dead_entry = lock_of(m, msg_at(m, h));
     if (dead_entry->reason_slot) msg_unmark(m, dead_entry->reason_slot);
@@ -61,9 +62,12 @@ static void dead_list_open(struct machine *m, uint32_t h)
 
 static void delay_drop(struct machine *m, uint32_t h)
 {
+    CHECK(msg_at(m, h)->state == STATE_DELAYED);
     heap_remove(&m->timers, h);
     open_leave(m, h);
-    if (msg_at(m, h)->flags & MSG_WAITING) m->waiting--;
+    if (!(msg_at(m, h)->flags & MSG_WAITING)) return;
+    CHECK(m->waiting > 0);
+    m->waiting--;
 }
 
 static void purge_one(struct machine *m, uint32_t h)
@@ -93,10 +97,12 @@ static void purge_one(struct machine *m, uint32_t h)
 static uint64_t purge(struct machine *m, unsigned states)
 {
     uint64_t before = m->counts[STATE_PURGED];
+    CHECK(!(states & (1u << STATE_OUTBOUND))); // letters may have arrived already
     if (states & (1u << STATE_READY)) {
         uint64_t plain = 0;
         for (size_t i = 0; i < m->backlog.len; i++)
             plain += backlog_at(m, i)->count;
+        CHECK(plain <= m->counts[STATE_READY]);
         count_move(m, STATE_READY, STATE_PURGED, plain);
         bodies_release_backlog(m);
         backlog_clear(m);
@@ -134,6 +140,8 @@ enum reason apply_delete(struct machine *m, struct bytes payload)
     while ((top = heap_top(&m->registrations)))
         worker_unregister(m, top->ref);
     dedup_clear(m);
+    CHECK(messages_held(m) == 0 && m->msgs_used == 0);
+    CHECK(m->timers.len == 0 && m->tickets == 0 && m->waiting == 0);
     m->deleted = true;
     struct event *e = emit(m, EVENT_QUEUE_DELETED, 0);
     if (e) e->count = purged;
@@ -147,6 +155,7 @@ static void redrive_one(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
     uint64_t from = msg->seq;
+    CHECK(msg->state == STATE_DEAD && from < m->seq_next);
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     dead_list_open(m, h);
     lock_drop(m, h);
@@ -180,6 +189,7 @@ enum reason apply_redrive(struct machine *m, struct bytes payload)
     for (uint32_t i = 0; op.count == 0 && i < op.max && m->dead_first; i++)
         redrive_one(m, m->dead_first);
     uint64_t moved = m->seq_next - first;
+    CHECK(moved <= (op.count > 0 ? op.count : op.max));
     enum reason reason = op.count > 0 && moved == 0 ? REASON_NOT_DEAD : REASON_NONE;
     result_begin(&m->result, reason);
     buf_put_u64(&m->result, first);

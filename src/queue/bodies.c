@@ -30,6 +30,7 @@ void body_hold(struct machine *m, uint64_t seq, uint64_t key)
         b->cap = b->cap < 8 ? 8 : b->cap * 2;
         b->rows = memory_resize(b->rows, b->cap * sizeof *b->rows);
     }
+    CHECK(b->len < b->cap && seq > 0);
     uint32_t at = b->len++;
     b->rows[at] = (struct body_row){seq, key};
     map_add(&b->by_seq, seq, at);
@@ -70,6 +71,7 @@ void body_rename(struct machine *m, uint64_t from, uint64_t to)
     if (m->bodies.len == 0) return;
     uint32_t at = map_find(&m->bodies.by_seq, from);
     if (at == MAP_NONE) return;
+    CHECK(to > from); // a message that is redriven gets a new number
     uint64_t key = m->bodies.rows[at].key;
     row_drop(m, at);
     body_hold(m, to, key);
@@ -84,6 +86,7 @@ void bodies_release_backlog(struct machine *m)
 void bodies_clear(struct machine *m)
 {
     struct bodies *b = &m->bodies;
+    CHECK(b->by_seq.len == b->len && b->by_key.len == b->len);
     memory_free(b->rows);
     map_done(&b->by_seq);
     map_done(&b->by_key);

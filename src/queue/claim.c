@@ -7,6 +7,7 @@ static void put_grant(struct machine *m, uint32_t h, uint32_t worker_row)
 {
     const struct msg *msg = msg_at(m, h);
     const struct lock *lock = lock_of(m, msg);
+    CHECK(msg->state == STATE_LOCKED && lock->deadline > m->now);
     grant_put(&m->result, &(struct grant){.seq = msg->seq,
                                           .place = {msg->slot, msg->skip},
                                           .token = lock->token,
@@ -45,12 +46,14 @@ static void overtaking_look(const struct machine *m, struct overtaking *o, uint3
 static void overtaking_end(struct machine *m, const struct overtaking *o)
 {
     if (!o->seen) return;
+    CHECK(o->open > 0);
     struct event *e = emit(m, EVENT_ORDERING_BEST_EFFORT, 0);
     if (e) e->count = o->open;
 }
 
 static void claimed(struct machine *m, uint32_t h, uint32_t worker)
 {
+    CHECK(!lock_of(m, msg_at(m, h))->ticket && msg_at(m, h)->deliveries > 0);
     struct event *e = emit(m, EVENT_MESSAGE_CLAIMED, h);
     if (e) emit_worker(m, e, worker);
     put_grant(m, h, 0);
@@ -83,6 +86,7 @@ enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload)
         count++;
     }
     overtaking_end(m, &o);
+    CHECK(count <= op.max && m->workers[worker].open >= count);
     worker_settle(m, worker);
     buf_set_u32(&m->result, count_at, count);
     return REASON_NONE;
@@ -91,6 +95,7 @@ enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload)
 static uint32_t room_of(const struct machine *m, uint32_t w, uint32_t max)
 {
     const struct worker *row = &m->workers[w];
+    CHECK(w > 0 && w < m->workers_len);
     if (row->open >= row->capacity) return 0;
     uint32_t room = row->capacity - row->open;
     return room < max ? room : max;
@@ -127,6 +132,7 @@ enum reason apply_publish(struct machine *m, struct bytes payload)
         }
     }
     overtaking_end(m, &o);
+    CHECK(known > 0 || count == 0);
     buf_set_u32(&m->result, count_at, count);
     if (known > 0 || op.count == 0) return REASON_NONE;
     m->result.data[0] = REASON_UNKNOWN_WORKER;
@@ -143,6 +149,7 @@ enum reason apply_recover(struct machine *m, struct bytes payload)
     if (!w) return REASON_UNKNOWN_WORKER;
     uint64_t before = m->tickets;
     tickets_recover(m, w);
+    CHECK(m->tickets <= before && !m->workers[w].first_ticket);
     worker_settle(m, w);
     result_begin(&m->result, REASON_NONE);
     buf_put_u64(&m->result, before - m->tickets);
@@ -164,6 +171,7 @@ enum reason apply_worker(struct machine *m, struct bytes payload)
         w = worker_need(m, op.worker);
         worker_register(m, w, op.capacity, m->deadline_base + op.ttl_ms, ++m->serial);
     }
+    CHECK(m->registrations.len <= WORKERS_MAX);
     result_begin(&m->result, REASON_NONE);
     return REASON_NONE;
 }

@@ -41,6 +41,7 @@ bool dedup_find(const struct machine *m, struct hash128 key, uint64_t *seq)
 static void grow(struct dedup *d)
 {
     size_t cap = d->cap < 16 ? 16 : d->cap * 2;
+    CHECK(d->len == d->cap && (cap & (cap - 1)) == 0);
     struct dedup_row *rows = memory_new(cap * sizeof *rows);
     for (uint64_t n = d->first; n < d->first + d->len; n++)
         rows[n & (cap - 1)] = *row_at(d, n);
@@ -59,6 +60,7 @@ void dedup_add(struct machine *m, const struct dedup_row *row)
 {
     struct dedup *d = &m->dedup;
     if (d->len == d->cap) grow(d);
+    CHECK(d->len < d->cap);
     uint64_t number = d->first + d->len++;
     *row_at(d, number) = *row;
     map_add(&d->index, row->key.lo, short_number(number));
@@ -68,6 +70,7 @@ void dedup_add(struct machine *m, const struct dedup_row *row)
 static void drop_first(struct machine *m)
 {
     struct dedup *d = &m->dedup;
+    CHECK(d->len > 0);
     const struct dedup_row *row = row_at(d, d->first);
     m->digest -= row_hash(row);
     map_remove(&d->index, row->key.lo, short_number(d->first));
@@ -85,6 +88,7 @@ void dedup_clear(struct machine *m)
 {
     while (m->dedup.len > 0)
         drop_first(m);
+    CHECK(m->dedup.index.len == 0);
     memory_free(m->dedup.rows);
     map_done(&m->dedup.index);
     m->dedup = (struct dedup){0};

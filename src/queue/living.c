@@ -55,6 +55,7 @@ static bool backlog_lives_at(const struct machine *m, struct place place)
 
 bool machine_lives_at(const struct machine *m, struct place place)
 {
+    CHECK(m->msgs_used < m->msgs_len);
     if (backlog_lives_at(m, place)) return true;
     if (map_find(&m->marks, place.slot / PLACE_SPAN) == MAP_NONE) return false;
     for (uint32_t h = 1; h < m->msgs_len; h++) {

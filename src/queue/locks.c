@@ -40,6 +40,7 @@ int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry)
         uint64_t chance = mix(mix(hash64_of(bytes_of(m->queue.bytes, 16), m->shard), seq), retry);
         wait += (int64_t)(chance % (uint64_t)(2 * spread + 1)) - spread;
     }
+    CHECK(wait >= 0);
     return wait < b->max_ms ? wait : b->max_ms;
 }
 
@@ -47,6 +48,7 @@ static void open_enter(struct machine *m, uint32_t h)
 {
     const struct msg *msg = msg_at(m, h);
     if (is_strict(m)) return;
+    CHECK(!heap_has(&m->open, h));
     heap_push(&m->open, order_key(msg), order_tie(m, msg), h);
 }
 
@@ -63,6 +65,7 @@ uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], 
     if (!h) return 0;
     struct msg *msg = msg_at(m, h);
     CHECK(msg->state == STATE_READY);
+    CHECK(deadline > m->now && worker > 0);
     lock_need(m, h);
     msg_move(m, h, STATE_LOCKED);
     struct lock *lock = lock_of(m, msg);
@@ -102,6 +105,7 @@ void ticket_use(struct machine *m, uint32_t h)
     struct msg *msg = msg_at(m, h);
     if (!lock_of(m, msg)->ticket) return;
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
+    CHECK(m->tickets > 0);
     ticket_unlink(m, h);
     lock_of(m, msg)->ticket = false;
     m->tickets--;
@@ -115,6 +119,7 @@ static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
     struct msg *msg = msg_at(m, h);
     CHECK(m->edited == h && msg->state == STATE_LOCKED);
     struct lock *lock = lock_of(m, msg);
+    CHECK(lock->end == LOCK_CURRENT && m->workers[lock->worker].open > 0);
     heap_remove(&m->timers, h);
     open_leave(m, h);
     if (lock->ticket) {
@@ -152,6 +157,7 @@ static void make_ready(struct machine *m, uint32_t h)
 
 static void make_delayed(struct machine *m, uint32_t h, int64_t due)
 {
+    CHECK(due > m->now);
     msg_move(m, h, STATE_DELAYED);
     heap_push(&m->timers, due, msg_at(m, h)->seq, h);
 }
@@ -209,6 +215,7 @@ static void delay_ends(struct machine *m, uint32_t h)
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     heap_remove(&m->timers, h);
     open_leave(m, h);
+    CHECK(m->waiting > 0 || !(msg->flags & MSG_WAITING));
     if (msg->flags & MSG_WAITING) m->waiting--;
     msg->flags &= (uint8_t)~MSG_WAITING;
     make_ready(m, h);
@@ -216,6 +223,7 @@ static void delay_ends(struct machine *m, uint32_t h)
 
 static void ticket_expires(struct machine *m, uint32_t h)
 {
+    CHECK(lock_of(m, msg_at(m, h))->deadline <= m->now);
     struct event *e = emit(m, EVENT_TICKETS_RECOVERED, h);
     if (e) emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
     lock_give_back(m, h, 0, LOCK_END_EXPIRED);

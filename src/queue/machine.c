@@ -109,6 +109,7 @@ static void enter_slot(struct machine *m, const struct machine_entry *e)
     int64_t now = sane_time(e->now), hi = sane_time(e->time.hi);
     if (now > m->now) m->now = now;
     m->deadline_base = hi > m->now ? hi : m->now;
+    CHECK(m->deadline_base >= m->now);
     m->epoch = e->epoch;
     m->ordinal = 0;
     m->time_n = 0;
@@ -186,6 +187,7 @@ static enum reason answer(struct machine *m, const struct op *op)
     bool named = op_request(op, &id) && request_id_set(&id);
     const struct request_row *row = named ? request_find(m, &id) : NULL;
     if (row && row->kind == op->kind) {
+        CHECK(row->body.len > 0);
         pass_over(m, op);
         buf_put(&m->result, row->body);
         return (enum reason)row->body.data[0];
@@ -231,6 +233,7 @@ void machine_apply(struct machine *m, const struct machine_entry *e, struct op_r
         if (results) put_result(&results[i], text, reason_err(reason), buf_bytes(&m->result));
     }
     advance(m);
+    CHECK(!heap_top(&m->timers) || heap_top(&m->timers)->key > m->now);
     workers_expire(m); // last: a heartbeat in this entry came in time
     m->events = NULL;
     CHECK(m->edited == 0);

@@ -16,6 +16,8 @@ void dead_list_link(struct machine *m, uint32_t h)
     bool dead = msg->state == STATE_DEAD;
     uint32_t *first = dead ? &m->dead_first : &m->outbox_first;
     uint32_t *last = dead ? &m->dead_last : &m->outbox_last;
+    CHECK(dead || msg->state == STATE_OUTBOUND);
+    CHECK(!*first == !*last);
     msg->prev = *last;
     msg->next = 0;
     *(*last ? &msg_at(m, *last)->next : first) = h;
@@ -28,6 +30,8 @@ void dead_list_unlink(struct machine *m, uint32_t h)
     bool dead = msg->state == STATE_DEAD;
     uint32_t *first = dead ? &m->dead_first : &m->outbox_first;
     uint32_t *last = dead ? &m->dead_last : &m->outbox_last;
+    CHECK(dead || msg->state == STATE_OUTBOUND);
+    CHECK(*first && *last);
     *(msg->prev ? &msg_at(m, msg->prev)->next : first) = msg->next;
     *(msg->next ? &msg_at(m, msg->next)->prev : last) = msg->prev;
     msg->next = msg->prev = 0;
@@ -36,6 +40,8 @@ void dead_list_unlink(struct machine *m, uint32_t h)
 void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,
                    bool failed)
 {
+    CHECK(state == STATE_DEAD || state == STATE_OUTBOUND);
+    CHECK(m->edited == h && msg_at(m, h)->lock);
     scope_leave(m, h);
     msg_move(m, h, state);
     *lock_of(m, msg_at(m, h)) = (struct lock){
@@ -81,6 +87,7 @@ struct letter_source *source_need(struct machine *m, const struct queue_id *queu
     }
     memmove(m->sources + lo + 1, m->sources + lo, (m->sources_len - lo) * sizeof *m->sources);
     m->sources_len++;
+    CHECK(m->sources_len <= m->sources_cap);
     m->sources[lo] = (struct letter_source){.queue = *queue, .shard = shard};
     m->digest += source_hash(&m->sources[lo]);
     return &m->sources[lo];
@@ -89,6 +96,7 @@ struct letter_source *source_need(struct machine *m, const struct queue_id *queu
 void source_raise(struct machine *m, struct letter_source *s, uint64_t number)
 {
     m->digest -= source_hash(s);
+    CHECK(s >= m->sources && s < m->sources + m->sources_len);
     if (number > s->number) s->number = number;
     m->digest += source_hash(s);
 }
@@ -116,6 +124,7 @@ enum reason apply_arrive(struct machine *m, struct bytes payload)
         return reason;
     }
     source_raise(m, source, op.number);
+    CHECK(source->number >= op.number); // the letter arrives once
     if (is_strict(m)) op.message.priority = 0;
     uint64_t seq = message_enter(m, &op.message, 0, skip);
     emit_origin(m, &op);
@@ -132,6 +141,7 @@ enum reason apply_outbox(struct machine *m, struct bytes payload)
     while (m->outbox_first) {
         uint32_t h = m->outbox_first;
         const struct lock *dead_entry = lock_of(m, msg_at(m, h));
+        CHECK(msg_at(m, h)->state == STATE_OUTBOUND);
         if (dead_entry->number > op.upto) break;
         (void)emit(m, EVENT_MESSAGE_MOVED, h);
         CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);

@@ -19,6 +19,7 @@ static bool is_ours(const struct machine *m, const struct op_outcome *op)
 
 static void hold(struct machine *m, uint32_t h)
 {
+    CHECK(msg_at(m, h)->state == STATE_LOCKED);
     if (m->held_len == m->held_cap) {
         m->held_cap = m->held_cap < 16 ? 16 : m->held_cap * 2;
         m->held = memory_resize(m->held, m->held_cap * sizeof *m->held);
@@ -55,6 +56,7 @@ void outcomes_unhold(struct machine *m)
 {
     for (size_t i = 0; i < m->held_len; i++) {
         const struct msg *msg = msg_at(m, m->held[i]);
+        CHECK(msg->state == STATE_LOCKED && !heap_has(&m->timers, m->held[i]));
         heap_push(&m->timers, lock_of(m, msg)->deadline, msg->seq, m->held[i]);
     }
 }
@@ -65,6 +67,7 @@ static void renew(struct machine *m, const struct op_outcome *op, uint32_t h,
     ticket_use(m, h);
     row->until =
         m->deadline_base + (op->wait_ms > 0 ? op->wait_ms : m->config.visibility_timeout_ms);
+    CHECK(row->until > m->now);
     lock_extend(m, h, row->until);
     struct event *e = emit(m, EVENT_LOCK_RENEWED, h);
     if (e) emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
@@ -73,6 +76,7 @@ static void renew(struct machine *m, const struct op_outcome *op, uint32_t h,
 static void ack(struct machine *m, uint32_t h, struct outcome_row *row)
 {
     ticket_use(m, h);
+    CHECK(msg_at(m, h)->deliveries > 0);
     row->status = OUTCOME_PROCESSED;
     struct event *e = emit(m, EVENT_MESSAGE_OUTCOME, h);
     if (e) {
@@ -90,6 +94,7 @@ static void fail(struct machine *m, const struct op_outcome *op, uint32_t h,
     struct event by = {0}; // the lock's end clears the worker
     if (m->events) emit_worker(m, &by, lock_of(m, msg_at(m, h))->worker);
     row->status = lock_fail(m, h, true, &row->until);
+    CHECK(msg_at(m, h)->state != STATE_LOCKED);
     struct event *e = emit(m, EVENT_MESSAGE_OUTCOME, h);
     if (!e) return;
     e->status = row->status;
@@ -102,6 +107,7 @@ static void release(struct machine *m, const struct op_outcome *op, uint32_t h,
                     struct outcome_row *row)
 {
     int64_t due = op->wait_ms > 0 ? m->deadline_base + op->wait_ms : 0;
+    CHECK(due == 0 || due > m->now);
     struct event *e = emit(m, EVENT_MESSAGE_RELEASED, h);
     if (e) {
         e->until = due;
@@ -114,6 +120,7 @@ static void release(struct machine *m, const struct op_outcome *op, uint32_t h,
 // An event reports a request that came too late. Users watch these events to find duplicates.
 static void refuse_late(struct machine *m, uint16_t kind, uint64_t seq, enum reason reason)
 {
+    CHECK(reason != REASON_NONE);
     struct event *e =
         emit(m, kind == OP_RENEW ? EVENT_LOCK_RENEWAL_REJECTED : EVENT_OUTCOME_REJECTED, 0);
     if (!e) return;
@@ -133,6 +140,7 @@ static struct outcome_row apply_one(struct machine *m, uint16_t kind, const stru
         refuse_late(m, kind, ref->seq, row.reason);
         return row;
     }
+    CHECK(h && msg_at(m, h)->seq == ref->seq && msg_at(m, h)->state == STATE_LOCKED);
     switch (kind) {
     case OP_RENEW:
         renew(m, op, h, &row);
@@ -157,6 +165,7 @@ enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload
     if (m->deleted) return REASON_DELETED;
     enum reason first = REASON_NONE;
     uint32_t applied = 0;
+    CHECK(kind >= OP_RENEW && kind <= OP_RELEASE);
     result_begin(&m->result, REASON_NONE);
     buf_put_u32(&m->result, op.count);
     size_t rows_at = m->result.len;
@@ -171,6 +180,7 @@ enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload
         outcome_row_put(&m->result, rows_at, &row);
     }
     if (applied > 0 || op.count == 0) return REASON_NONE;
+    CHECK(first != REASON_NONE);
     m->result.data[0] = (uint8_t)first;
     return first;
 }

@@ -55,6 +55,7 @@ static bool marks_any(const struct machine *m, uint64_t first, uint64_t last)
 {
     uint64_t from = first >= PLACE_SPAN ? (first - PLACE_SPAN + 1) / PLACE_SPAN : 0;
     uint64_t to = last / PLACE_SPAN;
+    CHECK(first <= last);
     if (to - from < m->marks.len) {
         for (uint64_t at = from; at <= to; at++)
             if (map_find(&m->marks, at) != MAP_NONE) return true;
@@ -83,6 +84,7 @@ static enum message_state state_at(const struct machine *m, uint32_t h, int64_t 
     const struct msg *msg = msg_at(m, h);
     if (!heap_has(&m->timers, h) || heap_get(&m->timers, h)->key > now)
         return (enum message_state)msg->state;
+    CHECK(msg->state == STATE_DELAYED || msg->state == STATE_LOCKED);
     if (msg->state == STATE_DELAYED || lock_of(m, msg)->ticket) return STATE_READY;
     return failure_policy(m, msg, false).state;
 }
@@ -94,6 +96,7 @@ static void stats_project(const struct machine *m, size_t at, int64_t now,
     if (at >= m->timers.len || m->timers.rows[at].key > now) return;
     uint32_t h = m->timers.rows[at].ref;
     const struct msg *msg = msg_at(m, h);
+    CHECK(out->counts[msg->state] > 0);
     out->counts[msg->state]--;
     out->counts[state_at(m, h, now)]++;
     if (msg->flags & MSG_WAITING) out->waiting--;
@@ -145,6 +148,7 @@ enum reason machine_refuses(const struct machine *m, uint16_t kind, uint32_t cou
 static void view_record(const struct machine *m, uint32_t h, int64_t now, struct message_view *out)
 {
     const struct msg *msg = msg_at(m, h);
+    CHECK(msg->seq > 0 && msg->seq < m->seq_next);
     *out = (struct message_view){.seq = msg->seq,
                                  .state = state_at(m, h, now),
                                  .place = {msg->slot, msg->skip},
@@ -172,6 +176,7 @@ static void view_record(const struct machine *m, uint32_t h, int64_t now, struct
 
 static void view_plain(const struct range *r, uint64_t seq, struct message_view *out)
 {
+    CHECK(seq >= r->seq && seq - r->seq < r->count);
     *out = (struct message_view){
         .seq = seq,
         .state = STATE_READY,
@@ -209,6 +214,7 @@ static uint64_t *records_of(const struct machine *m, enum message_state state, u
         uint64_t seq = msg_at(m, h)->seq;
         if (seq > after && state_at(m, h, now) == state) seqs[(*len)++] = seq;
     }
+    CHECK(*len <= m->msgs_used);
     qsort(seqs, *len, sizeof *seqs, by_number);
     return seqs;
 }
@@ -244,6 +250,7 @@ size_t machine_tickets(const struct machine *m, struct bytes worker, struct gran
     for (uint32_t h = w ? m->workers[w].first_ticket : 0; h && len < max;) {
         const struct msg *msg = msg_at(m, h);
         const struct lock *lock = lock_of(m, msg);
+        CHECK(lock->ticket && lock->worker == w);
         out[len++] = (struct grant){.seq = msg->seq,
                                     .place = {msg->slot, msg->skip},
                                     .token = lock->token,
@@ -260,8 +267,10 @@ size_t machine_tickets(const struct machine *m, struct bytes worker, struct gran
 size_t machine_outbox(const struct machine *m, struct message_view *out, size_t max)
 {
     size_t len = 0;
-    for (uint32_t h = m->outbox_first; h && len < max; h = msg_at(m, h)->next)
+    for (uint32_t h = m->outbox_first; h && len < max; h = msg_at(m, h)->next) {
+        CHECK(msg_at(m, h)->state == STATE_OUTBOUND);
         view_record(m, h, m->now, &out[len++]);
+    }
     return len;
 }
 
@@ -269,6 +278,7 @@ bool machine_worker(const struct machine *m, size_t index, struct worker_view *o
 {
     if (index >= m->names_len) return false;
     const struct worker *w = &m->workers[m->names[index]];
+    CHECK(w->open > 0 || w->capacity > 0);
     *out = (struct worker_view){.name = worker_name(m, m->names[index]),
                                 .capacity = w->capacity,
                                 .open = w->open,

@@ -108,6 +108,7 @@ const struct range *backlog_find(const struct machine *m, uint64_t seq)
         }
     }
     if (lo == b->len || range_at(b, lo)->seq > seq) return NULL;
+    CHECK(seq - range_at(b, lo)->seq < range_at(b, lo)->count);
     return range_at(b, lo);
 }
 
@@ -129,8 +130,10 @@ static uint64_t backlog_next(const struct machine *m)
 static struct place backlog_take(struct machine *m)
 {
     struct backlog *b = &m->backlog;
+    CHECK(b->len > 0);
     struct range *r = range_at(b, is_lifo(m) ? b->len - 1 : 0);
     struct place place = {r->slot, r->skip};
+    CHECK(r->count > 0);
     m->digest -= range_hash(r);
     r->count--;
     if (is_lifo(m)) {
@@ -163,6 +166,7 @@ static uint32_t scope_best(const struct machine *m, const struct scope *s)
 void scope_refresh(struct machine *m, uint32_t scope)
 {
     struct scope *s = &m->scopes[scope];
+    CHECK(scope >= SCOPE_UNGROUPED && scope < m->scopes_len);
     uint32_t best = scope_best(m, s);
     if (best == s->offered) return;
     if (s->offered) heap_remove(&m->ready, s->offered);
@@ -181,6 +185,7 @@ void scope_enter(struct machine *m, uint32_t h)
     if (s->first && msg->seq < msg_at(m, s->first)->seq) before = 0;
     while (before && msg_at(m, before)->seq > msg->seq)
         before = msg_at(m, before)->prev;
+    CHECK(msg->scope && (!before || msg_at(m, before)->seq < msg->seq));
     msg->prev = before;
     msg->next = before ? msg_at(m, before)->next : s->first;
     *(before ? &msg_at(m, before)->next : &s->first) = h;
@@ -192,6 +197,7 @@ void scope_leave(struct machine *m, uint32_t h)
     struct msg *msg = msg_at(m, h);
     if (!msg->scope) return;
     struct scope *s = &m->scopes[msg->scope];
+    CHECK(s->first && s->last);
     *(msg->prev ? &msg_at(m, msg->prev)->next : &s->first) = msg->next;
     *(msg->next ? &msg_at(m, msg->next)->prev : &s->last) = msg->prev;
     msg->prev = msg->next = 0;

@@ -57,6 +57,7 @@ const struct request_row *request_find(const struct machine *m, const struct req
 static void grow(struct requests *q)
 {
     size_t cap = q->cap < 16 ? 16 : q->cap * 2;
+    CHECK(q->len == q->cap && (cap & (cap - 1)) == 0);
     struct request_row *rows = memory_new(cap * sizeof *rows);
     for (uint64_t n = q->first; n < q->first + q->len; n++)
         rows[n & (cap - 1)] = *row_at(q, n);
@@ -74,6 +75,7 @@ static void drop_first(struct machine *m)
 {
     struct requests *q = &m->requests;
     struct request_row *row = row_at(q, q->first);
+    CHECK(q->len > 0 && q->bytes >= row_bytes(row));
     m->digest -= row_hash(row);
     q->bytes -= row_bytes(row);
     map_remove(&q->index, id_key(&row->id), short_number(q->first));
@@ -85,6 +87,7 @@ static void drop_first(struct machine *m)
 void request_add(struct machine *m, const struct request_row *row)
 {
     struct requests *q = &m->requests;
+    CHECK(row->body.len > 0);
     if (q->len == q->cap) grow(q);
     uint64_t number = q->first + q->len++;
     struct request_row *kept = row_at(q, number);
@@ -107,6 +110,7 @@ void requests_clear(struct machine *m)
 {
     while (m->requests.len > 0)
         drop_first(m);
+    CHECK(m->requests.bytes == 0 && m->requests.index.len == 0);
     memory_free(m->requests.rows);
     map_done(&m->requests.index);
     m->requests = (struct requests){0};

@@ -43,6 +43,7 @@ static void hold_reference(struct machine *m, uint64_t seq, const struct body_re
 uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due, uint32_t skip)
 {
     uint64_t seq = m->seq_next++;
+    CHECK(due == 0 || due > m->now);
     hold_reference(m, seq, &msg->reference);
     bool grouped = is_strict(m) && msg->group.len > 0;
     enum message_state state = due > 0 ? STATE_DELAYED : STATE_READY;
@@ -128,6 +129,7 @@ enum reason apply_send(struct machine *m, struct bytes payload)
         send_row_put(&m->result, rows_at, reason, seq);
     }
     if (applied > 0 || op.count == 0) return REASON_NONE;
+    CHECK(first != REASON_NONE);
     m->result.data[0] = (uint8_t)first;
     return first;
 }

@@ -75,8 +75,9 @@ void worker_settle(struct machine *m, uint32_t w)
 {
     struct worker *row = &m->workers[w];
     if (row->open > 0 || row->capacity > 0) return;
+    CHECK(!row->first_ticket && !row->last_ticket);
     uint32_t at = name_place(m, worker_name(m, w));
-    CHECK(m->names[at] == w);
+    CHECK(at < m->names_len && m->names[at] == w);
     m->names_len--;
     memmove(m->names + at, m->names + at + 1, (m->names_len - at) * sizeof *m->names);
     *row = (struct worker){.free_next = m->workers_free};
@@ -95,6 +96,7 @@ void worker_register(struct machine *m, uint32_t w, uint32_t capacity, int64_t e
     row->capacity = capacity;
     row->expires_at = expires_at;
     row->serial = serial;
+    CHECK(!heap_has(&m->registrations, w));
     heap_push(&m->registrations, expires_at, serial, w);
     m->digest += registration_hash(row);
 }
@@ -124,6 +126,7 @@ void ticket_link(struct machine *m, uint32_t w, uint32_t h)
 {
     struct worker *row = &m->workers[w];
     struct lock *lock = lock_of(m, msg_at(m, h));
+    CHECK(!row->first_ticket == !row->last_ticket);
     lock->next = 0;
     lock->prev = row->last_ticket;
     if (row->last_ticket) {
@@ -138,6 +141,7 @@ void ticket_unlink(struct machine *m, uint32_t h)
 {
     struct lock *lock = lock_of(m, msg_at(m, h));
     struct worker *row = &m->workers[lock->worker];
+    CHECK(lock->ticket && row->first_ticket && row->last_ticket);
     *(lock->prev ? &lock_of(m, msg_at(m, lock->prev))->next : &row->first_ticket) = lock->next;
     *(lock->next ? &lock_of(m, msg_at(m, lock->next))->prev : &row->last_ticket) = lock->prev;
     lock->prev = lock->next = 0;
@@ -153,5 +157,6 @@ void tickets_recover(struct machine *m, uint32_t w)
         if (e) emit_worker(m, e, w);
         lock_give_back(m, h, 0, LOCK_END_RELEASED);
     }
+    CHECK(!m->workers[w].last_ticket && m->workers[w].open > 0);
     m->workers[w].open--;
 }
