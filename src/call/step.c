@@ -349,7 +349,7 @@ static bool next_withdrawal(struct call_state *c, struct call_effect *out)
 // A receive of several shards, with its turn and without a claim or a round under way.
 static bool next_find(struct call_state *c, struct call_effect *out)
 {
-    uint32_t found_at, wanted_at;
+    uint32_t found_at = 0, wanted_at = 0;
     if (c->reroutes && next_withdrawal(c, out)) return true;
     bool found = find(c, false, &found_at), wanted = find(c, true, &wanted_at);
     if (!found && !wanted && c->awaits > 0) {
