@@ -308,6 +308,19 @@ static void a_node_that_leaves_says_so_in_its_record(void **state)
     NEED(w->a.members_len == 2 && w->a.members[0].leaving);
 }
 
+static void a_lone_node_goes_on_seeing_itself(void **state)
+{
+    struct world *w = *state;
+    w->lease_ms = SHORT_MS;
+    struct coord *a = node_open(w);
+    joins(w, a, "a");
+    for (int i = 0; i < 10; i++) { // longer than a minute and a lease, which are short here
+        (void)nanosleep(&(struct timespec){.tv_nsec = 400 * 1000000}, NULL);
+        ANSWERS(ERR_OK, &w->a, coord_heartbeat(a, &w->a));
+    }
+    lists_members(w, a, "a");
+}
+
 int main(void)
 {
     static const struct coord_test tests[] = {
@@ -327,6 +340,7 @@ int main(void)
         COORD_TEST(the_handles_of_a_service_have_one_id),
         COORD_TEST(another_id_than_the_expected_one_is_refused),
         COORD_TEST(a_node_that_leaves_says_so_in_its_record),
+        COORD_TEST(a_lone_node_goes_on_seeing_itself),
     };
     return coord_tests_run("members", tests, sizeof tests / sizeof *tests);
 }
