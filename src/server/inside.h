@@ -193,6 +193,7 @@ bool store_is_up(struct server *s); // probes the store if nothing recent is kno
 
 void metrics_queues(struct server *s, struct buf *to);
 void metrics_process(struct buf *to);
+void metrics_cluster(struct server *s, struct buf *to);
 
 // These two answer the request if they return false. auth_admit checks the scope of the route and
 // the rate. auth_allow checks another scope, for example for a queue that the body names. `queue`
