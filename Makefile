@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers bench-redis chaos chaos-bucket chaos-cluster chaos-node chaos-redis chaos-remount chaos-stop load run demo install hooks format settings lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-node bench-peers bench-redis chaos chaos-bucket chaos-cluster chaos-node chaos-redis chaos-remount chaos-stop load run demo cluster install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -117,6 +117,10 @@ run: deps $(BUILD)/build.ninja ## a node with its dashboard, until Ctrl-C: LISTE
 demo: deps $(BUILD)/build.ninja ## 2,000 jobs, workers killed with -9 on the way, and what became of them
 	@ninja -C $(BUILD) src/cli/sluice
 	@tools/demo $(BUILD)/src/cli/sluice
+
+cluster: deps $(BUILD)/build.ninja ## three nodes, one killed every few seconds, and their table live: CLUSTER_SECONDS=600
+	@ninja -C $(BUILD) src/cli/sluice
+	@tools/cluster --program $(BUILD)/src/cli/sluice --seconds $(or $(CLUSTER_SECONDS),600) $(ARGS)
 
 install: deps build-install/build.ninja ## library, command, man pages, completion: PREFIX=/usr/local DESTDIR=
 	@meson configure build-install --prefix $(PREFIX)
