@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as the answers of a Redis server, fed in pieces, as an error, as INFO, and as a URL.
+// Any bytes as the answers of a Redis server, fed in pieces, as an error, as INFO, as the places of
+// other servers, and as a URL.
 // The first byte picks one.
 #include "base/check.h"
 #include "fuzz.h"
+#include "store/redis/client.h"
 #include "store/redis/facts.h"
 #include "store/redis/outcome.h"
 #include "store/redis/resp.h"
@@ -65,13 +67,41 @@ static void url(const char *text)
     CHECK(u.timeout_ms > 0 && u.db >= 0);
 }
 
+// A table of slots, a redirection, or a primary that a Sentinel names.
+static void places(const uint8_t *data, size_t len, const char *text)
+{
+    struct redis_client c;
+    struct redis_url u;
+    char why[STORE_WHY_MAX] = "";
+    CHECK(redis_url_parse("redis+cluster://seed", &u, why, sizeof why) == ERR_OK);
+    CHECK(redis_client_init(&c, &u, why, sizeof why) == ERR_OK);
+    struct redis_server from = {.at = {"here", "1"}};
+    bool asking = false;
+    (void)redis_cluster_follow(&c, &from, text, &asking);
+    struct resp_reader *r = resp_reader_new();
+    struct resp *reply;
+    resp_reader_feed(r, bytes_of(data, len));
+    while (resp_reader_next(r, &reply) == RESP_ONE) {
+        struct redis_place at;
+        int64_t epoch;
+        redis_cluster_take(&c, reply, "asked");
+        if (redis_sentinel_read(reply, &at, &epoch)) CHECK(at.host[0] && at.port[0] && epoch >= 0);
+        resp_free(reply);
+    }
+    CHECK(c.servers_len <= REDIS_SERVERS_MAX);
+    for (size_t i = 0; i < REDIS_SLOTS; i++)
+        CHECK(c.slots[i] == UINT16_MAX || c.slots[i] < c.servers_len);
+    resp_reader_free(r);
+    redis_client_done(&c, true);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     if (len == 0 || len > TEXT_MAX) return 0;
     char *text = calloc(1, len);
     CHECK(text != NULL);
     memcpy(text, data + 1, len - 1);
-    switch (data[0] % 4) {
+    switch (data[0] % 8) {
     case 0:
         url(text);
         break;
@@ -80,6 +110,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
         break;
     case 2:
         CHECK(redis_info_number(bytes_of(text, len - 1), "used_memory") >= -1);
+        break;
+    case 4:
+        places(data + 1, len - 1, text);
         break;
     default:
         answers(data + 1, len - 1);

@@ -132,6 +132,9 @@ void redis_server_free(struct redis_server *s, bool ours);
 MUST_USE enum err redis_sentinel_find(struct redis_client *c, int64_t until,
                                       struct redis_place *out, char why[static STORE_WHY_MAX]);
 
+// Reads an answer to SENTINEL MASTER. Returns false if it names no place.
+bool redis_sentinel_read(const struct resp *reply, struct redis_place *at, int64_t *epoch);
+
 // In cluster.c.
 unsigned redis_slot_of(const char *key); // by its hash tag
 // Returns the server that has the key, or NULL with the reason in why.
@@ -140,6 +143,8 @@ struct redis_server *redis_server_of(struct redis_client *c, const char *key, in
 // Asks the cluster again which server has which slot, but not again and again.
 MUST_USE enum err redis_cluster_ask(struct redis_client *c, int64_t until,
                                     char why[static STORE_WHY_MAX]);
+// Takes the table of slots from an answer to CLUSTER SLOTS. asked: the host that answered.
+void redis_cluster_take(struct redis_client *c, const struct resp *reply, const char *asked);
 // Follows "MOVED slot host:port" or "ASK ...", an answer of `from`. Returns the other server, or
 // NULL if the text cannot be followed. *asking: ASKING must precede the next command there.
 struct redis_server *redis_cluster_follow(struct redis_client *c, const struct redis_server *from,

@@ -63,11 +63,26 @@ static void take_row(struct redis_client *c, const struct resp *row, const char 
     char port[6];
     if (first < 0 || last >= REDIS_SLOTS || first > last || number < 1 || number > 65535) return;
     if (host->kind == RESP_TEXT && host->len > REDIS_HOST_MAX) return;
+    if (host->kind == RESP_TEXT && strlen(host->text) != host->len) return;
     (void)snprintf(port, sizeof port, "%u", (unsigned)(number & 0xffff));
     bool named = host->kind == RESP_TEXT && host->len > 0;
     uint16_t at = server_at(c, named ? host->text : asked, port);
     for (int64_t i = first; i <= last; i++)
         slots[i] = at;
+}
+
+void redis_cluster_take(struct redis_client *c, const struct resp *reply, const char *asked)
+{
+    CHECK(c->slots);
+    uint16_t *slots = memory_new(REDIS_SLOTS * sizeof *slots);
+    for (size_t i = 0; i < REDIS_SLOTS; i++)
+        slots[i] = NO_SERVER;
+    (void)pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; reply->kind == RESP_LIST && i < reply->len; i++)
+        take_row(c, resp_item(reply, i), asked, slots);
+    memcpy(c->slots, slots, REDIS_SLOTS * sizeof *slots);
+    (void)pthread_mutex_unlock(&c->lock);
+    memory_free(slots);
 }
 
 static enum err ask_slots(struct redis_client *c, const struct redis_place *at, int64_t until,
@@ -96,15 +111,7 @@ static enum err ask_slots(struct redis_client *c, const struct redis_place *at, 
         resp_free(reply);
         return denied ? ERR_DENIED : ERR_INVALID;
     }
-    uint16_t *slots = memory_new(REDIS_SLOTS * sizeof *slots);
-    for (size_t i = 0; i < REDIS_SLOTS; i++)
-        slots[i] = NO_SERVER;
-    (void)pthread_mutex_lock(&c->lock);
-    for (size_t i = 0; i < reply->len; i++)
-        take_row(c, resp_item(reply, i), at->host, slots);
-    memcpy(c->slots, slots, REDIS_SLOTS * sizeof *slots);
-    (void)pthread_mutex_unlock(&c->lock);
-    memory_free(slots);
+    redis_cluster_take(c, reply, at->host);
     resp_free(reply);
     return ERR_OK;
 }

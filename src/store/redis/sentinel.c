@@ -25,17 +25,16 @@ static const struct resp *field(const struct resp *list, const char *name)
     return resp_item(list, list->kind == RESP_LIST ? list->len : 0);
 }
 
-// Returns false if the reply names no place.
-static bool read_place(const struct resp *reply, struct found *out)
+bool redis_sentinel_read(const struct resp *reply, struct redis_place *at, int64_t *epoch)
 {
     const struct resp *ip = field(reply, "ip"), *port = field(reply, "port");
     int64_t number = resp_number(port);
     if (ip->kind != RESP_TEXT || ip->len == 0 || ip->len > REDIS_HOST_MAX) return false;
-    if (number < 1 || number > 65535) return false;
-    (void)snprintf(out->at.host, sizeof out->at.host, "%s", ip->text);
-    (void)snprintf(out->at.port, sizeof out->at.port, "%u", (unsigned)(number & 0xffff));
-    out->epoch = resp_number(field(reply, "config-epoch"));
-    out->same = 1;
+    if (strlen(ip->text) != ip->len || number < 1 || number > 65535) return false;
+    (void)snprintf(at->host, sizeof at->host, "%s", ip->text);
+    (void)snprintf(at->port, sizeof at->port, "%u", (unsigned)(number & 0xffff));
+    *epoch = resp_number(field(reply, "config-epoch"));
+    if (*epoch < 0) *epoch = 0; // one that does not tell it counts least
     return true;
 }
 
@@ -64,7 +63,8 @@ static enum err read_answer(struct redis_client *c, const struct redis_place *se
                             const struct resp *reply, struct found *out, char *why)
 {
     bool error = reply->kind == RESP_ERROR;
-    if (!error && read_place(reply, out)) return ERR_OK;
+    out->same = 1;
+    if (!error && redis_sentinel_read(reply, &out->at, &out->epoch)) return ERR_OK;
     if (error && strstr(reply->text, "No such master")) {
         (void)snprintf(why, STORE_WHY_MAX, "the Sentinel at %.100s:%s knows no primary \"%.60s\"",
                        sentinel->host, sentinel->port, c->url.name);
