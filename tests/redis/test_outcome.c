@@ -6,6 +6,7 @@
 #include "store/redis/outcome.h"
 #include "store/redis/resp.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void each_error_has_one_outcome(void **state)
@@ -105,6 +106,48 @@ static void fields_of_info_are_found_at_the_start_of_a_line(void **state)
     assert_int_equal(redis_info_number(bytes_str("a:99999999999999999999"), "a"), -1);
 }
 
+// Answers to the questions of a new connection, as a server of the version gives them.
+static enum err facts_of(const char *version, const char *role, enum redis_form form, char *why)
+{
+    char server[200], replication[200], text[1200];
+    (void)snprintf(server, sizeof server, "redis_version:%s\r\nrun_id:%040d\r\n", version, 1);
+    (void)snprintf(replication, sizeof replication, "role:%s\r\nmaster_replid:%040d\r\n", role, 2);
+    (void)snprintf(text, sizeof text,
+                   "$%zu\r\n%s\r\n$%zu\r\n%s\r\n$16\r\nused_memory:1024\r\n$17\r\n"
+                   "cluster_enabled:0\r\n*2\r\n:1\r\n:2\r\n*2\r\n$1\r\na\r\n$3\r\nyes\r\n"
+                   "*2\r\n$1\r\na\r\n$6\r\nalways\r\n*2\r\n$1\r\na\r\n$2\r\nno\r\n"
+                   "*2\r\n$1\r\na\r\n$10\r\nnoeviction\r\n",
+                   strlen(server), server, strlen(replication), replication);
+    struct resp_reader *r = resp_reader_new();
+    struct resp *replies[REDIS_QUESTIONS];
+    struct redis_facts facts;
+    const struct redis_url url = {.form = form};
+    resp_reader_feed(r, bytes_str(text));
+    for (size_t i = 0; i < REDIS_QUESTIONS; i++)
+        assert_int_equal(resp_reader_next(r, &replies[i]), RESP_ONE);
+    enum err e = redis_facts_read(replies, &url, &facts, why);
+    for (size_t i = 0; i < REDIS_QUESTIONS; i++)
+        resp_free(replies[i]);
+    resp_reader_free(r);
+    return e;
+}
+
+static void old_servers_and_replicas_are_refused(void **state)
+{
+    (void)state;
+    char why[STORE_WHY_MAX] = "";
+    assert_int_equal(facts_of("6.2.0", "master", REDIS_ONE, why), ERR_OK);
+    assert_int_equal(facts_of("10.0.1", "master", REDIS_SENTINEL, why), ERR_OK);
+    assert_int_equal(facts_of("6.0.16", "master", REDIS_ONE, why), ERR_INVALID);
+    assert_string_equal(why, "the server is Redis 6.0.16; Sluice needs 6.2 or newer");
+    assert_int_equal(facts_of("x", "master", REDIS_ONE, why), ERR_INVALID);
+    assert_int_equal(facts_of("7.0.0", "slave", REDIS_ONE, why), ERR_INVALID);
+    // By Sentinels, the next attempt finds the primary.
+    assert_int_equal(facts_of("7.0.0", "slave", REDIS_SENTINEL, why), ERR_UNAVAILABLE);
+    assert_int_equal(facts_of("7.0.0", "master", REDIS_CLUSTER, why), ERR_INVALID);
+    assert_non_null(strstr(why, "cluster-enabled is \"no\""));
+}
+
 static void the_slot_of_a_key_is_that_of_its_hash_tag(void **state)
 {
     (void)state;
@@ -119,6 +162,7 @@ int main(void)
         cmocka_unit_test(each_error_has_one_outcome),
         cmocka_unit_test(replies_of_all_kinds_are_read),
         cmocka_unit_test(replies_over_a_limit_and_other_bytes_are_refused),
+        cmocka_unit_test(old_servers_and_replicas_are_refused),
         cmocka_unit_test(the_slot_of_a_key_is_that_of_its_hash_tag),
         cmocka_unit_test(fields_of_info_are_found_at_the_start_of_a_line),
     };
