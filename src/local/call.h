@@ -67,23 +67,24 @@ struct local_call {
     char name[QUEUE_NAME_MAX + 2]; // of the queue; one that is too long is refused
     struct open_queue *queue;      // with a hold; NULL until it is built
     struct sluice_error *error;    // NULL, or with code SLUICE_OK, until something fails
-    bool owns_error;
-    int64_t until; // clock_boot_ms: the end of a wait or a pause
+    int64_t until;                 // clock_boot_ms: the end of a wait or a pause
     struct call_slot *slots;
     size_t slots_len;
     struct call_slot one; // the memory of `slots`, if that is enough
     struct pool_job job;
     enum call_effect_kind job_effect;
-    bool owns;           // the arguments were copied
-    bool *away;          // messages or locks that an owner did; NULL: none
+    _Atomic int refs;
+    // Side by side: a call above CALL_BYTES_MAX takes a longer way through malloc.
+    bool owns; // the arguments were copied
+    bool owns_error;
     bool claim_repeated; // a claim may have been made at an owner before
     bool is_waiting;     // it is in the queue's list of receives that wait
+    bool released;       // the call has dropped its own reference
+    bool *away;          // messages or locks that an owner did; NULL: none
     struct local_call *next_waiting, *previous_waiting; // under the handle's lock
-    _Atomic int refs;
-    struct line_place line; // a send that waits for space (line.h)
-    struct turn turn;       // a receive whose request id may be repeated (turns.h)
-    int64_t pause_ms;       // of a send whose thread waits
-    bool released;          // the call has dropped its own reference
+    struct line_place line;                             // a send that waits for space (line.h)
+    struct turn turn; // a receive whose request id may be repeated (turns.h)
+    int64_t pause_ms; // of a send whose thread waits
     // Under the lock:
     pthread_mutex_t lock;
     pthread_cond_t ended; // if a thread waits
@@ -95,6 +96,8 @@ struct local_call {
     bool rerouted;
     struct call_slot *inbox;
 };
+
+#define CALL_BYTES_MAX 1024 // of a call of any kind
 
 // Initializes a call that was allocated with zeros. caller: NULL if a thread will wait for it.
 void call_prepare(struct local_call *c, const struct call_type *type, struct sluice *s,

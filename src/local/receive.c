@@ -9,6 +9,7 @@
 #include "os/clock.h"
 #include "os/entropy.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,6 +29,7 @@ struct receive_call {
     struct settling *acks;
     struct sluice_outcome *acked; // owned, if the caller has none
 };
+static_assert(sizeof(struct receive_call) <= CALL_BYTES_MAX, "malloc has it at hand");
 
 static void default_worker(char *name, size_t len)
 {

@@ -16,6 +16,7 @@
 #include "os/clock.h"
 #include "os/entropy.h"
 
+#include <assert.h>
 #include <string.h>
 
 #define OP_BYTES_MAX ((size_t)1 << 20)   // of one op, unless a single message is larger
@@ -61,6 +62,7 @@ struct send_call {
     size_t taken;  // messages that were added
     bool in_doubt; // the result of an op is UNKNOWN
 };
+static_assert(sizeof(struct send_call) <= CALL_BYTES_MAX, "malloc has it at hand");
 
 static uint32_t shard_of(const struct open_queue *q, const struct sluice_send *m,
                          const struct request_id *request, size_t index)

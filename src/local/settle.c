@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "os/entropy.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -234,6 +235,7 @@ struct settle_call {
     enum settle_kind kind;
     bool reached; // the outcomes are filled in
 };
+static_assert(sizeof(struct settle_call) <= CALL_BYTES_MAX, "malloc has it at hand");
 
 static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
 {
