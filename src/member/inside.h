@@ -99,7 +99,8 @@ void tell_members(struct membership *m);
 void view_heartbeat(struct membership *m, const struct cluster_effect *e);
 void view_renew(struct membership *m, const struct cluster_effect *e);
 void view_list(struct membership *m, const struct cluster_effect *e);
-void view_look(struct membership *m); // list at once
+void view_watch(struct membership *m); // begins to watch the service, if that costs nothing
+void view_look(struct membership *m);  // list at once
 // Notes the outcome and the duration of a call of the service.
 void coord_noted(struct membership *m, enum err err, int64_t began_ms,
                  const struct coord_answer *a);

@@ -362,6 +362,7 @@ enum sluice_code membership_start(struct sluice *s, const struct membership_conf
     owner_join(s, &m->hooks);
     *out = m;
     task_schedule(&m->timer);
+    view_watch(m);
     return SLUICE_OK;
 }
 

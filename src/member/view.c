@@ -10,9 +10,12 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #define LATENCY_WINDOW_MS 60000
-#define EARLY_MS          50 // timers are not exact
+#define EARLY_MS          50   // timers are not exact
+#define WATCH_MS          1000 // a node that stops waits for the end of a watch
+#define WATCH_PAUSE_MS    500  // after a watch that failed
 
 void coord_noted(struct membership *m, enum err err, int64_t began_ms, const struct coord_answer *a)
 {
@@ -234,9 +237,9 @@ void view_list(struct membership *m, const struct cluster_effect *e)
     struct coord_answer a;
     (void)pthread_mutex_lock(&m->lock);
     bool quiet = rests(m);
+    bool recent = clock_boot_ms() - m->last_at < 2 * m->lease_ms / 3;
     bool parks = !quiet && m->on_store && !m->look && m->last_at != 0 &&
-                 clock_boot_ms() - m->last_at < 2 * m->lease_ms / 3 &&
-                 !cluster_degraded(m->cluster);
+                 (recent || cluster_lone(m->cluster)) && !cluster_degraded(m->cluster);
     if (parks) {
         m->parked_list = e->request;
         m->parked_at = clock_boot_ms();
@@ -269,4 +272,45 @@ void view_look(struct membership *m)
         membership_run(m, 2, job);
     }
     membership_step(m, &e);
+}
+
+struct watch_job {
+    struct pool_job job; // first
+    struct membership *m;
+};
+
+static bool has_left(struct membership *m)
+{
+    (void)pthread_mutex_lock(&m->lock);
+    bool left = m->left;
+    (void)pthread_mutex_unlock(&m->lock);
+    return left;
+}
+
+// A service that tells of changes is watched, so that a session that ended is seen at once.
+static void watch_run(struct pool_job *pool_job)
+{
+    struct watch_job *job = (struct watch_job *)pool_job;
+    struct membership *m = job->m;
+    struct coord_answer a;
+    uint64_t at = 0;
+    coord_answer_init(&a);
+    while (!has_left(m)) {
+        enum err err = coord_watch(m->coord, at, WATCH_MS, &a);
+        bool changed = !err && a.at != at;
+        if (changed && at != 0) view_look(m);
+        if (changed) at = a.at;
+        if (err && err != ERR_NOT_FOUND)
+            (void)nanosleep(&(struct timespec){.tv_nsec = WATCH_PAUSE_MS * 1000000}, NULL);
+    }
+    coord_answer_done(&a);
+    memory_free(job);
+}
+
+void view_watch(struct membership *m)
+{
+    if (m->on_store) return; // its heartbeats list anyway
+    struct watch_job *job = NEW(struct watch_job);
+    *job = (struct watch_job){.job = {.run = watch_run}, .m = m};
+    if (pool_share_run(m->share, 6, &job->job)) memory_free(job); // the lists suffice
 }
