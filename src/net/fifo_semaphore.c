@@ -4,6 +4,7 @@
 #include "net/fifo_semaphore.h"
 
 #include "base/check.h"
+#include "os/clock.h"
 
 #include <errno.h>
 #include <time.h>
@@ -59,23 +60,10 @@ static void leave(struct fifo_semaphore *t, struct semaphore_waiter *w)
     if (t->last == w) t->last = before;
 }
 
-static struct timespec after(int64_t wait_ms)
-{
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += wait_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_nsec -= 1000000000;
-        until.tv_sec++;
-    }
-    return until;
-}
-
 // With the lock held.
 static bool wait_in_line(struct fifo_semaphore *t, int64_t wait_ms)
 {
-    struct timespec until = after(wait_ms);
+    struct timespec until = clock_after(wait_ms);
     struct semaphore_waiter w;
     waiter_init(&w);
     join(t, &w);

@@ -31,6 +31,12 @@ int64_t clock_realtime_ms(void)
     return clock_read_ns(CLOCK_REALTIME) / 1000000;
 }
 
+struct timespec clock_after(int64_t ms)
+{
+    int64_t at = clock_read_ns(CLOCK_MONOTONIC) + ms * 1000000;
+    return (struct timespec){.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
+}
+
 static int hex_value(char c)
 {
     if (c >= '0' && c <= '9') return c - '0';

@@ -3,20 +3,27 @@
 #include "base/check.h"
 #include "queue/state.h"
 
-static void put_grant(struct machine *m, uint32_t h, uint32_t worker_row)
+struct grant grant_of(const struct machine *m, uint32_t h)
 {
     const struct msg *msg = msg_at(m, h);
     const struct lock *lock = lock_of(m, msg);
-    CHECK(msg->state == STATE_LOCKED && lock->deadline > m->now);
-    grant_put(&m->result, &(struct grant){.seq = msg->seq,
-                                          .place = {msg->slot, msg->skip},
-                                          .token = lock->token,
-                                          .fence = lock->fence,
-                                          .deadline = lock->deadline,
-                                          .deliveries = msg->deliveries,
-                                          .retries = msg->retries,
-                                          .order = lock->order,
-                                          .worker_row = worker_row});
+    CHECK(msg->state == STATE_LOCKED);
+    return (struct grant){.seq = msg->seq,
+                          .place = {msg->slot, msg->skip},
+                          .token = lock->token,
+                          .fence = lock->fence,
+                          .deadline = lock->deadline,
+                          .deliveries = msg->deliveries,
+                          .retries = msg->retries,
+                          .order = lock->order};
+}
+
+static void put_grant(struct machine *m, uint32_t h, uint32_t worker_row)
+{
+    struct grant grant = grant_of(m, h);
+    CHECK(grant.deadline > m->now);
+    grant.worker_row = worker_row;
+    grant_put(&m->result, &grant);
 }
 
 // Best-effort order: an event reports a batch that delivers a message while an earlier message is

@@ -248,17 +248,9 @@ size_t machine_tickets(const struct machine *m, struct bytes worker, struct gran
     uint32_t w = worker_find(m, worker);
     size_t len = 0;
     for (uint32_t h = w ? m->workers[w].first_ticket : 0; h && len < max;) {
-        const struct msg *msg = msg_at(m, h);
-        const struct lock *lock = lock_of(m, msg);
+        const struct lock *lock = lock_of(m, msg_at(m, h));
         CHECK(lock->ticket && lock->worker == w);
-        out[len++] = (struct grant){.seq = msg->seq,
-                                    .place = {msg->slot, msg->skip},
-                                    .token = lock->token,
-                                    .fence = lock->fence,
-                                    .deadline = lock->deadline,
-                                    .deliveries = msg->deliveries,
-                                    .retries = msg->retries,
-                                    .order = lock->order};
+        out[len++] = grant_of(m, h);
         h = lock->next;
     }
     return len;

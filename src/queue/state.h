@@ -440,6 +440,7 @@ void emit_origin(struct machine *m, const struct op_arrive *a);
 
 // The ops. Each function writes its result body and returns the reason in its first byte.
 enum reason apply_send(struct machine *m, struct bytes payload);
+struct grant grant_of(const struct machine *m, uint32_t h); // of a locked record
 enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload);
 enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload);
 enum reason apply_publish(struct machine *m, struct bytes payload);

@@ -210,14 +210,7 @@ static enum err mem_wait(struct store *s, const char *log, uint64_t slot, int64_
     struct mem *m = mem_of(s);
     char key[OBJLOG_KEY_MAX];
     objlog_key(key, log, slot);
-    struct timespec end;
-    (void)clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec += wait_ms / 1000;
-    end.tv_nsec += wait_ms % 1000 * 1000000;
-    if (end.tv_nsec >= 1000000000) {
-        end.tv_sec++;
-        end.tv_nsec -= 1000000000;
-    }
+    struct timespec end = clock_after(wait_ms);
     mem_enter(m, a);
     int timed_out = wait_ms == 0; // a pure check does not sleep
     while (!mem_has(m, mem_find(m, key), key) && timed_out == 0)

@@ -35,14 +35,7 @@ static void wait_changed(struct redis_client *c, int64_t until)
 {
     int64_t ms = until - clock_boot_ms();
     if (ms <= 0) return;
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
+    struct timespec t = clock_after(ms);
     (void)pthread_cond_timedwait(&c->changed, &c->lock, &t);
 }
 

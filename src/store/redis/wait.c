@@ -38,14 +38,7 @@ static void sleep_until(struct redis_waits *w, struct redis_wait *me, int64_t un
 {
     int64_t ms = until - clock_boot_ms();
     if (ms <= 0) return;
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
+    struct timespec t = clock_after(ms);
     (void)pthread_cond_timedwait(&me->wake, &w->lock, &t);
 }
 

@@ -157,14 +157,7 @@ static void sleep_until(struct s3_logs *l, int64_t boot_ms)
 {
     int64_t ms = boot_ms - clock_boot_ms();
     if (ms <= 0) return;
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000;
-    if (t.tv_nsec >= 1000000000) {
-        t.tv_sec++;
-        t.tv_nsec -= 1000000000;
-    }
+    struct timespec t = clock_after(ms);
     (void)pthread_cond_timedwait(&l->wrote, &l->lock, &t);
 }
 
