@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Three real nodes on one directory under load, while owners are killed, stopped and resumed, and coordination goes away.
 
-    cluster.py [--long KILLS] [--idle SECONDS]
+    cluster.py [--long KILLS] [--idle SECONDS] [--credentials]
 
 SLUICE names the program. Under tests/servers/with-coord the nodes coordinate through that server, otherwise through
 the store. Every message must be acknowledged exactly once. --long prints the failover times over so many kills; --idle
@@ -299,11 +299,37 @@ def no_message_is_lost_or_acknowledged_twice():
         print(f"# {count} messages, each acknowledged once; the slowest send took {load.slowest * 1000:.0f} ms")
 
 
+def fails(*options, env=None):
+    done = subprocess.run([PROGRAM, "serve", "--listen", "127.0.0.1:0", *options], env={**os.environ, **(env or {})},
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
+    return done.returncode, done.stderr.decode()
+
+
+def wrong_credentials_are_named():
+    """Under with-coord --auth."""
+    wrong = {"SLUICE_COORD_USER": "root", "SLUICE_COORD_PASSWORD": "nonsense",
+             "SLUICE_COORD_TOKEN": "11111111-1111-1111-1111-111111111111"}
+    folder = tempfile.mkdtemp(prefix="sluice-cluster-")
+    code, text = fails("--store", "file://" + folder, "--coord", COORD, env=wrong)
+    shutil.rmtree(folder)
+    holds(code == 10 and "refuses" in text and "nonsense" not in text, text)
+
+
+def journals_of_another_service_are_named():
+    with Cluster(nodes=1, coord="store:") as cluster:
+        node = cluster.live()[0]
+        node.ask("PUT", "/v1/queues/jobs", {})
+        node.ask("POST", "/v1/queues/jobs/messages", {"body": "x"})
+        until(lambda: cluster.owner("jobs", 0), "the queue has an owner")
+        node.signal(signal.SIGTERM)
+        node.process.wait(timeout=PATIENCE)
+        code, text = fails("--store", "file://" + cluster.store, "--coord", COORD)
+        holds(code == 9 and "queue jobs follows the coordination service 00000000000000000000000000000000" in text, text)
+
+
 def mistakes_at_the_start_are_named():
-    def fails(*options, env=None):
-        done = subprocess.run([PROGRAM, "serve", "--listen", "127.0.0.1:0", *options], env={**os.environ, **(env or {})},
-                              stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
-        return done.returncode, done.stderr.decode()
+    if COORD != "store:":
+        journals_of_another_service_are_named()
     with Cluster(nodes=1) as cluster:
         at = ["--store", "file://" + cluster.store]
         code, text = fails(*at, "--coord", "zookeeper://host")
@@ -435,6 +461,8 @@ def main():
         global OUTAGE
         OUTAGE = 30
         cases = [lambda: figures(int(arguments[1])), transfer_pause, no_message_is_lost_or_acknowledged_twice]
+    if arguments[:1] == ["--credentials"]:
+        cases = [wrong_credentials_are_named]
     if arguments[:1] == ["--idle"]:
         cases = [lambda: idle(int(arguments[1]))]
     print(f"1..{len(cases)}")
