@@ -131,6 +131,7 @@ export const showMessage = (queue, id) =>
 export const sendMessage = (queue, message) =>
   safely("POST", queuePath(queue, "/messages"), message);
 export const node = () => once("GET", "v1/node");
+export const cluster = () => once("GET", "v1/cluster");
 export const ready = () => once("GET", "readyz");
 export const metrics = () => once("GET", "metrics");
 

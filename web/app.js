@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame of the dashboard: the current page, the live state and the keyboard.
+import { clusterPage } from "./cluster.js";
 import { showHelp, askToken } from "./dialogs.js";
 import { h, setText, toast } from "./dom.js";
 import { clockTime, duration } from "./format.js";
@@ -12,6 +13,7 @@ import { queuesPage } from "./queues.js";
 const SHORTCUTS = [
   [["?"], "this list"],
   [["g", "q"], "all queues"],
+  [["g", "c"], "the cluster"],
   [["g", "n"], "the node"],
   [["u"], "up: from a message to its queue, from a queue to all"],
   [["j", "k"], "next and previous row; arrow keys, Home and End do it too inside a table"],
@@ -57,6 +59,7 @@ function makePage() {
   const context = { go, again: show, parts, query };
   if (!first || (first === "queues" && parts.length === 0)) return queuesPage(context);
   if (first === "node") return nodePage(context);
+  if (first === "cluster") return clusterPage(context);
   if (first === "queues" && parts[1] === "message" && parts[2]) return messagePage(context);
   if (first === "queues") return queuePage(context);
   return {
@@ -216,7 +219,7 @@ const IN_TABLE = {
   Home: () => moveRow(-1, true),
   End: () => moveRow(1, true),
 };
-const AFTER_G = { q: () => go("#/"), n: () => go("#/node") };
+const AFTER_G = { q: () => go("#/"), c: () => go("#/cluster"), n: () => go("#/node") };
 let prefix = false;
 
 document.addEventListener("keydown", (event) => {

@@ -30,6 +30,7 @@ async function furnish(node, queue) {
     [`#/queues/${queue}`, "section[aria-label='Recent failures'] .row-link"],
     [`#/queues/${queue}/settings`, ".settings input"],
     [`#/queues/${queue}/message/${id}`, "pre.body"],
+    ["#/cluster", "tbody th"],
     ["#/node", "tbody th"],
   ];
 }

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shows the cluster as the node sees it: the nodes and their health, the leader, a map of shards by
+// owner, and the moves under way.
+import * as api from "./api.js";
+import { empty, h, keyedRows, setText, table } from "./dom.js";
+import { count, duration } from "./format.js";
+
+const COLOURS = 8; // classes owner-0 to owner-7 of style.css
+const BAD = ["suspect", "unhealthy", "gone"];
+
+function clusterFacts(cluster) {
+  const plan = `${cluster.planEpoch}.${cluster.planNumber}`;
+  const waiting = cluster.waiting ? `, ${count(cluster.waiting)} put off` : "";
+  return [
+    ["Leader", cluster.leader ? `${cluster.leader}, epoch ${count(cluster.epoch)}` : "none"],
+    ["Coordination", cluster.backend],
+    ["Lease", duration(cluster.leaseMs)],
+    ["Plan", cluster.planNumber ? `${plan}: ${count(cluster.moves)} moves${waiting}` : "none"],
+    ["As seen by", cluster.node],
+  ];
+}
+
+// What an operator must know before all else.
+function warnings(cluster) {
+  const why = cluster.degradedWhy || "it does not answer";
+  return [
+    cluster.degraded && `Coordination is away for ${duration(cluster.degradedMs)}: ${why}.`,
+    cluster.replaced && `A later start of ${cluster.node} has replaced this node.`,
+    cluster.draining && `${cluster.node} gives its shards away.`,
+    cluster.observeOnly && `${cluster.node} only observes: it claims no shard.`,
+  ].filter(Boolean);
+}
+
+// ---- nodes
+
+const NODE_COLUMNS = ["Node", "Health", "Shards", "Capacity", "Last seen", "Version", "Address"];
+
+function makeNodes() {
+  const body = h("tbody", {});
+  const show = keyedRows(body, ({ name }) => {
+    const cells = NODE_COLUMNS.slice(1).map((label, index) =>
+      h("td", { class: index > 0 && index < 4 ? "number" : null, "data-label": label }),
+    );
+    const health = h("span", { class: "badge" });
+    const leads = h("span", { class: "badge" }, "leads");
+    cells[0].append(h("span", { class: "badges" }, health, leads));
+    return {
+      node: h("tr", {}, h("th", { scope: "row" }, name), cells),
+      update(row) {
+        setText(health, row.status);
+        health.className = `badge ${BAD.includes(row.status) ? "bad" : row.status === "healthy" ? "" : "warn"}`;
+        leads.hidden = !row.leads;
+        const texts = [row.shards, row.capacity].map(count);
+        [...texts, duration(row.beatAgeMs), row.version, row.url].forEach((text, index) =>
+          setText(cells[index + 1], text),
+        );
+      },
+    };
+  });
+  const heads = NODE_COLUMNS.map((label, index) => ({
+    label,
+    class: index > 1 && index < 5 ? "number" : null,
+  }));
+  const node = h(
+    "section",
+    { class: "panel", "aria-label": "Nodes" },
+    h("h2", {}, "Nodes"),
+    table("Nodes", heads, body),
+  );
+  return { node, update: (members) => show(members, ({ name }) => name) };
+}
+
+// ---- the map
+
+// The node that a shard is drawn under. If this node does not know the owner, it is the planned one.
+const holder = (shard) => shard.owner || shard.planned;
+const words = (shard) =>
+  `${shard.queue}/${shard.shard}: ` +
+  (shard.owner ? `owned by ${shard.owner}, epoch ${shard.epoch}` : "owner not known") +
+  (shard.planned && shard.planned !== shard.owner ? `, planned for ${shard.planned}` : "") +
+  (shard.moving ? ", moving" : "");
+
+function square(shard, colourOf) {
+  const known = shard.owner ? "" : " guessed";
+  const moving = shard.moving ? " moving" : "";
+  const colour = holder(shard) ? `owner-${colourOf(holder(shard))}` : "owner-none";
+  return h("li", { class: `shard ${colour}${known}${moving}`, title: words(shard) }, shard.shard);
+}
+
+function mapOf(cluster) {
+  const names = cluster.members.map(({ name }) => name);
+  const colourOf = (name) => Math.max(0, names.indexOf(name)) % COLOURS;
+  const queues = new Map(cluster.shards.map(({ queue }) => [queue, []]));
+  for (const shard of cluster.shards) queues.get(shard.queue).push(shard);
+  const legend = names.map((name) =>
+    h("li", { class: `owner-name owner-${colourOf(name)}` }, name),
+  );
+  const rows = [...queues].map(([queue, shards]) =>
+    h(
+      "div",
+      { class: "shard-row" },
+      h("h3", {}, queue),
+      h(
+        "ul",
+        { class: "shards", "aria-label": `Shards of ${queue}` },
+        shards.map((shard) => square(shard, colourOf)),
+      ),
+    ),
+  );
+  return [h("ul", { class: "owners", "aria-label": "Owners" }, legend), ...rows];
+}
+
+const movesOf = (cluster) =>
+  cluster.shards.filter((s) => s.moving || (s.owner && s.planned && s.owner !== s.planned));
+
+// ---- the page
+
+export function clusterPage() {
+  const facts = h("dl", { class: "facts" });
+  const warning = h("p", { class: "problem", role: "alert" });
+  const nodes = makeNodes();
+  const map = h("div", { class: "shard-map" });
+  const moves = h("ul", { class: "moves" });
+  const still = empty("No shard moves.");
+  const unused = empty("No shard is used yet.");
+  let busy = false;
+  let drawn = "";
+
+  function show(cluster) {
+    setText(warning, warnings(cluster).join(" "));
+    facts.replaceChildren(
+      ...clusterFacts(cluster).map(([name, value]) =>
+        h("div", {}, h("dt", {}, name), h("dd", {}, value)),
+      ),
+    );
+    nodes.update(cluster.members);
+    unused.hidden = cluster.shards.length > 0;
+    const under = movesOf(cluster);
+    still.hidden = under.length > 0;
+    // The map is large: it is drawn again only if it changed.
+    const now = JSON.stringify([cluster.shards, cluster.members.map(({ name }) => name)]);
+    if (now === drawn) return;
+    drawn = now;
+    map.replaceChildren(...mapOf(cluster));
+    moves.replaceChildren(...under.map((shard) => h("li", {}, words(shard))));
+  }
+  async function update() {
+    if (busy) return;
+    busy = true;
+    await api.cluster().then(show, (error) => setText(warning, error.message));
+    busy = false;
+  }
+  const node = h(
+    "div",
+    {},
+    h("div", { class: "head" }, h("h1", { tabindex: "-1" }, "Cluster")),
+    warning,
+    h("section", { class: "panel", "aria-label": "About" }, facts),
+    nodes.node,
+    h("section", { class: "panel", "aria-label": "Shards" }, h("h2", {}, "Shards"), unused, map),
+    h("section", { class: "panel", "aria-label": "Moves" }, h("h2", {}, "Moves"), still, moves),
+  );
+  return { title: "Cluster", nav: "cluster", node, update, keys: {} };
+}
