@@ -128,7 +128,7 @@ static void publish(struct rig *r, uint32_t owner)
     r->has_plan = true;
 }
 
-static void init(struct rig *r, bool observe_only)
+static void init_as(struct rig *r, bool observe_only, bool lazy)
 {
     *r = (struct rig){.now = 100000};
     plan_init(&r->plan);
@@ -137,12 +137,18 @@ static void init(struct rig *r, bool observe_only)
     struct cluster_config config;
     cluster_config_defaults(&config, &self, LEASE);
     config.observe_only = observe_only;
+    config.lazy = lazy;
     r->cluster = cluster_new(&config);
     for (uint32_t i = 0; i < 2; i++)
         r->members[i] = (struct member_seen){
             .id = test_member(i + 2, 1), .joined = i + 1, .capacity = 1, .beat = at(r->now)};
     r->members_len = 2;
     r->leader = (struct leader_seen){.held = true, .id = test_member(3, 1), .epoch = 7};
+}
+
+static void init(struct rig *r, bool observe_only)
+{
+    init_as(r, observe_only, false);
 }
 
 static void done(struct rig *r)
@@ -470,6 +476,81 @@ static void a_claim_that_was_granted_late_is_found_and_released(void **state)
     done(&r);
 }
 
+static void a_lazy_node_claims_a_shard_when_it_is_used(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct cluster_effect e;
+    init_as(&r, false, true);
+    publish(&r, 2);
+    pass(&r, 2 * LEASE);
+    assert_false(take(&r, CLUSTER_CLAIM, &e));
+    event(&r, CLUSTER_USED);
+    assert_true(take(&r, CLUSTER_CLAIM, &e));
+    done(&r);
+}
+
+static void a_lazy_node_does_not_claim_a_used_shard_of_another(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct cluster_effect e;
+    init_as(&r, false, true);
+    publish(&r, 3);
+    pass(&r, 2 * LEASE);
+    event(&r, CLUSTER_USED);
+    pass(&r, LEASE);
+    assert_false(take(&r, CLUSTER_CLAIM, &e));
+    publish(&r, 2); // the next plan gives it the shard
+    pass(&r, LEASE);
+    assert_true(take(&r, CLUSTER_CLAIM, &e));
+    done(&r);
+}
+
+static void a_lone_node_claims_without_a_plan_and_does_not_lead(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct cluster_effect e;
+    init_as(&r, false, true);
+    r.members_len = 1;
+    r.leader = (struct leader_seen){.held = false};
+    pass(&r, 4 * LEASE);
+    assert_true(cluster_lone(r.cluster));
+    assert_false(take(&r, CLUSTER_LEAD, &e));
+    assert_false(take(&r, CLUSTER_CLAIM, &e));
+    event(&r, CLUSTER_USED);
+    assert_true(take(&r, CLUSTER_CLAIM, &e));
+    r.effects_len = 0;
+    answer(&r, &e, ERR_OK, 1);
+    assert_true(take(&r, CLUSTER_OWN, &e));
+    answer(&r, &e, ERR_OK, 1);
+    struct shard_key shard = test_shard(1);
+    assert_int_equal(cluster_serves(r.cluster, &shard), 1);
+    r.members_len = 2; // another node: the shard stays until a plan says where it belongs
+    pass(&r, LEASE);
+    assert_false(cluster_lone(r.cluster));
+    assert_int_equal(cluster_serves(r.cluster, &shard), 1);
+    done(&r);
+}
+
+static void a_hint_to_look_lists_at_once(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct cluster_effect e;
+    init_as(&r, false, true);
+    pass(&r, 2 * LEASE);
+    r.now++;
+    event(&r, CLUSTER_TICK);
+    serve(&r);
+    event(&r, CLUSTER_TICK);
+    assert_false(take(&r, CLUSTER_LIST, &e));
+    event(&r, CLUSTER_LOOK);
+    assert_true(take(&r, CLUSTER_LIST, &e));
+    done(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,6 +568,10 @@ int main(void)
         cmocka_unit_test(a_lone_node_stops_without_a_plan),
         cmocka_unit_test(observe_only_reports_a_plan_and_enforces_none),
         cmocka_unit_test(a_claim_that_was_granted_late_is_found_and_released),
+        cmocka_unit_test(a_lazy_node_claims_a_shard_when_it_is_used),
+        cmocka_unit_test(a_lazy_node_does_not_claim_a_used_shard_of_another),
+        cmocka_unit_test(a_lone_node_claims_without_a_plan_and_does_not_lead),
+        cmocka_unit_test(a_hint_to_look_lists_at_once),
     };
     return cmocka_run_group_tests_name("steps", tests, NULL, NULL);
 }
