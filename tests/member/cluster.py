@@ -8,6 +8,7 @@ SLUICE names the program. Under tests/servers/with-coord the nodes coordinate th
 the store. Every message must be acknowledged exactly once. --long prints the failover times over so many kills; --idle
 prints the requests of idle nodes. Speaks TAP.
 """
+import ctypes
 import http.client
 import json
 import os
@@ -31,8 +32,16 @@ PATIENCE = 60.0
 SHARDS = 3
 
 
+LIBC = ctypes.CDLL(None)
+PR_SET_PDEATHSIG = 1
+
+
 class Wrong(Exception):
     pass
+
+
+def die_with_parent():
+    LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def holds(condition, what):
@@ -63,7 +72,8 @@ class Node:
         log = open(self.log_path, "wb")
         command = [PROGRAM, "serve", "--listen", f"127.0.0.1:{port}", "--json", "--node", name, "--coord", cluster.coord,
                    "--store", "file://" + cluster.store, "--set", "log.level=debug", *cluster.options]
-        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL)
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL,
+                                        preexec_fn=die_with_parent)
         log.close()
         line = self.process.stdout.readline()
         if not line:
