@@ -223,8 +223,10 @@ static void hint_run(struct pool_job *pool_job)
     call.headers_len = 1;
     call.body = bytes_str(job->body);
     call.timeout_ms = HINT_MS;
-    http_do(peer_http(), &call);
+    struct http *http = peer_http();
+    http_do(http, &call);
     http_call_done(&call);
+    http_free(http);
     memory_free(job);
 }
 
