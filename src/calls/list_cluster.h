@@ -4,7 +4,8 @@
 
 #define CLUSTER_USED_FIELDS(F, S)                                                                  \
     F(S, TEXT, queue, "queue", 0, 128, 0, "The queue. Empty: only look at the members again.")     \
-    F(S, NUMBER, shard, "shard", 0, UINT32_MAX, 0, NULL)
+    F(S, NUMBER, shard, "shard", 0, UINT32_MAX, 0, NULL)                                           \
+    F(S, TEXT, node, "node", 0, 128, 0, "The member that serves the shard, which no plan has yet.")
 
 #define CLUSTER_ORDER_FIELDS(F, S)                                                                 \
     F(S, TEXT, node, "node", 0, 128, 0,                                                            \

@@ -48,6 +48,7 @@ void cluster_free(struct cluster *c)
     plan_done(&c->proposed);
     memory_free(c->effects);
     memory_free(c->shards);
+    memory_free(c->held);
     memory_free(c->rows);
     memory_free(c);
 }
@@ -156,6 +157,9 @@ static void dispatch(struct cluster *c, const struct cluster_event *e)
         return;
     case CLUSTER_USED:
         shards_used(c, &e->shard);
+        return;
+    case CLUSTER_HELD:
+        lead_held(c, &e->shard, &e->member);
         return;
     case CLUSTER_LOOK:
         c->list_at = TIME_UNKNOWN;

@@ -34,7 +34,8 @@ struct cluster_config {
     int64_t retry_ms;          // 250 ms: the mean wait after a request that failed
     bool observe_only;         // compute and report plans; enforce none
     // Claim only shards that are used (CLUSTER_USED). A node that sees no other member needs no
-    // plan and no leader: every shard that is used is its own.
+    // plan and no leader: every shard that is used is its own. A shard that no plan has belongs to
+    // the first node that claims it; the first plan keeps it there (CLUSTER_HELD).
     bool lazy;
     uint64_t seed; // for the jitter of retries; random
 };
@@ -63,6 +64,7 @@ enum cluster_event_kind {
     CLUSTER_IN_THE_WAY, // shard: another node was refused its claim, because this
                         // node holds it
     CLUSTER_USED,       // shard: there are calls for it, at this node or at one that told it so
+    CLUSTER_HELD,       // shard, member: that node serves the shard, which no plan has yet
     CLUSTER_LOOK,       // a hint that the members or the plan have changed: list at once
     CLUSTER_DRAIN,      // give all shards away and take no other; the node stays a
                         // member
@@ -92,6 +94,7 @@ struct cluster_event {
     const struct shard_key *shards;
     size_t shards_len;
     struct shard_key shard;
+    struct member_id member;
     int64_t deadline;
 };
 

@@ -89,6 +89,12 @@ struct cluster {
     struct plan proposed; // by this node
     struct shard_key *shards;
     size_t shards_len;
+    struct held { // shards that no plan has, and the nodes that serve them
+        struct shard_key shard;
+        struct member_id holder;
+    } * held; // by shard
+    size_t held_len;
+    size_t held_cap;
 
     // shards.c
     bool was_lone;
@@ -119,6 +125,7 @@ void lead_answer(struct cluster *c, const struct open *open, const struct cluste
 void lead_lost(struct cluster *c); // the session or the name is gone
 void plan_answer(struct cluster *c, const struct cluster_event *e);
 void plan_adopt(struct cluster *c, const struct plan *plan);
+void lead_held(struct cluster *c, const struct shard_key *shard, const struct member_id *holder);
 
 // shards.c
 void shards_tick(struct cluster *c);

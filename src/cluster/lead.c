@@ -5,6 +5,9 @@
 #include "base/memory.h"
 #include "base/mutant.h"
 #include "cluster/inside.h"
+#include "cluster/lease.h"
+
+#include <string.h>
 
 static void demoted(struct cluster *c)
 {
@@ -131,15 +134,66 @@ static size_t plan_members(const struct cluster *c, struct placement_member *out
     return len;
 }
 
+void lead_held(struct cluster *c, const struct shard_key *shard, const struct member_id *holder)
+{
+    size_t at = 0;
+    while (at < c->held_len && shard_key_compare(&c->held[at].shard, shard) < 0)
+        at++;
+    bool known = at < c->held_len && shard_key_compare(&c->held[at].shard, shard) == 0;
+    if (!known && c->held_len == PLACEMENT_SHARDS_MAX) return;
+    if (!known && c->held_len == c->held_cap) {
+        c->held_cap = c->held_cap ? 2 * c->held_cap : 16;
+        c->held = memory_resize(c->held, c->held_cap * sizeof *c->held);
+    }
+    if (!known) {
+        memmove(&c->held[at + 1], &c->held[at], (c->held_len - at) * sizeof *c->held);
+        c->held_len++;
+    }
+    c->held[at] = (struct held){*shard, *holder};
+}
+
+static uint32_t node_index(struct plan *p, const struct member_id *id)
+{
+    for (size_t i = 0; i < p->nodes_len; i++)
+        if (member_id_equal(&p->nodes[i], id)) return (uint32_t)i;
+    p->nodes = memory_resize(p->nodes, (p->nodes_len + 1) * sizeof *p->nodes);
+    p->nodes[p->nodes_len] = *id;
+    return (uint32_t)p->nodes_len++;
+}
+
+// The last plan, with the shards that it does not have and that nodes serve. So the next plan
+// leaves them where they are.
+static void last_plan(const struct cluster *c, struct plan *out)
+{
+    plan_copy(out, &c->plan);
+    size_t kept = out->rows_len, at = 0;
+    out->rows = memory_resize(out->rows, (kept + c->held_len + 1) * sizeof *out->rows);
+    for (size_t i = 0; i < c->held_len; i++) {
+        const struct held *h = &c->held[i];
+        if (plan_find(&c->plan, &h->shard) || !members_find(&c->members, &h->holder)) continue;
+        while (at < out->rows_len && shard_key_compare(&out->rows[at].shard, &h->shard) < 0)
+            at++;
+        memmove(&out->rows[at + 1], &out->rows[at], (out->rows_len - at) * sizeof *out->rows);
+        out->rows[at] = (struct plan_row){.shard = h->shard,
+                                          .owner = node_index(out, &h->holder),
+                                          .from = SHARD_NONE,
+                                          .moved_at = TIME_UNKNOWN};
+        out->rows_len++;
+    }
+}
+
 void cluster_preview(const struct cluster *c, const struct shard_key *shards, size_t shards_len,
                      struct plan *out)
 {
+    struct plan last;
+    plan_init(&last);
+    last_plan(c, &last);
     struct placement_member *members = memory_zeroed(c->members.len + 1, sizeof *members);
     struct placement_input in = {.members = members,
                                  .members_len = plan_members(c, members),
                                  .shards = shards,
                                  .shards_len = shards_len,
-                                 .previous = c->plan.epoch > 0 ? &c->plan : NULL,
+                                 .previous = last.rows_len > 0 ? &last : NULL,
                                  .now = c->now.lo};
     placement_options_defaults(&in.options, shards_len);
     in.options.round_ms = c->config.move_round_ms;
@@ -148,6 +202,7 @@ void cluster_preview(const struct cluster *c, const struct shard_key *shards, si
     if (MUTANT(MOVES_CAP_OFF)) in.options.moves_max = UINT32_MAX;
     placement_plan(out, &in);
     memory_free(members);
+    plan_done(&last);
 }
 
 static void publish(struct cluster *c)
@@ -165,7 +220,12 @@ static void tick_plan(struct cluster *c)
     if (c->now.hi < c->plan_at || c->open[OPEN_PLAN].request != 0) return;
     if (c->view_request <= c->promoted_request || c->shards_len == 0) return;
     if (c->plan.epoch > c->election.epoch) return; // a later leader has planned
+    // Before the first plan, the nodes tell the leader which shards they serve.
+    bool told = time_passed(c->election.leading_since, c->config.life.lease_ms, c->now);
+    if (c->config.lazy && c->plan.epoch == 0 && !told) return;
     c->plan_at = c->now.hi + c->config.plan_ms;
+    for (size_t i = 0; i < c->rows_len; i++)
+        if (c->rows[i].serving) lead_held(c, &c->rows[i].shard, &c->config.self);
     cluster_preview(c, c->shards, c->shards_len, &c->proposed);
     if (c->plan.epoch > 0 && plan_same_owners(&c->plan, &c->proposed)) return;
     if (c->config.observe_only)

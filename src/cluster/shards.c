@@ -57,7 +57,7 @@ static bool wants(const struct cluster *c, const struct ownership *row)
 {
     if (!c->config.lazy) return plan_wants(c, &row->shard);
     if (!row->used && !MUTANT(UNUSED_CLAIMED)) return false;
-    return cluster_lone(c) || plan_wants(c, &row->shard);
+    return cluster_lone(c) || plan_wants(c, &row->shard) || !plan_find(&c->plan, &row->shard);
 }
 
 void shards_planned(struct cluster *c)
@@ -338,7 +338,8 @@ int64_t shards_wake_at(const struct cluster *c)
 
 const struct member_id *cluster_owner(const struct cluster *c, const struct shard_key *shard)
 {
-    return cluster_lone(c) ? &c->config.self : plan_owner(&c->plan, shard);
+    bool unplanned = c->config.lazy && !plan_find(&c->plan, shard);
+    return cluster_lone(c) || unplanned ? &c->config.self : plan_owner(&c->plan, shard);
 }
 
 bool cluster_used(const struct cluster *c, const struct shard_key *shard)

@@ -115,8 +115,11 @@ bool queues_name(const struct membership *m, const uint8_t id[16], char out[QUEU
 MUST_USE enum err catalog_load(struct membership *m, struct shard_key **out, size_t *len);
 void catalog_run(struct membership *m); // for the leader, on a thread of the share
 // The same to a node at this URL.
-void hint_post(struct membership *m, const char *url, const char *queue, uint32_t shard);
-void hint_send(struct membership *m, const struct member_id *to, const char *queue, uint32_t shard);
+// holds: this node serves the shard.
+void hint_post(struct membership *m, const char *url, const char *queue, uint32_t shard,
+               bool holds);
+void hint_send(struct membership *m, const struct member_id *to, const char *queue, uint32_t shard,
+               bool holds);
 void hint_all(struct membership *m); // the plan is another: tells the owners of used shards
 void shards_hooks(struct membership *m);
 

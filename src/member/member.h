@@ -169,4 +169,4 @@ bool membership_events_wait(struct membership *m, uint64_t after, int64_t wait_m
 
 // Takes a hint of another node: this shard is used and should be this node's. A forged hint costs
 // a claim that the plan allows anyway. queue "": only look at the members again.
-void membership_hint(struct membership *m, const char *queue, uint32_t shard);
+void membership_hint(struct membership *m, const char *queue, uint32_t shard, const char *node);

@@ -151,7 +151,7 @@ static void hand_over(struct effect_job *job)
     bool known = queues_name(m, job->effect.shard.queue, name);
     (void)pthread_mutex_unlock(&m->lock);
     if (known && job->effect.to.name[0])
-        hint_send(m, &job->effect.to, name, job->effect.shard.shard);
+        hint_send(m, &job->effect.to, name, job->effect.shard.shard, false);
     membership_answer(m, job->effect.request, ERR_OK, 0);
 }
 
@@ -185,7 +185,7 @@ static void tell_next_owner(struct membership *m, const struct shard_key *key)
     bool known = queues_name(m, key->queue, name);
     (void)pthread_mutex_unlock(&m->lock);
     if (known && to.name[0] && strcmp(to.name, m->self.name) != 0)
-        hint_send(m, &to, name, key->shard);
+        hint_send(m, &to, name, key->shard, false);
 }
 
 void tell_members(struct membership *m)
@@ -199,7 +199,7 @@ void tell_members(struct membership *m)
             memcpy(urls[i], m->last.members[i].url, sizeof urls[i]);
     (void)pthread_mutex_unlock(&m->lock);
     for (size_t i = 0; i < len; i++)
-        if (urls[i][0]) hint_post(m, urls[i], "", 0);
+        if (urls[i][0]) hint_post(m, urls[i], "", 0, false);
     memory_free(urls);
     hint_all(m);
 }

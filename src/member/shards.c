@@ -230,12 +230,13 @@ static void hint_run(struct pool_job *pool_job)
     memory_free(job);
 }
 
-void hint_post(struct membership *m, const char *url, const char *queue, uint32_t shard)
+void hint_post(struct membership *m, const char *url, const char *queue, uint32_t shard, bool holds)
 {
     struct hint_job *job = NEW(struct hint_job);
     *job = (struct hint_job){.job = {.run = hint_run}, .m = m};
     (void)snprintf(job->url, sizeof job->url, "%s/v1/cluster/used", url);
-    (void)snprintf(job->body, sizeof job->body, "{\"queue\":\"%s\",\"shard\":%u}", queue, shard);
+    (void)snprintf(job->body, sizeof job->body, "{\"queue\":\"%s\",\"shard\":%u,\"node\":\"%s\"}",
+                   queue, shard, holds ? m->self.name : "");
     (void)pthread_mutex_lock(&m->lock);
     m->counters.hints_sent++;
     bool goes = !m->left && !pool_share_run(m->share, 5, &job->job);
@@ -243,7 +244,8 @@ void hint_post(struct membership *m, const char *url, const char *queue, uint32_
     if (!goes) memory_free(job);
 }
 
-void hint_send(struct membership *m, const struct member_id *to, const char *queue, uint32_t shard)
+void hint_send(struct membership *m, const struct member_id *to, const char *queue, uint32_t shard,
+               bool holds)
 {
     char url[COORD_URL_MAX + 1] = "";
     (void)pthread_mutex_lock(&m->lock);
@@ -252,12 +254,27 @@ void hint_send(struct membership *m, const struct member_id *to, const char *que
         if (strcmp(row->name, to->name) == 0) memcpy(url, row->url, sizeof url);
     }
     (void)pthread_mutex_unlock(&m->lock);
-    if (url[0]) hint_post(m, url, queue, shard);
+    if (url[0]) hint_post(m, url, queue, shard, holds);
 }
 
-// The lock is held. Finds the next shard after *at that is used here and belongs to another node.
-static bool next_of_another(const struct membership *m, size_t *queue, uint32_t *shard,
-                            struct member_id *to)
+// The lock is held. The name is empty if there is no leader.
+static void set_leader(const struct membership *m, struct member_id *out)
+{
+    const struct coord_holder *leader = &m->last.leader;
+    *out = (struct member_id){0};
+    if (leader->name[0]) member_id_set(out, leader->name, leader->incarnation);
+}
+
+// The lock is held.
+static bool is_unplanned(const struct membership *m, const struct shard_key *key)
+{
+    return !cluster_lone(m->cluster) && !plan_find(cluster_plan(m->cluster), key);
+}
+
+// The lock is held. Finds the next shard after *at that is used here and belongs to another node,
+// or that this node serves and no plan has: the leader must know it.
+static bool next_to_tell(const struct membership *m, size_t *queue, uint32_t *shard,
+                         struct member_id *to, bool *holds)
 {
     for (; *queue < m->queues_len; ++*queue, *shard = 0)
         for (; *shard < m->queues[*queue].shards; ++*shard) {
@@ -265,9 +282,10 @@ static bool next_of_another(const struct membership *m, size_t *queue, uint32_t 
             memcpy(key.queue, m->queues[*queue].id.bytes, sizeof key.queue);
             const struct member_id *owner = cluster_owner(m->cluster, &key);
             if (!cluster_used(m->cluster, &key) || !owner) continue;
-            if (strcmp(owner->name, m->self.name) == 0) continue;
+            *holds = is_unplanned(m, &key) && cluster_serves(m->cluster, &key) != 0;
             *to = *owner;
-            return true;
+            if (*holds) set_leader(m, to);
+            if (to->name[0] && strcmp(to->name, m->self.name) != 0) return true;
         }
     return false;
 }
@@ -278,13 +296,14 @@ void hint_all(struct membership *m)
     uint32_t shard = 0;
     for (;;) {
         struct member_id to;
+        bool holds = false;
         char name[QUEUE_NAME_MAX + 1] = "";
         (void)pthread_mutex_lock(&m->lock);
-        bool found = next_of_another(m, &queue, &shard, &to);
+        bool found = next_to_tell(m, &queue, &shard, &to, &holds);
         if (found) (void)snprintf(name, sizeof name, "%s", m->queues[queue].name);
         (void)pthread_mutex_unlock(&m->lock);
         if (!found) return;
-        hint_send(m, &to, name, shard++);
+        hint_send(m, &to, name, shard++, holds);
     }
 }
 
@@ -297,14 +316,26 @@ static void use(struct membership *m, const struct shard_key *key)
 // The lock is held. The plan does not have the shard: the leader must read the catalog again.
 static bool wants_catalog(struct membership *m, const struct shard_key *key)
 {
-    const struct plan *plan = cluster_plan(m->cluster);
-    bool unknown = !cluster_lone(m->cluster) && !plan_find(plan, key);
+    bool unknown = is_unplanned(m, key);
     int64_t soon = m->catalog_read + CATALOG_LEAST_MS;
     if (unknown && soon < m->catalog_at) m->catalog_at = soon;
     return unknown;
 }
 
-void membership_hint(struct membership *m, const char *queue, uint32_t shard)
+// Another node serves a shard that no plan has.
+static void note_held(struct membership *m, const struct shard_key *key, const char *node)
+{
+    struct cluster_event e = {.kind = CLUSTER_HELD, .shard = *key};
+    (void)pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < m->last.members_len; i++) {
+        const struct coord_member *row = &m->last.members[i];
+        if (strcmp(row->name, node) == 0) member_id_set(&e.member, row->name, row->incarnation);
+    }
+    (void)pthread_mutex_unlock(&m->lock);
+    if (e.member.name[0]) membership_step(m, &e);
+}
+
+void membership_hint(struct membership *m, const char *queue, uint32_t shard, const char *node)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct shard_key key;
@@ -325,10 +356,11 @@ void membership_hint(struct membership *m, const char *queue, uint32_t shard)
     (void)pthread_mutex_lock(&m->lock);
     const struct member_id *owner = cluster_owner(m->cluster, &key);
     bool mine = owner && strcmp(owner->name, m->self.name) == 0;
-    (void)wants_catalog(m, &key);
+    bool unplanned = wants_catalog(m, &key);
     (void)pthread_mutex_unlock(&m->lock);
-    use(m, &key);
     struct cluster_event free_now = {.kind = CLUSTER_FREE, .shard = key};
+    if (node[0]) note_held(m, &key, node);
+    if (!unplanned) use(m, &key);
     membership_step(m, &free_now);
     if (!mine) view_look(m); // perhaps a plan that this node has not seen
 }
@@ -359,14 +391,16 @@ static void on_used(struct owner_cluster *hooks, struct open_queue *q, uint32_t 
     (void)pthread_mutex_lock(&m->lock);
     const struct member_id *owner = cluster_owner(m->cluster, &key);
     bool unplanned = wants_catalog(m, &key);
-    if (unplanned && m->last.leader.name[0]) // tell the leader
-        member_id_set(&to, m->last.leader.name, m->last.leader.incarnation);
-    if (!unplanned && owner) to = *owner;
+    if (owner) to = *owner;
     (void)pthread_mutex_unlock(&m->lock);
-    if (strcmp(to.name, m->self.name) == 0)
-        wait_served(m, &key);
-    else if (to.name[0])
-        hint_send(m, &to, q->row.name, shard);
+    bool mine = strcmp(to.name, m->self.name) == 0;
+    if (mine) wait_served(m, &key);
+    (void)pthread_mutex_lock(&m->lock);
+    bool holds = unplanned && cluster_serves(m->cluster, &key) != 0;
+    if (unplanned) set_leader(m, &to);
+    (void)pthread_mutex_unlock(&m->lock);
+    if (to.name[0] && strcmp(to.name, m->self.name) != 0)
+        hint_send(m, &to, q->row.name, shard, holds);
 }
 
 static void on_seen(struct owner_cluster *hooks, struct open_queue *q, uint32_t shard,

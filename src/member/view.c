@@ -79,13 +79,14 @@ static void copy_answer(struct coord_answer *to, const struct coord_answer *from
     to->at = from->at;
 }
 
-// The lock is held.
-static void see_leader(struct membership *m, const struct coord_holder *leader)
+// The lock is held. Returns true if the leader is another one.
+static bool see_leader(struct membership *m, const struct coord_holder *leader)
 {
     if (leader->token > m->leader_epoch) m->leader_epoch = leader->token;
-    if (!leader->name[0] || leader->token <= m->leader_told) return;
+    if (!leader->name[0] || leader->token <= m->leader_told) return false;
     m->leader_told = leader->token;
     if (strcmp(leader->name, m->self.name) != 0) event_add_leader(m, leader->name, leader->token);
+    return true;
 }
 
 // Tells nodes that this node sees for the first time to look: a lone node lists once a minute.
@@ -100,7 +101,7 @@ static void greet(struct membership *m, const struct coord_answer *a)
                            sizeof row->incarnation) == 0;
         (void)pthread_mutex_unlock(&m->lock);
         if (known) continue;
-        hint_post(m, row->url, "", 0);
+        hint_post(m, row->url, "", 0, false);
     }
 }
 
@@ -122,7 +123,7 @@ static void show(struct membership *m, uint64_t request, enum err err, bool quie
         member_id_set(&seen[i].id, row->name, row->incarnation);
     }
     e.view = (struct cluster_view){.at = 1, .members = seen, .members_len = a->members_len};
-    see_leader(m, &a->leader);
+    bool newer = see_leader(m, &a->leader);
     e.view.leader.held = a->leader.name[0] != 0;
     e.view.leader.epoch = e.view.leader.held ? a->leader.token : m->leader_epoch;
     if (e.view.leader.held) member_id_set(&e.view.leader.id, a->leader.name, a->leader.incarnation);
@@ -130,7 +131,7 @@ static void show(struct membership *m, uint64_t request, enum err err, bool quie
         plan_copy(&plan, &m->plan);
         e.view.plan = &plan;
     }
-    bool newer = m->plan_shown_epoch != m->plan.epoch || m->plan_shown_number != m->plan.number;
+    newer = newer || m->plan_shown_epoch != m->plan.epoch || m->plan_shown_number != m->plan.number;
     m->plan_shown_epoch = m->plan.epoch;
     m->plan_shown_number = m->plan.number;
     (void)pthread_mutex_unlock(&m->lock);

@@ -38,36 +38,6 @@ enum ownership_move {
     WAIT,  // another node owned it, and may come back
 };
 
-// Returns true if this node owns the queue's first shard. from_another: the caller takes a shard
-// from another node because of the answer, so the journal is read first.
-static bool owns_first(struct open_queue *q, bool from_another)
-{
-    struct shard_runner *first;
-    struct runner_owner o;
-    if (queue_runner(q, 0, &first, NULL)) return false;
-    owner_check(q, 0, first);
-    if (from_another && runner_sync(first)) return false;
-    runner_owner(first, &o);
-    return o.mine;
-}
-
-// One node should own all shards of a queue, because calls are forwarded by the queue's name. So
-// the owner of the first shard takes the others from any node, and no other node takes any.
-static enum ownership_move decide_other(const struct owner_self *self, struct open_queue *q,
-                                        struct shard_runner *d, const struct runner_owner *o,
-                                        int64_t *again_ms)
-{
-    struct owner_name other;
-    bool named = o->epoch != 0 && owner_parse(o->address, &other);
-    bool another = o->epoch != 0 && !(named && strcmp(other.node, self->name.node) == 0);
-    if (owns_first(q, another)) return TAKE;
-    enum peer peer = named && another ? peers_ask(self->peers, &other) : PEER_DECLINES;
-    *again_ms = peer == PEER_PROVEN ? OTHER_CHECK_MS : CHECK_MS;
-    if (peer == PEER_PROVEN) return LEAVE;
-    if (peer != PEER_DOUBTED) runner_owner_away(d);
-    return WAIT;
-}
-
 // *again_ms: when to check again, if the shard is not taken.
 static enum ownership_move ownership_next(const struct owner_self *self, struct shard_ownership *r,
                                           struct shard_runner *d, const struct runner_owner *o,
@@ -174,9 +144,7 @@ static int64_t check_ownership(const struct owner_self *self, struct open_queue 
     runner_owner(d, &o);
     runner_inspect(d, copy_deleted, &deleted);
     enum ownership_move move = WAIT;
-    if (!o.mine && !deleted)
-        move = r == q->ownerships ? ownership_next(self, r, d, &o, &again_ms)
-                                  : decide_other(self, q, d, &o, &again_ms);
+    if (!o.mine && !deleted) move = ownership_next(self, r, d, &o, &again_ms);
     owner_set_address(q, r, move == LEAVE ? o.address : "");
     if (move != TAKE) return again_ms;
     take_shard(self, d, &o);

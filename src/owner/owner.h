@@ -7,16 +7,14 @@
 //
 //   - No node owns it, or an earlier start of this node does: take it at once.
 //   - Another node owns it and proves that it is the node in the journal (peer.h): that node
-//     stays the owner, and the calls belong there (owner_where).
+//     stays the owner, and the ops belong there (where.h).
 //   - Another node owns it, but does not prove it and wrote nothing for OWNER_LEASE_MS: replace it.
 //
-// This holds for the first shard of a queue. The owner of the first shard takes all other shards,
-// also from another owner. Safety does not depend on these rules but on the journal. `own` is
-// applied at one slot, and entries of an earlier owner are void after it.
+// As a member of a cluster (struct owner_cluster), a node asks the cluster instead, if no live node
+// owns the shard. Safety does not depend on these rules but on the journal. `own` is applied at one
+// slot, and entries of an earlier owner are void after it.
 //
-// No coordination service numbers the owners yet. The token is the recorded one plus 1, under a
-// coord id of zeros. A service will bring its own id, which the operator admits
-// (journal_coord_switch).
+// Without a cluster, the token is the recorded one plus 1, under a coord id of zeros.
 #pragma once
 
 #include "journal/journal.h"

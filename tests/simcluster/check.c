@@ -59,7 +59,8 @@ void check_plan(struct world *w, struct node *n)
                  n->life, plan->epoch, plan->number);
 }
 
-// claims: only with a service that answers, and only what the newest plan gives this incarnation.
+// claims: only with a service that answers, and only what the newest plan gives this incarnation,
+// or what it does not have.
 static void check_claim(struct world *w, struct node *n, uint32_t shard)
 {
     bool reached = n->contact_at != TIME_UNKNOWN && w->now - n->contact_at < w->mix.lease_ms;
@@ -67,7 +68,8 @@ static void check_claim(struct world *w, struct node *n, uint32_t shard)
         findings_add(&w->findings, "degraded", "n%u.%u claims s%u without the service", n->index,
                      n->life, shard);
     const struct member_id *owner = n->plan ? plan_owner(n->plan, &w->keys[shard]) : NULL;
-    bool planned = (owner && member_id_equal(owner, &n->id)) || cluster_lone(n->cluster);
+    bool first = w->mix.lazy && !(n->plan && plan_find(n->plan, &w->keys[shard]));
+    bool planned = (owner && member_id_equal(owner, &n->id)) || cluster_lone(n->cluster) || first;
     if (w->mix.lazy && !n->used[shard] && !n->doubt[shard])
         findings_add(&w->findings, "lazy", "n%u.%u claims s%u, which is not used", n->index,
                      n->life, shard);
