@@ -35,7 +35,7 @@ struct cluster *cluster_new(const struct cluster_config *config)
     plan_init(&c->proposed);
     c->contact_until = TIME_UNKNOWN;
     c->degraded = true; // until the service answers for the first time
-    c->join_at = c->beat_at = c->list_at = c->leave_at = c->plan_at = TIME_UNKNOWN;
+    c->join_at = c->beat_at = c->list_at = c->leave_at = c->plan_at = c->ask_at = TIME_UNKNOWN;
     return c;
 }
 

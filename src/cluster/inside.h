@@ -85,6 +85,7 @@ struct cluster {
     uint64_t view_request;     // the newest LIST that was answered
     uint64_t published;        // the highest number of a plan in this epoch
     int64_t plan_at;
+    int64_t ask_at;       // the lead is not asked for before
     struct plan plan;     // the newest seen
     struct plan proposed; // by this node
     struct shard_key *shards;

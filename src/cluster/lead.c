@@ -41,7 +41,10 @@ static void asked_answer(struct cluster *c, const struct cluster_event *e)
         return;
     }
     election_granted(&c->election, &c->config.self, epoch, c->session_sent, c->now);
-    if (cluster_leads(c)) promoted(c);
+    if (cluster_leads(c))
+        promoted(c);
+    else
+        c->ask_at = retry_time(c); // the answer came too late: the session must be renewed first
 }
 
 static void renewal_answer(struct cluster *c, const struct open *open,
@@ -82,6 +85,7 @@ static void act(struct cluster *c)
     switch (action) {
     case ELECTION_ASK:
         if (!session_may_claim(c) || c->draining || cluster_lone(c)) return;
+        if (c->now.hi < c->ask_at) return;
         effect_ask(c, OPEN_LEAD, CLUSTER_LEAD)->number = c->election.seen.epoch;
         election_asked(&c->election);
         return;
