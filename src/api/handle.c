@@ -6,6 +6,7 @@
 #include "os/clock.h"
 #include "os/thread.h"
 #include "owner/link.h"
+#include "owner/notices.h"
 #include "owner/peer.h"
 #include "remote/remote.h"
 #include "store/identity.h"
@@ -47,6 +48,7 @@ static void direct_close(struct sluice *s)
     upkeep_stop(s);
     struct owner_cluster *cluster = atomic_load(&s->cluster);
     if (cluster) cluster->free(cluster);
+    notices_free(s->notices);
     queues_close(s);
     links_free(s->links);
     peers_free(s->peers);
@@ -96,7 +98,7 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     (void)pthread_cond_init(&s->let_go, NULL);
     s->peers = peers_new();
     s->links = links_new(options, s->pool);
-    if (async_start(s) || upkeep_start(s)) {
+    if (async_start(s) || upkeep_start(s) || notices_new(s, &s->notices)) {
         direct_close(s);
         return refuse_thread(error, url);
     }

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "local/awaits.h"
 #include "owner/link.h"
 #include "owner/shard_wire.h"
 #include "owner/where.h"
@@ -31,11 +32,16 @@ static struct away *away_new(uint32_t shard, struct call_slot *first, struct cal
 
 void away_free(struct call_slot *slot)
 {
-    struct away *a = slot->away;
+    struct away *a = slot->effect == CALL_AWAIT ? NULL : slot->away;
     slot->away = NULL;
     if (!a || --a->refs > 0) return;
     link_done(&a->link);
     memory_free(a);
+}
+
+static const char *token_of(const struct local_call *c)
+{
+    return c->caller ? c->caller->token : links_token(c->handle->links);
 }
 
 // Where this part of the call goes. NULL: here.
@@ -43,12 +49,10 @@ static struct link_target *target_of(struct local_call *c, const struct call_eff
                                      uint32_t shard, size_t bytes)
 {
     struct link_target *t;
-    const char *token = c->caller ? c->caller->token : NULL;
     if (!c->handle->links) return NULL;
     struct route_facts facts = {.owner = where_target(c->queue, shard, &t), .here = e->here};
     if (facts.owner != ROUTE_OWNER_PROVEN) return NULL; // the usual case
-    if (!c->caller) token = links_token(c->handle->links);
-    facts.has_token = token != NULL;
+    facts.has_token = token_of(c) != NULL;
     facts.may_have_token = link_may_have_token(t);
     facts.bytes = bytes;
     return route_decide(&facts) == ROUTE_AT_OWNER ? t : NULL;
@@ -92,18 +96,6 @@ static void take_parts(struct away *a)
     if (moved) note(a, CALL_MOVED);
 }
 
-static void take_awaited(struct away *a)
-{
-    struct call_slot *slot = a->slots[0];
-    struct shard_awaited row;
-    bool moved = false;
-    size_t len = shard_awaited_read(buf_bytes(&a->link.call.http.body_in), &moved, &row, 1);
-    slot->err = len == 1 ? row.err : ERR_NOT_FOUND;
-    if (len == SIZE_MAX || (len == 1 && (row.shard != a->shard || row.err)))
-        slot->left = CALL_UNDONE;
-    if (moved) slot->left = CALL_MOVED;
-}
-
 static void came_back(struct link_call *l, enum link_end end)
 {
     struct away *a = (struct away *)l;
@@ -114,8 +106,6 @@ static void came_back(struct link_call *l, enum link_end end)
     if (end != LINK_ANSWERED) {
         note(a, end == LINK_UNDONE ? CALL_UNDONE : CALL_DOUBTED);
         where_doubt(c->queue, l->target);
-    } else if (slots[0]->effect == CALL_AWAIT) {
-        take_awaited(a);
     } else {
         take_parts(a);
     }
@@ -134,14 +124,13 @@ static bool fits(struct link_call *l, size_t body_len)
 
 static bool go(struct local_call *c, struct link_target *t, struct away *a, int64_t wait_ms)
 {
-    const char *token = c->caller ? c->caller->token : links_token(c->handle->links);
     a->link.done = came_back;
     for (uint8_t i = 0; i < a->len; i++) {
         runner_answer_init(&a->slots[i]->async.answer);
         a->slots[i]->away = a;
         a->refs++;
     }
-    if (link_send(c->handle->links, t, &a->link, c->name, token, wait_ms)) return true;
+    if (link_send(c->handle->links, t, &a->link, c->name, token_of(c), wait_ms)) return true;
     for (uint8_t i = 0; i < a->len; i++)
         away_free(a->slots[i]);
     return false;
@@ -199,19 +188,14 @@ bool away_claim(struct local_call *c, const struct call_effect *e, int64_t wait_
 bool away_await(struct local_call *c, const struct call_effect *e, struct call_slot *slot)
 {
     struct link_target *t = target_of(c, e, e->index, 0);
-    if (!t) return false;
-    struct away *a = away_new(e->index, slot, NULL);
-    struct shard_ask ask = ask_of(c, SHARD_AWAIT, e->index);
-    ask.worker = receive_claim(c)->worker;
-    ask.wait_ms = part_of(receive_left_ms(c));
-    slot->slice = receive_left_ms(c) > ask.wait_ms;
-    shard_ask_put_await(&a->link.body, &ask, &e->index, 1);
-    return go(c, t, a, ask.wait_ms);
+    if (t) awaits_begin(c, t, token_of(c), slot);
+    return t != NULL;
 }
 
 bool away_cancel(struct call_slot *slot)
 {
     struct away *a = slot->away;
+    if (slot->effect == CALL_AWAIT) return awaits_cancel(slot);
     if (!link_cancel(&a->link)) return false;
     for (uint8_t i = 0; i < a->len; i++) { // the op of the request may have been done
         if (a->slots[i] == slot) continue;

@@ -28,11 +28,16 @@ struct call_slot {
     uint32_t index;
     enum err err;
     bool busy;
-    // At the shard's owner (away.c):
-    struct away *away;   // the request under way; NULL: here
-    enum call_away left; // it gave no result
-    bool slice;          // claim: only the owner's part of the wait is over
-    bool remembered;     // send: the shard remembers the answer for the request id
+    // At the shard's owner (away.c). NULL: here.
+    union {
+        struct away *away;        // the request under way
+        struct await_hub *shared; // of an await: the polls that it shares (awaits.c)
+    };
+    struct call_slot *before; // in the hub's list, with `next`; under the hub's lock
+    enum call_away left;      // the owner gave no result
+    bool listed;              // it is in the hub's list; under the hub's lock
+    bool slice;               // claim: only the owner's part of the wait is over
+    bool remembered;          // send: the shard remembers the answer for the request id
 };
 
 enum call_built {

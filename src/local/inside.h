@@ -32,9 +32,10 @@ struct open_queue {
     struct local_call *turns[TURN_BUCKETS];
     struct send_line line;              // sends that wait for space (line.h)
     struct shard_ownership *ownerships; // one per shard
-    struct local_call *waiting;         // receives that wait (call.c); under the handle's lock
-    struct pool_job upkeep_job;         // moves its dead letters, or closes it
-    bool upkeep_runs;                   // the job waits or runs; under the handle's lock
+    struct await_hub *hubs;     // its polls at other nodes (awaits.c); under the handle's lock
+    struct local_call *waiting; // receives that wait (call.c); under the handle's lock
+    struct pool_job upkeep_job; // moves its dead letters, or closes it
+    bool upkeep_runs;           // the job waits or runs; under the handle's lock
 };
 
 struct sluice {
@@ -57,6 +58,7 @@ struct sluice {
     struct owner_cluster *_Atomic cluster; // NULL: the node is no member of a cluster
     struct peers *peers;                   // what is known about other nodes
     struct links *links;                   // requests to them; NULL: it sends none
+    struct notices *notices;               // messages that were announced to other processes
     struct lines *lines;                   // of sends that wait for space
     struct pool_share *jobs;               // threads for parts of calls that may block
 };

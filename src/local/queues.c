@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "local/awaits.h"
 #include "local/inside.h"
 #include "os/entropy.h"
 #include "owner/where.h"
@@ -60,6 +61,7 @@ static struct open_queue *add_open(struct sluice *s, const struct catalog_row *r
 
 void queue_close(struct open_queue *q)
 {
+    awaits_free(q);
     for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
         runner_close(q->runners[shard]);
         (void)pthread_mutex_destroy(&q->ownerships[shard].lock);

@@ -6,6 +6,7 @@
 #include "local/deliver.h"
 #include "local/settle.h"
 #include "node/thread_pool.h"
+#include "owner/notices.h"
 #include "queue/result.h"
 
 #include <stddef.h>
@@ -158,6 +159,8 @@ static void finish(struct guest *g)
     }
     if (!g->moved && g->ask.tells && op->runner) runner_inspect(op->runner, check_memory, g);
     if (!g->moved && g->ask.op.kind == OP_FAIL) upkeep_wake(g->handle);
+    for (size_t i = 0; i < g->parts_len; i++)
+        if (g->parts[i].found) notices_add(g->handle->notices, g->queue, g->parts[i].shard);
     g->done(g, g->ctx);
 }
 
