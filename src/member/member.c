@@ -141,7 +141,9 @@ static bool answers(const char *url, const char *name)
     (void)snprintf(target, sizeof target, "%s/healthz", url);
     http_call_init(&call, "GET", target);
     call.timeout_ms = ALIVE_MS;
-    http_do(peer_http(), &call);
+    struct http *http = peer_http();
+    http_do(http, &call);
+    http_free(http);
     bool same =
         call.end == HTTP_ANSWERED && bytes_equal(http_header(&call, PEER_HEADER), bytes_str(name));
     http_call_done(&call);

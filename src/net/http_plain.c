@@ -32,7 +32,6 @@
 #define FIRST_LEN  ((size_t)2 << 10) // most answers fit
 #define READ_LEN   ((size_t)64 << 10)
 #define HEAD_LEN   512 // most heads fit
-#define HELLO_MAX  ((size_t)64 << 10)
 
 struct http_plain {
     char host[HOST_MAX]; // without brackets
@@ -42,8 +41,6 @@ struct http_plain {
     pthread_mutex_t lock;
     int idle[IDLE_MAX];
     size_t idle_len;
-    bool greets;
-    struct peer_challenge challenge;
 };
 
 static bool wants_proxy(void)
@@ -90,12 +87,6 @@ struct http_plain *http_plain_new(const char *url)
     }
     (void)pthread_mutex_init(&p->lock, NULL);
     return p;
-}
-
-void http_plain_challenge(struct http_plain *p, const struct peer_challenge *g)
-{
-    p->greets = true;
-    p->challenge = *g;
 }
 
 void http_plain_free(struct http_plain *p)
@@ -457,31 +448,6 @@ static bool exchange(struct http_plain *p, struct http_call *c, int fd, int64_t 
     return again && sent;
 }
 
-// Returns whether the server on a new connection passes the challenge.
-static bool greet(struct http_plain *p, struct http_call *c, int fd, int64_t until)
-{
-    CLEANUP(http_call_done) struct http_call hello;
-    const struct peer_challenge *g = &p->challenge;
-    char nonce[CHALLENGE_NONCE], path[CHALLENGE_PATH],
-        url[sizeof p->name + HOST_MAX + CHALLENGE_PATH + 8];
-    g->ask(g->ctx, nonce, path);
-    (void)snprintf(url, sizeof url, "http://%s%s%s", p->name, p->base, path);
-    http_call_init(&hello, "GET", url);
-    hello.body_max = HELLO_MAX;
-    if (exchange(p, &hello, fd, until) && g->shown(g->ctx, nonce, &hello)) return true;
-    (void)snprintf(c->why, sizeof c->why, "%.120s does not prove that it is the expected node",
-                   p->name);
-    return false;
-}
-
-static int new_connection(struct http_plain *p, struct http_call *c, int64_t until)
-{
-    int fd = dial(p, c, until);
-    if (fd < 0 || !p->greets || greet(p, c, fd, until)) return fd;
-    (void)close(fd);
-    return -1;
-}
-
 void http_plain_do(struct http_plain *p, struct http_call *c)
 {
     int64_t now = clock_boot_ms(), until = now + (c->timeout_ms ? c->timeout_ms : TIMEOUT_MS);
@@ -498,7 +464,7 @@ void http_plain_do(struct http_plain *p, struct http_call *c)
         return;
     }
     int fd = idle_take(p);
-    if (fd < 0) fd = new_connection(p, c, until);
+    if (fd < 0) fd = dial(p, c, until);
     if (fd < 0) return;
     if (exchange(p, c, fd, until))
         idle_push(p, fd);

@@ -6,14 +6,12 @@
 // Any thread may use a client. Calls block. Each exchange in progress has a connection of its own.
 #pragma once
 
-#include "net/peer_challenge.h"
+#include "net/http.h"
 
 struct http_plain;
 
 // url: "http://host:port", perhaps with a path. Returns NULL if the URL is not of this form, or if
 // the environment sets a proxy. Use http.h then.
 struct http_plain *http_plain_new(const char *url);
-// From now on each new connection must pass the challenge before it is used. `g` is copied.
-void http_plain_challenge(struct http_plain *p, const struct peer_challenge *g);
 void http_plain_free(struct http_plain *p); // NULL is fine; no call may be under way
 void http_plain_do(struct http_plain *p, struct http_call *c);

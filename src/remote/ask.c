@@ -137,7 +137,6 @@ void ask_head_make(struct remote *r, size_t node, const struct ask *ask, struct 
     if (is_forwarded(ask) && nodes_ask_owners(&r->nodes, ask->queue, head->owners))
         add_line(head, head->owners);
     if (r->authorization[0]) add_line(head, r->authorization);
-    if (r->forwards) add_line(head, PEER_FORWARDED ": client");
     if (ask->wire)
         add_line(head, ask->failures ? "Accept: " WIRE_TYPE_FAILURES : "Accept: " WIRE_TYPE);
     if (ask->body.len > 0)
@@ -280,7 +279,6 @@ static void attempt(struct remote *r, size_t node, const struct ask *ask, int64_
     call->body = ask->body;
     call->body_max = ANSWER_MAX;
     call->timeout_ms = left + ask->wait_ms + GRACE_MS;
-    if (r->patience_ms > 0) call->timeout_ms = r->patience_ms + ask->wait_ms;
     if (plain)
         http_plain_do(plain, call);
     else
@@ -325,7 +323,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
         if (again) *again = maybe;
         maybe = maybe || this_one;
         bool over = code != SLUICE_UNAVAILABLE && code != SLUICE_UNKNOWN;
-        if (over || r->patience_ms > 0 || (this_one && once)) break;
+        if (over || (this_one && once)) break;
         // Another node may answer at once.
         if (walk.left > 0 && !ask->only && ask->until != 0 && clock_boot_ms() < ask->until)
             continue;

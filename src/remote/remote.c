@@ -97,25 +97,8 @@ static enum sluice_code check_reachable(struct remote *r, const char *url,
     return code;
 }
 
-// Requires the proof of the node's identity on each connection. With TLS, the certificate binds the
-// connection to the host, and the host has proven its identity.
-static enum sluice_code require_proof(struct remote *r, const struct owner_name *name,
-                                      struct sluice_error *error)
-{
-    struct peer_challenge challenge = peer_challenge_of(name);
-    r->forwards = true;
-    if (r->nodes.all[0].plain_http)
-        http_plain_challenge(r->nodes.all[0].plain_http, &challenge);
-    else if (!is_secure(r))
-        return refuse(error, ERR_DENIED, "store", "a proxy is between this process and %.200s",
-                      r->nodes.all[0].url);
-    return SLUICE_OK;
-}
-
-// `name` is the node that must answer; NULL accepts any node.
-static enum sluice_code open_node(const char *url, const struct owner_name *name,
-                                  const struct sluice_options *options, struct sluice **out,
-                                  struct sluice_error *error)
+enum sluice_code remote_open(const char *url, const struct sluice_options *options,
+                             struct sluice **out, struct sluice_error *error)
 {
     struct remote *r = NEW(struct remote);
     const char *ca = getenv("SLUICE_CA");
@@ -130,25 +113,12 @@ static enum sluice_code open_node(const char *url, const struct owner_name *name
     if (!code && config.ca_file) code = check_certificates(r, ca, error);
     if (!code) code = take_token(r, options, error);
     if (!code) r->http = http_new(&config);
-    if (!code && name) code = require_proof(r, name, error);
     if (!code) code = check_reachable(r, url, error);
     if (code)
         remote_close(&r->handle);
     else
         *out = &r->handle;
     return code;
-}
-
-enum sluice_code remote_open(const char *url, const struct sluice_options *options,
-                             struct sluice **out, struct sluice_error *error)
-{
-    return open_node(url, NULL, options, out, error);
-}
-
-enum sluice_code remote_open_peer(const struct owner_name *name,
-                                  const struct sluice_options *options, struct sluice **out)
-{
-    return open_node(name->url, name, options, out, NULL);
 }
 
 #define CALL_REMOTE(result, public, name, params, args) .name = remote_##name,

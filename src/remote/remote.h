@@ -26,20 +26,11 @@ struct remote {
     char authorization[REMOTE_TOKEN_MAX + 32];
     struct http *http; // libcurl: for TLS, proxies and event streams
     struct fork_guard guard;
-    bool forwards; // the calls of this handle are forwarded to a shard's owner
-    // how long to wait for each answer, with one attempt; 0: repeat until the timeout
-    int64_t patience_ms;
 };
 
 // sluice_open for the URL of a node. An error never repeats a secret that the URL may contain.
 enum sluice_code remote_open(const char *url, const struct sluice_options *options,
                              struct sluice **out, struct sluice_error *error);
-
-// Opens the node that a journal names as owner, to forward calls to it. Nothing is sent to a
-// process that does not prove to be that node. `name` is borrowed until the handle is closed.
-struct owner_name;
-enum sluice_code remote_open_peer(const struct owner_name *name,
-                                  const struct sluice_options *options, struct sluice **out);
 
 struct ask {
     enum call_id call;  // its row has the method, the path, and whether it may be repeated
