@@ -131,6 +131,7 @@ void call_claim_away(struct call_state *c, uint32_t shard, enum call_away away)
     CHECK(c->claims && shard < c->plan.shards && !c->claim_here);
     c->claims = false;
     c->withdrawn = false;
+    if (!c->shards) c->reroutes = false; // the next claim goes to the present owner
     c->claim_here = stays_here(c, away);
     c->in_doubt = c->in_doubt || (away == CALL_DOUBTED && c->plan.named);
     if (c->shards) c->shards[shard].found = true;
@@ -181,7 +182,9 @@ void call_awaited(struct call_state *c, uint32_t shard, enum call_find_end end)
     CHECK(c->shards && shard < c->plan.shards && c->awaits > 0);
     struct call_shard *p = &c->shards[shard];
     CHECK(p->await == AWAIT_OPEN || p->await == AWAIT_WITHDRAWN);
-    bool again = end == CALL_AGAIN && c->phase == CALL_PHASE_BUILT && !c->unwanted;
+    // An await that is withdrawn too late may end at once.
+    bool early = end == CALL_NOTHING && p->await == AWAIT_WITHDRAWN;
+    bool again = (end == CALL_AGAIN || early) && c->phase == CALL_PHASE_BUILT && !c->unwanted;
     p->await = again ? AWAIT_WANTED : AWAIT_NONE;
     p->found = end == CALL_FOUND;
     p->here = false;
@@ -196,8 +199,11 @@ void call_claimed(struct call_state *c, uint32_t shard, enum call_find_end end, 
     CHECK(c->claims && shard < c->plan.shards);
     c->claims = false;
     if (MUTANT(CALL_CLAIM_DROPPED) && c->unwanted) end = CALL_NOTHING;
+    // A claim that is withdrawn too late ends soon. It was withdrawn to be made at another node.
+    bool early = end == CALL_NOTHING && c->withdrawn && c->reroutes;
     c->withdrawn = c->claim_here = false;
-    if (end == CALL_AGAIN && !over && !c->unwanted) {
+    if (!c->shards) c->reroutes = false;
+    if ((end == CALL_AGAIN || early) && !over && !c->unwanted) {
         CHECK(!c->shards);
         return;
     }
