@@ -54,6 +54,8 @@ enum mutant {
     MUTANT_CALL_OPS_SWAPPED,   // ops are submitted in another order
     MUTANT_CALL_PAUSE_OFF,     // a send does not wait for space
     MUTANT_CALL_DOUBT_LOST,    // an attempt at an owner without an answer is taken for undone
+    MUTANT_CALL_MOVED_LOST,    // an await whose shard has moved is not made again
+    MUTANT_CALL_REROUTE_ENDS,  // a receive that is withdrawn for another owner ends
     // The queue.
     MUTANT_TOKEN_OFF,
     MUTANT_EXPIRY_OFF,

@@ -143,6 +143,7 @@ void call_await_away(struct call_state *c, uint32_t shard, enum call_away away)
     struct call_shard *p = &c->shards[shard];
     CHECK(p->await == AWAIT_OPEN || p->await == AWAIT_WITHDRAWN);
     bool again = c->phase == CALL_PHASE_BUILT && !c->unwanted;
+    if (MUTANT(CALL_MOVED_LOST) && away == CALL_MOVED) again = false;
     p->await = again ? AWAIT_WANTED : AWAIT_NONE;
     p->here = stays_here(c, away);
     c->awaits--;
@@ -240,6 +241,7 @@ void call_withdrawn(struct call_state *c, uint32_t shard, bool cancelled)
     CHECK(shard < c->plan.shards);
     if (!cancelled) return;
     bool again = c->reroutes && !c->unwanted && c->phase == CALL_PHASE_BUILT;
+    if (MUTANT(CALL_REROUTE_ENDS)) again = false;
     if (!c->shards) {
         CHECK(c->claims);
         c->claims = c->withdrawn = c->claim_here = c->reroutes = false;

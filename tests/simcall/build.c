@@ -45,6 +45,7 @@ static void pack_messages(struct world *w, uint32_t call)
 static bool is_remembered(struct world *w, const struct sim_op *op)
 {
     const struct node *n = process_node(w, w->life->calls[op->call].process, op->shard);
+    if (op->at_owner) return op->remembered;
     CLEANUP(buf_done) struct buf payload;
     CLEANUP(buf_done) struct buf text;
     buf_init(&payload, 1 << 12);
@@ -66,10 +67,15 @@ static void pack_again(struct world *w, uint32_t call, const uint32_t *ops, uint
             all = all && before.full[k];
         }
         if (!any) continue;
-        bool same = all && !is_remembered(w, &before);
+        // An attempt at an owner may still take effect with the id, unless an entry refused it.
+        bool open = before.doubted && !before.by_entry;
+        bool same = all && (open || !is_remembered(w, &before));
         uint32_t id = same ? before.id : id_new(w);
         struct sim_op *op = add_op(w, call, OP_SEND, before.shard);
         op->id = id;
+        op->doubted = open;
+        trace_line(&w->trace, w->now, "  request %u of shard %u again, as request %u", before.id,
+                   before.shard, id);
         for (uint32_t k = 0; k < before.len; k++)
             if (before.full[k]) op->members[op->len++] = before.members[k];
     }
@@ -188,10 +194,13 @@ void op_concluded(struct world *w, struct sim_op *op, const struct action *a)
     struct sim_id *id = &w->life->ids[op->id];
     op->over = true;
     op->err = a->err;
-    CHECK((op->submits > 1) == call_op_was_repeated(&w->life->calls[op->call].state, op->index));
-    if (op->submits > 1 && !a->has_body) op->err = ERR_UNKNOWN; // the first one may be applied
+    op->by_entry = a->rows_len > 0;
+    bool repeated = call_op_was_repeated(&w->life->calls[op->call].state, op->index);
+    CHECK(op->doubted || repeated == (op->submits > 1));
+    // The first one may be applied. A send says so when it is answered.
+    if (repeated && op->kind != OP_SEND && !a->has_body) op->err = ERR_UNKNOWN;
     if (op->kind == OP_SEND) conclude_send(w, op, a);
     id->answered = true;
-    id->err = op->err;
+    id->err = repeated && !a->has_body ? err_repeated(op->err) : op->err;
     id->has_body = a->has_body;
 }

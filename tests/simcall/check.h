@@ -6,6 +6,7 @@
 
 // check_answer.c: one answer to each call, and it says what is in the history.
 void check_submitted(struct world *w, const struct sim_op *op);
+void check_left(struct world *w, const struct sim_op *op); // an owner gave no result
 void check_reply(struct world *w, const struct action *a);
 void check_op_over(struct world *w, const struct sim_op *op);
 void check_answered(struct world *w, struct sim_call *c);

@@ -22,13 +22,20 @@ void check_submitted(struct world *w, const struct sim_op *op)
                      open, c->at_once);
 }
 
+void check_left(struct world *w, const struct sim_op *op)
+{
+    if (op->lefts > 3)
+        findings_add(&w->findings, "ops", "call %u: op %u went to an owner %u times", op->call,
+                     op->index, op->lefts);
+}
+
 void check_op_over(struct world *w, const struct sim_op *op)
 {
     const struct sim_id *id = &w->life->ids[op->id];
-    if (op->err == ERR_UNKNOWN && !id->flown)
+    if (op->err == ERR_UNKNOWN && !id->flown && !op->doubted)
         findings_add(&w->findings, "unknown", "call %u: op %u is unknown and was never sent",
                      op->call, op->index);
-    if (op->err == ERR_UNKNOWN && op->kind != OP_SEND && op->submits < 2)
+    if (op->err == ERR_UNKNOWN && op->kind != OP_SEND && op->submits < 2 && !op->doubted)
         findings_add(&w->findings, "unknown", "call %u: op %u is unknown and was not repeated",
                      op->call, op->index);
 }
@@ -59,7 +66,8 @@ static bool has_successor(struct world *w, const struct sim_call *c)
 {
     for (uint32_t i = 0; i < w->life->calls_len; i++) {
         const struct sim_call *o = call_at(w, i);
-        bool same = o != c && o->named && o->id == c->id && o->process == c->process && o->built;
+        bool together = o->process == c->process || w->life->owned; // in one shard
+        bool same = o != c && o->named && o->id == c->id && together && o->built;
         if (c->named && same) return true;
     }
     return false;
@@ -103,6 +111,11 @@ static bool may_claim(struct world *w, const struct sim_call *c)
         const struct sim_call *o = call_at(w, a->call);
         bool open = a->state == ACTION_OPEN && a->kind == CALL_CLAIM && !o->lost;
         if (open && o->id == c->id && o->process == c->process) return true;
+    }
+    for (uint32_t i = 0; i < w->life->asks_len; i++) {
+        const struct sim_ask *k = &w->life->asks[i];
+        bool claims = k->parts[k->parts_len - 1].kind == CALL_CLAIM;
+        if (k->process == c->process && claims && call_at(w, k->call)->id == c->id) return true;
     }
     return false;
 }
@@ -153,10 +166,12 @@ static void check_id(struct world *w, const struct sim_op *op)
     const struct sim_id *id = &w->life->ids[op->id];
     if (!id->answered) return;
     bool done = id->in_shard[op->shard];
+    enum err err = id->err; // a call in doubt answers UNKNOWN
+    if (call_at(w, op->call)->state.in_doubt) err = err_repeated(err);
     if (id->err == ERR_OK && !done)
         findings_add(&w->findings, "history", "call %u: op %u is done, but not in the history",
                      op->call, op->index);
-    if (id->err && id->err != ERR_UNKNOWN && !id->has_body && done)
+    if (err && err != ERR_UNKNOWN && !id->has_body && done)
         findings_add(&w->findings, "history", "call %u: op %u failed (%s), but is in the history",
                      op->call, op->index, err_name(id->err));
 }
@@ -175,7 +190,9 @@ static void check_sent(struct world *w, const struct sim_call *c, uint32_t i)
 // A lock of this call: its claim is in the history, and the caller did not get the messages.
 static void check_lock(struct world *w, const struct sim_call *c)
 {
-    bool nothing = !c->lost && (c->err ? c->err != ERR_UNKNOWN : c->refs_len == 0);
+    // An owner gives the locks back, or they expire.
+    bool nothing =
+        !c->lost && !c->claim_doubted && (c->err ? c->err != ERR_UNKNOWN : c->refs_len == 0);
     if (c->state.kind != CALL_RECEIVE || !nothing) return;
     for (uint32_t i = 0; i < w->life->shards; i++) {
         const struct sim_claim *made = &w->life->ids[c->id].claims[i];

@@ -19,10 +19,17 @@ static bool is_known(struct world *w, uint32_t process, uint32_t shard)
         if (c->process != process || a->shard != shard || c->lost) continue;
         bool announced = a->kind == CALL_AWAIT && a->state == ACTION_REPLIED && !a->err;
         bool passed_on = a->kind == CALL_NOTIFY && a->state == ACTION_PLANNED;
-        if (announced || passed_on || (a->kind == CALL_CLAIM && a->state == ACTION_OPEN))
-            return true;
+        bool claims = a->state == ACTION_OPEN || (a->state == ACTION_REPLIED && a->left);
+        if (announced || passed_on || (a->kind == CALL_CLAIM && claims)) return true;
     }
-    return false;
+    for (uint32_t i = w->life->asks_open; i < w->life->asks_len; i++) {
+        const struct sim_ask *k = &w->life->asks[i];
+        if (k->process != process || k->shard != shard || k->state != ASK_THERE) continue;
+        if (k->parts[k->parts_len - 1].kind == CALL_CLAIM) return true;
+    }
+    // A call of another process knew of it, and perhaps claimed in another shard. Or a call of this
+    // one claimed at the owner, and this shard has not read it yet.
+    return w->life->announced[process_node(w, process, shard)->index];
 }
 
 static void skip_ended(struct world *w)
@@ -37,6 +44,11 @@ static void skip_ended(struct world *w)
         const struct action *a = &life->actions[life->actions_open];
         if (a->state != ACTION_OVER && !call_at(w, a->call)->lost) break;
         life->actions_open++;
+    }
+    while (life->asks_open < life->asks_len) {
+        const struct sim_ask *k = &life->asks[life->asks_open];
+        if (k->state != ASK_OVER || !k->ended) break;
+        life->asks_open++;
     }
 }
 
@@ -108,6 +120,10 @@ void check_nothing_left(struct world *w)
             findings_add(&w->findings, "left", "effect %u of call %u has not ended", a->kind,
                          a->call);
     }
+    for (uint32_t i = 0; i < w->life->asks_len; i++)
+        if (w->life->asks[i].state != ASK_OVER || !w->life->asks[i].ended)
+            findings_add(&w->findings, "left", "request %u of call %u to p%u has not ended", i,
+                         w->life->asks[i].call, w->life->asks[i].process);
     for (uint32_t i = 0; i < w->mix.nodes; i++)
         if (w->life->handles[i] && shard_has_waiting(w->life->handles[i]))
             findings_add(&w->findings, "left", "shard %u of p%u has waiting calls",

@@ -53,14 +53,16 @@ static struct world_event pop(struct life *life)
     return life->events[ref];
 }
 
-// What was under way when the faults ceased arrives soon, in the same order.
+// What was under way when the faults ceased arrives soon, in the same order. So does a read that a
+// pause put off.
 static void hurry_flights(struct world *w)
 {
     struct life *life = w->life;
     for (uint32_t ref = 0; ref < life->events_len; ref++) {
         struct world_event *e = &life->events[ref];
         bool flight = e->kind == EVENT_PERFORM || e->kind == EVENT_ANSWER;
-        if (!flight || !heap_has(&life->agenda, ref)) continue;
+        bool put_off = e->kind == EVENT_SYNC && e->at > w->now + 2 * w->mix.sync_every_ms;
+        if (!(flight || put_off) || !heap_has(&life->agenda, ref)) continue;
         heap_remove(&life->agenda, ref);
         e->at = w->now + (e->at - w->now) / 100;
         heap_push(&life->agenda, e->at, e->order, ref);
@@ -96,6 +98,7 @@ void world_init(struct world *w, const struct world_options *o)
     for (uint32_t i = 0; i < life->shards; i++)
         truth_init(w, &life->lanes[i], i);
     init_nodes(w);
+    owner_init(w);
     life_after(w, 150, LIFE_CLIENT, 0);
     world_every(w, life->close_every_ms, (enum world_event_kind)LIFE_CLOSE, 0);
     fault_plan(w);
@@ -117,6 +120,7 @@ void world_done(struct world *w)
     memory_free(life->ids);
     memory_free(life->ops);
     memory_free(life->actions);
+    memory_free(life->asks);
     memory_free(life->calls);
     buf_done(&life->scratch);
     memory_free(life);
@@ -255,6 +259,17 @@ static void on_client(struct world *w, const struct world_event *e)
     case LIFE_LOOK:
         on_look(w);
         break;
+    case LIFE_ASK_ARRIVES:
+    case LIFE_ASK_ANSWERED:
+    case LIFE_ASK_TIMEOUT:
+    case LIFE_ASK_CUT:
+    case LIFE_OWN:
+    case LIFE_LEARN:
+        owner_event(w, e);
+        break;
+    case LIFE_FOUND:
+        shell_found(w, e->a);
+        break;
     default:
         on_trouble(w, e);
         break;
@@ -323,7 +338,7 @@ static bool is_served(struct world *w)
 static bool all_over(struct world *w)
 {
     return w->life->calls_open == w->life->calls_len &&
-           w->life->actions_open == w->life->actions_len;
+           w->life->actions_open == w->life->actions_len && w->life->asks_open == w->life->asks_len;
 }
 
 void world_run(struct world *w)

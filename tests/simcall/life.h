@@ -37,6 +37,13 @@ enum life_event {
     LIFE_RESUME,                 // a: call that is paused
     LIFE_TURN,                   // a: call whose turn may have come
     LIFE_LOOK,                   // are all receives served?
+    LIFE_ASK_ARRIVES,            // a: request to an owner
+    LIFE_ASK_ANSWERED,           // a: request whose answer arrives
+    LIFE_ASK_TIMEOUT,            // a: request that the caller waits for no longer
+    LIFE_ASK_CUT,                // a: request whose caller is gone, and the owner notices
+    LIFE_OWN,                    // a shard gets another owner
+    LIFE_LEARN,                  // a: process and shard whose owner the process learns
+    LIFE_FOUND,                  // a: call that has found the owners again
 };
 
 // A request id and what the history has of it.
@@ -66,6 +73,11 @@ struct sim_op {
     uint32_t members[SIM_REFS_MAX]; // send: places in sim_call.messages
     struct lock_ref refs[SIM_REFS_MAX];
     uint32_t submits;
+    uint32_t lefts;  // attempts at an owner without a result, beside the submits
+    bool doubted;    // ... one of them may still take effect
+    bool by_entry;   // send: an entry has the result
+    bool at_owner;   // the result came from an owner ...
+    bool remembered; // ... whose shard remembers it
     bool over;
     enum err err;
     bool full[SIM_REFS_MAX];
@@ -79,7 +91,11 @@ struct action {
     uint32_t call, index, shard;
     uint32_t partner; // of a joined pair: the other action; else NOT_INDEX
     bool sync;
+    bool here;      // not at the owner
     bool withdrawn; // the shell was told to cancel it
+    uint32_t ask;   // the request to the owner; NOT_INDEX: it is done here
+    bool slice;     // the owner waits for a part of the time
+    enum call_away left;
     // The shard's reply.
     enum err err;
     bool has_body;
@@ -87,6 +103,26 @@ struct action {
     enum reason rows[SIM_REFS_MAX]; // send
     uint32_t refs_len;
     struct lock_ref refs[SIM_REFS_MAX]; // claim, recall
+};
+
+// A request to the owner of a shard: an op, a claim, both, or an await.
+enum ask_state { ASK_SENT, ASK_THERE, ASK_OVER };
+struct sim_ask {
+    enum ask_state state;
+    uint32_t caller;  // process
+    uint32_t process; // that is asked
+    uint32_t life;    // how often it was started, when the request arrived
+    uint32_t call, shard;
+    uint32_t op;   // place in life.ops
+    int64_t until; // end of the wait there
+    bool waits;
+    bool moved; // the process does not own the shard
+    bool answer_lost;
+    bool ended; // for the caller
+    uint32_t parts_len;
+    uint32_t actions[2];    // of the caller
+    struct action parts[2]; // the replies
+    bool remembered;
 };
 
 struct held_lock {
@@ -122,6 +158,7 @@ struct sim_call {
     uint16_t settles; // settle, acks: the kind of op
     struct held_lock locks[SIM_REFS_MAX];
     uint32_t locks_len;
+    bool went_away;                   // one of its ops was asked of an owner
     uint32_t last_op[SIM_SHARDS_MAX]; // order check: the last op of this attempt in the history + 1
     // Receive.
     uint32_t id;
@@ -137,8 +174,9 @@ struct sim_call {
     uint32_t recalls[SIM_SHARDS_MAX];
     uint32_t recalls_open;
     uint32_t claim;
-    bool waited;     // it only waits for messages
-    bool had_answer; // when that wait ended, a fold of its process had an answer to its id
+    bool claim_doubted; // an owner may have made, or may still make, a claim of this call
+    bool waited;        // it only waits for messages
+    bool had_answer;    // when that wait ended, a fold of its process had an answer to its id
     int64_t due[SIM_SHARDS_MAX];
     // The answer of a receive.
     enum err err;
@@ -160,8 +198,15 @@ struct sim_shard {
     struct buf text;
 };
 
+// What a process knows of the owner of a shard.
+struct sim_belief {
+    uint32_t owner;     // process; NOT_INDEX: none is known
+    int64_t away_until; // it did not answer
+};
+
 struct sim_process {
     bool closing;
+    struct sim_belief owners[SIM_SHARDS_MAX];
 };
 
 enum life_figure {
@@ -178,6 +223,10 @@ enum life_figure {
     FIGURE_TWICE,    // request ids that claimed in two shards
     FIGURE_NOTIFIED, // announcements that were passed on
     FIGURE_UNKNOWN,  // answers
+    FIGURE_ASKED,    // requests to owners
+    FIGURE_DOUBTED,  // ... without an answer
+    FIGURE_MOVED,    // ... to a process that does not own the shard any more
+    FIGURE_REROUTED, // receives that waited, and began again
     FIGURES
 };
 
@@ -197,7 +246,10 @@ struct life {
     uint32_t ops_len;
     struct action *actions;
     uint32_t actions_len;
-    uint32_t actions_open;               // all before it are over
+    uint32_t actions_open; // all before it are over
+    struct sim_ask *asks;
+    uint32_t asks_len;
+    uint32_t asks_open;                  // all before it are over
     struct held_lock held[SIM_HELD_MAX]; // locks that clients got
     uint32_t held_len;
     uint64_t commits, builds;
@@ -213,10 +265,17 @@ struct life {
     uint32_t cancels; // ... that a receive is cancelled
     uint32_t between; // ... that another event comes between two effects of a call
     uint32_t build_fails;
-    bool calm;        // there is no fault, from the beginning
-    bool quiet;       // no client makes calls any more
-    bool served;      // no receive waits for a message that is there
-    int64_t given_at; // the last time a receive got messages; the start of the quiet phase
+    bool owned;                     // shards have owners ...
+    uint32_t owner[SIM_SHARDS_MAX]; // ... these processes; NOT_INDEX: none
+    bool announced[MIX_NODES_MAX];  // another process knew of a message of this shard, or claimed
+    int64_t own_every_ms;
+    int64_t ask_ms;      // an owner that has nothing to wait for answers within it
+    int64_t ask_part_ms; // the longest wait at an owner
+    uint32_t ask_faults; // chance that a request to an owner fails
+    bool calm;           // there is no fault, from the beginning
+    bool quiet;          // no client makes calls any more
+    bool served;         // no receive waits for a message that is there
+    int64_t given_at;    // the last time a receive got messages; the start of the quiet phase
     struct heap agenda;
     struct world_event *events; // by handle in the agenda
     uint32_t events_len;
@@ -244,6 +303,7 @@ uint32_t id_new(struct world *w);
 struct sim_id *id_find(struct world *w, const struct request_id *id); // NULL: a shard's own
 // Whether the fold of this handle has an answer to the claim.
 bool fold_has_answer(struct world *w, struct shard *s, uint32_t id);
+bool fold_has_answer_to(struct world *w, struct shard *s, const struct sim_op *op);
 
 // shell.c
 void shell_pump(struct world *w, uint32_t call);
@@ -256,7 +316,32 @@ void shell_take_turn(struct world *w, uint32_t call);
 void shell_lost(struct world *w, uint32_t process); // it crashed
 void shell_done(struct world *w);
 
+void shell_ended(struct world *w, uint32_t action,
+                 bool now); // it has a reply, or the owner left it
+void shell_found(struct world *w, uint32_t call);
+void shell_reroute(struct world *w, uint32_t process);
+void keep_reply(struct action *a, const struct shard_reply *r);
+enum call_find_end find_end(const struct action *a);
+
+// owner.c: the owners of shards, and what is asked of them
+#define ASK_TICKETS ((uint64_t)1 << 40) // tickets of an owner's shard for other processes
+void owner_init(struct world *w);
+void owner_started(struct world *w, uint32_t process);
+void owner_crashed(struct world *w, uint32_t process);
+void owner_closes(struct world *w, uint32_t process);
+bool owner_is_used(const struct world *w, uint32_t process);
+bool owner_is_away(struct world *w, uint32_t process, uint32_t shard); // it is another process
+bool owner_ask(struct world *w, uint32_t action); // false: the action is done here
+bool owner_cancel(struct world *w, struct action *a);
+void owner_heard(struct world *w, const struct shard_reply *r);
+void owner_left(struct world *w, const struct action *a); // the caller hears of it
+void owner_find(struct world *w, uint32_t process);
+void owner_event(struct world *w, const struct world_event *e);
+
 // submit.c: effects on a shard
+struct op_claim claim_of(struct world *w, uint32_t call);
+struct op op_bytes(struct world *w, const struct sim_op *op);
+int64_t patience(struct world *w);
 void submit_action(struct world *w, uint32_t action);
 bool submit_cancel(struct world *w, struct action *a); // false: its reply comes
 

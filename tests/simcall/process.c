@@ -73,6 +73,7 @@ void node_start(struct world *w, struct node *n)
     w->life->process[process] = (struct sim_process){0};
     for (uint32_t i = 0; i < w->life->shards; i++)
         start(w, process_node(w, process, i));
+    owner_started(w, process);
 }
 
 static void drop_shards(struct world *w, uint32_t process)
@@ -107,6 +108,7 @@ void process_close(struct world *w)
     w->life->figures[FIGURE_CLOSED]++;
     for (uint32_t i = w->life->calls_open; i < w->life->calls_len && !w->findings.broken; i++)
         if (w->life->calls[i].process == process) shell_cancel(w, i);
+    owner_closes(w, process);
 }
 
 // The last effect of a call may be performed after its last event.
@@ -121,7 +123,7 @@ static bool calls_are_over(struct world *w, uint32_t process)
         const struct sim_call *c = &w->life->calls[a->call];
         if (c->process == process && !c->lost && a->state != ACTION_OVER) return false;
     }
-    return true;
+    return !owner_is_used(w, process);
 }
 
 void process_end_closed(struct world *w)

@@ -25,6 +25,8 @@ static uint32_t action_new(struct world *w, uint32_t call, const struct call_eff
                                                        .index = e->index,
                                                        .shard = shard,
                                                        .partner = NOT_INDEX,
+                                                       .ask = NOT_INDEX,
+                                                       .here = e->here,
                                                        .sync = e->sync};
     return life->actions_len++;
 }
@@ -127,7 +129,10 @@ static void answer(struct world *w, uint32_t call)
     struct sim_call *c = call_at(w, call);
     c->answers++;
     if (c->state.kind == CALL_RECEIVE && !c->build_fails) keep_answer(w, c);
+    for (uint32_t i = 0; c->state.in_doubt && i < c->messages_len; i++)
+        c->messages[i].err = err_repeated(c->messages[i].err);
     if (c->state.kind != CALL_RECEIVE && !c->build_fails) c->err = first_error(w, c);
+    if (c->state.in_doubt) c->err = err_repeated(c->err);
     if (c->err == ERR_UNKNOWN) w->life->figures[FIGURE_UNKNOWN]++;
     trace_line(&w->trace, w->now, "call %u is answered: %s, %u messages", call, err_name(c->err),
                c->refs_len);
@@ -175,8 +180,8 @@ static void do_effect(struct world *w, uint32_t call, const struct call_effect *
         w->life->figures[FIGURE_PAUSED]++;
         life_after(w, rng_range(&w->rng, 1, 200), LIFE_RESUME, call);
         break;
-    case CALL_FIND: // nothing is at an owner here
-        call_found(&c->state);
+    case CALL_FIND:
+        life_after(w, draw_delay(w), LIFE_FOUND, call);
         break;
     case CALL_BUILD:
     case CALL_DELIVER:
@@ -202,6 +207,7 @@ static bool only_waits(const struct world *w, const struct sim_call *c)
 }
 
 static void report(struct world *w, struct action *a);
+static void note_found(struct world *w, struct sim_call *c);
 
 // Another thread reports an event of the call, or its client gives up.
 static void between_effects(struct world *w, uint32_t call)
@@ -274,7 +280,7 @@ void shell_perform(struct world *w, uint32_t action)
     if (here && !c->pumping && !w->findings.broken) shell_pump(w, call);
 }
 
-static void keep_reply(struct action *a, const struct shard_reply *r)
+void keep_reply(struct action *a, const struct shard_reply *r)
 {
     struct result result;
     struct send_row row;
@@ -296,20 +302,52 @@ static void keep_reply(struct action *a, const struct shard_reply *r)
 
 void shell_heard(struct world *w, const struct node *n, const struct shard_reply *r)
 {
-    struct action *a = &w->life->actions[r->ticket - 1];
-    const struct sim_call *c = call_at(w, a->call);
     (void)n;
-    CHECK(r->ticket <= w->life->actions_len && a->state == ACTION_OPEN && !c->lost);
+    if (r->ticket >= ASK_TICKETS) {
+        owner_heard(w, r);
+        return;
+    }
+    struct action *a = &w->life->actions[r->ticket - 1];
+    CHECK(r->ticket <= w->life->actions_len && a->state == ACTION_OPEN);
+    CHECK(!call_at(w, a->call)->lost);
     keep_reply(a, r);
     check_reply(w, a);
-    int64_t delay = draw_delay(w);
-    if (c->pumping && delay == 0 && rng_chance(&w->rng, 7000))
-        report(w, a);
-    else
-        world_at(w, w->now + delay, (enum world_event_kind)LIFE_REPORT, (uint32_t)r->ticket - 1, 0);
+    shell_ended(w, (uint32_t)r->ticket - 1, true);
 }
 
-static enum call_find_end find_end(const struct action *a)
+void shell_ended(struct world *w, uint32_t action, bool now)
+{
+    struct action *a = &w->life->actions[action];
+    int64_t delay = draw_delay(w);
+    a->state = ACTION_REPLIED;
+    if (now && call_at(w, a->call)->pumping && delay == 0 && rng_chance(&w->rng, 7000))
+        report(w, a);
+    else
+        world_at(w, w->now + delay, (enum world_event_kind)LIFE_REPORT, action, 0);
+}
+
+void shell_found(struct world *w, uint32_t call)
+{
+    struct sim_call *c = call_at(w, call);
+    if (c->lost) return;
+    owner_find(w, c->process);
+    call_found(&c->state);
+    shell_pump(w, call);
+}
+
+void shell_reroute(struct world *w, uint32_t process)
+{
+    for (uint32_t i = w->life->calls_open; i < w->life->calls_len && !w->findings.broken; i++) {
+        struct sim_call *c = call_at(w, i);
+        if (c->process != process || c->lost || !call_waits(c)) continue;
+        w->life->figures[FIGURE_REROUTED]++;
+        note_found(w, c);
+        call_reroute(&c->state);
+        shell_pump(w, i);
+    }
+}
+
+enum call_find_end find_end(const struct action *a)
 {
     bool nothing = !a->err && a->refs_len == 0;
     if (a->kind == CALL_AWAIT) nothing = a->err == ERR_NOT_FOUND && !a->has_body;
@@ -320,6 +358,8 @@ static enum call_find_end find_end(const struct action *a)
 static void report_op(struct world *w, struct sim_call *c, const struct action *a)
 {
     struct sim_op *op = &w->life->ops[c->ops[a->index]];
+    op->at_owner = a->ask != NOT_INDEX;
+    op->remembered = op->at_owner && w->life->asks[a->ask].remembered;
     if (!call_op_ended(&c->state, a->index, op_end(op, a))) return;
     op_concluded(w, op, a);
     check_op_over(w, op);
@@ -336,13 +376,45 @@ static void note_found(struct world *w, struct sim_call *c)
     }
 }
 
-static void report_await(struct world *w, struct sim_call *c, const struct action *a)
+// The owner gave no result.
+static void report_left(struct world *w, struct sim_call *c, const struct action *a)
+{
+    owner_left(w, a);
+    if (a->kind == CALL_AWAIT) {
+        c->awaits[a->shard] = NOT_INDEX;
+        note_found(w, c);
+        call_await_away(&c->state, a->shard, a->left);
+    } else if (a->kind == CALL_CLAIM) {
+        c->told[a->shard] = w->life->shards > 1; // it claims again
+        call_claim_away(&c->state, a->shard, a->left);
+    } else {
+        call_op_away(&c->state, a->index, a->left);
+    }
+}
+
+// The end of a claim or await. The owner's part of the wait may be over.
+static enum call_find_end wait_end(struct world *w, const struct sim_call *c,
+                                   const struct action *a)
 {
     enum call_find_end end = find_end(a);
+    return end == CALL_NOTHING && a->slice && w->now < c->until ? CALL_AGAIN : end;
+}
+
+static void report_await(struct world *w, struct sim_call *c, const struct action *a)
+{
+    enum call_find_end end = wait_end(w, c, a);
     if (end != CALL_FAILED) c->awaits[a->shard] = NOT_INDEX;
     c->told[a->shard] = end == CALL_FOUND;
-    if (end == CALL_FOUND) note_found(w, c);
+    if (end == CALL_FOUND || end == CALL_AGAIN) note_found(w, c);
     call_awaited(&c->state, a->shard, end);
+}
+
+static const char *end_name(const struct action *a)
+{
+    static const char *const names[] = {[CALL_UNDONE] = "undone at the owner",
+                                        [CALL_DOUBTED] = "in doubt at the owner",
+                                        [CALL_MOVED] = "moved"};
+    return a->left ? names[a->left] : err_name(a->err);
 }
 
 static void report(struct world *w, struct action *a)
@@ -355,14 +427,18 @@ static void report(struct world *w, struct action *a)
                : a->kind == CALL_AWAIT  ? "await"
                : a->kind == CALL_RECALL ? "recall"
                                         : "op",
-               a->index, a->shard, err_name(a->err), a->refs_len);
+               a->index, a->shard, end_name(a), a->refs_len);
+    if (a->left) {
+        report_left(w, c, a);
+        return;
+    }
     switch (a->kind) {
     case CALL_SUBMIT:
     case CALL_SUBMIT_JOINED:
         report_op(w, c, a);
         break;
     case CALL_CLAIM:
-        call_claimed(&c->state, a->shard, find_end(a), w->now >= c->until);
+        call_claimed(&c->state, a->shard, wait_end(w, c, a), w->now >= c->until);
         break;
     case CALL_AWAIT:
         report_await(w, c, a);
@@ -434,6 +510,7 @@ static void drop(struct sim_call *c)
 
 void shell_lost(struct world *w, uint32_t process)
 {
+    owner_crashed(w, process);
     for (uint32_t i = w->life->actions_open; i < w->life->actions_len; i++)
         if (call_at(w, w->life->actions[i].call)->process == process)
             w->life->actions[i].state = ACTION_OVER;

@@ -11,6 +11,7 @@ static const struct sim_mutant mutants[] = {
     SIM_MUTANT(CALL_ANSWER_EARLY), SIM_MUTANT(CALL_CANCEL_OFF),  SIM_MUTANT(CALL_CLAIM_DROPPED),
     SIM_MUTANT(CALL_UNKNOWN_ONCE), SIM_MUTANT(CALL_AWAIT_LEFT),  SIM_MUTANT(CALL_AWAIT_FIRST),
     SIM_MUTANT(CALL_RACE_ENDS),    SIM_MUTANT(CALL_OPS_SWAPPED), SIM_MUTANT(CALL_PAUSE_OFF),
+    SIM_MUTANT(CALL_DOUBT_LOST),   SIM_MUTANT(CALL_MOVED_LOST),  SIM_MUTANT(CALL_REROUTE_ENDS),
 };
 
 static void print_case(const struct runner_options *o, const struct runner_sum *sum)
@@ -37,7 +38,11 @@ static void print_sum(const struct runner_options *o, const struct runner_sum *s
                                                [FIGURE_RECALLED] = "recalled",
                                                [FIGURE_TWICE] = "ids in two shards",
                                                [FIGURE_NOTIFIED] = "passed on",
-                                               [FIGURE_UNKNOWN] = "unknown"};
+                                               [FIGURE_UNKNOWN] = "unknown",
+                                               [FIGURE_ASKED] = "asked of owners",
+                                               [FIGURE_DOUBTED] = "in doubt",
+                                               [FIGURE_MOVED] = "moved",
+                                               [FIGURE_REROUTED] = "rerouted"};
     for (size_t i = 0; i < FIGURES; i++)
         printf("%s%" PRIu64 " %s", i > 0 ? ", " : "", sum->figures[i], names[i]);
     printf("\n");

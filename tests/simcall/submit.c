@@ -5,13 +5,13 @@
 
 #include <string.h>
 
-static int64_t patience(struct world *w)
+int64_t patience(struct world *w)
 {
     bool hasty = w->phase == WORLD_FAULTY && rng_chance(&w->rng, 300);
     return hasty ? rng_range(&w->rng, 0, 50) : w->mix.patience_ms;
 }
 
-static struct op_claim claim_of(struct world *w, uint32_t call)
+struct op_claim claim_of(struct world *w, uint32_t call)
 {
     const struct sim_call *c = call_at(w, call);
     struct op_claim claim = {
@@ -37,7 +37,9 @@ static void put_outcome(struct world *w, const struct sim_op *op, struct buf *ou
     buf_init(&refs, (size_t)SIM_REFS_MAX * LOCK_REF_BYTES);
     for (uint32_t i = 0; i < op->len; i++)
         lock_ref_put(&refs, &op->refs[i]);
-    struct op_outcome outcome = {.request = w->life->ids[op->id].id,
+    struct request_id own; // of a shard's own op
+    memset(&own, 0xff, sizeof own);
+    struct op_outcome outcome = {.request = op->id == NOT_INDEX ? own : w->life->ids[op->id].id,
                                  .queue = w->life->queue,
                                  .shard = op->shard,
                                  .arrived_at = op->arrived_at,
@@ -46,7 +48,7 @@ static void put_outcome(struct world *w, const struct sim_op *op, struct buf *ou
     outcome_encode(out, &outcome);
 }
 
-static struct op op_bytes(struct world *w, const struct sim_op *op)
+struct op op_bytes(struct world *w, const struct sim_op *op)
 {
     struct buf *out = &w->life->scratch;
     buf_clear(out);
@@ -96,7 +98,8 @@ static void submit_find(struct world *w, uint32_t action, struct shard *s, struc
     } else if (a->kind == CALL_AWAIT) {
         shard_await(s, action + 1, claim.worker, until, deadline, now);
     } else {
-        shard_recall(s, action + 1, &claim, a->sync, deadline, now);
+        bool sync = a->sync || owner_is_away(w, c->process, a->shard);
+        shard_recall(s, action + 1, &claim, sync, deadline, now);
     }
 }
 
@@ -114,6 +117,7 @@ void submit_action(struct world *w, uint32_t action)
                a->shard);
     CHECK(s);
     a->state = ACTION_OPEN;
+    if (owner_ask(w, action)) return;
     if (a->kind == CALL_SUBMIT || a->kind == CALL_SUBMIT_JOINED)
         submit_op(w, action, s, node_now(n));
     else
@@ -126,6 +130,7 @@ bool submit_cancel(struct world *w, struct action *a)
     struct node *n = process_node(w, call_at(w, a->call)->process, a->shard);
     uint64_t ticket = (uint64_t)(a - w->life->actions) + 1;
     bool cancelled = a->state == ACTION_PLANNED;
+    if (a->state == ACTION_OPEN && a->ask != NOT_INDEX) return owner_cancel(w, a);
     if (a->state == ACTION_OPEN) cancelled = shard_cancel(w->life->handles[n->index], ticket);
     if (cancelled) a->state = ACTION_OVER;
     return cancelled;

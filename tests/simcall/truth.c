@@ -44,6 +44,15 @@ bool fold_has_answer(struct world *w, struct shard *s, uint32_t id)
     return machine_recall(shard_machine(s), &op, &result, &text);
 }
 
+bool fold_has_answer_to(struct world *w, struct shard *s, const struct sim_op *op)
+{
+    CLEANUP(buf_done) struct buf text;
+    buf_init(&text, SIZE_MAX);
+    struct op_result result;
+    struct op bytes = op_bytes(w, op);
+    return machine_recall(shard_machine(s), &bytes, &result, &text);
+}
+
 void truth_flown(struct world *w, struct bytes bytes)
 {
     struct entry e;
