@@ -267,15 +267,14 @@ static enum sluice_code give_up(const struct sluice_error *last, bool maybe,
 
 // One attempt at the node. `left`: how long the whole call may still take.
 static void attempt(struct remote *r, size_t node, const struct ask *ask, int64_t left,
-                    struct http_call *call)
+                    struct ask_head *head, struct http_call *call)
 {
-    struct ask_head head;
     struct http_plain *plain = r->nodes.all[node].plain_http;
-    ask_head_make(r, node, ask, &head);
+    ask_head_make(r, node, ask, head);
     call->method = call_table[ask->call].method;
-    call->url = head.url;
-    call->headers = head.lines;
-    call->headers_len = head.lines_len;
+    call->url = head->url;
+    call->headers = head->lines;
+    call->headers_len = head->lines_len;
     call->body = ask->body;
     call->body_max = ANSWER_MAX;
     call->timeout_ms = left + ask->wait_ms + GRACE_MS;
@@ -286,7 +285,7 @@ static void attempt(struct remote *r, size_t node, const struct ask *ask, int64_
     nodes_report(&r->nodes, node, call->end == HTTP_ANSWERED || call->end == HTTP_TOO_LONG);
     if (is_forwarded(ask) && call->end == HTTP_ANSWERED)
         nodes_learn(&r->nodes, ask->queue, http_header(call, OWNER_MAP_HEADER));
-    call->headers = NULL; // they and the URL point into head, which ends here
+    call->headers = NULL;
     call->headers_len = 0;
 }
 
@@ -303,6 +302,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
                             bool *again, struct sluice_error *error)
 {
     struct sluice_error last;
+    struct ask_head head; // the URL of the call is in it, for the error of an answer
     struct nodes_walk walk = nodes_walk(&r->nodes);
     bool maybe = false;
     enum sluice_code code = remote_check(r, ask->queue, error);
@@ -317,7 +317,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
             break;
         }
         size_t node = ask->only ? ask->prefer - 1 : nodes_next(&r->nodes, &walk, ask->prefer - 1);
-        attempt(r, node, ask, attempt_ms(r, ask, once), call);
+        attempt(r, node, ask, attempt_ms(r, ask, once), &head, call);
         code = classify_answer(ask, call, &this_one, &last);
         call->url = NULL;
         if (again) *again = maybe;
