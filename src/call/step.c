@@ -20,6 +20,7 @@ struct call_shard {
     enum { AWAIT_NONE, AWAIT_WANTED, AWAIT_OPEN, AWAIT_WITHDRAWN } await;
     bool here;  // the owner did not await
     bool found; // the await found a message, and no claim was made here since
+    bool left;  // the owner gave no result for the claim: it is made again before any other
 };
 
 void call_init(struct call_state *c, enum call_kind kind)
@@ -134,7 +135,9 @@ void call_claim_away(struct call_state *c, uint32_t shard, enum call_away away)
     if (!c->shards) c->reroutes = false; // the next claim goes to the present owner
     c->claim_here = stays_here(c, away);
     c->in_doubt = c->in_doubt || (away == CALL_DOUBTED && c->plan.named);
-    if (c->shards) c->shards[shard].found = true;
+    if (!c->shards) return;
+    c->shards[shard].found = true;
+    c->shards[shard].left = true; // a claim in another shard could lock other messages too
 }
 
 void call_await_away(struct call_state *c, uint32_t shard, enum call_away away)
@@ -285,7 +288,7 @@ static bool submit(struct call_state *c, struct call_effect *out, uint32_t op)
     c->ops_open++;
     if (joined) c->claims = true;
     emit(out, joined ? CALL_SUBMIT_JOINED : CALL_SUBMIT, op_at(c, op));
-    out->here = c->ops[op].here;
+    out->here = c->ops[op].here || (joined && c->claim_here);
     return true;
 }
 
@@ -319,7 +322,7 @@ static bool claim(struct call_state *c, struct call_effect *out, uint32_t shard)
 {
     CHECK(!c->claims);
     c->claims = true;
-    if (c->shards) c->shards[shard].found = false;
+    if (c->shards) c->shards[shard].found = c->shards[shard].left = false;
     emit(out, CALL_CLAIM, shard);
     out->here = c->claim_here;
     return true;
@@ -369,6 +372,8 @@ static bool next_find(struct call_state *c, struct call_effect *out)
         c->round_next = 0;
         return ask_next(c, out);
     }
+    for (uint32_t i = 0; found && i < c->plan.shards; i++)
+        if (c->shards[i].left) found_at = i;
     if (found) return claim(c, out, found_at);
     if (wanted) return await_next(c, out, wanted_at);
     decide(c, c->failed ? CALL_FROM_AWAIT : CALL_FROM_NOTHING, c->failed, c->failed_at);

@@ -15,6 +15,7 @@ void check_history(struct world *w); // at the end
 // check_same_id.c: calls with the same request id get the same messages.
 void check_has_turn(struct world *w, const struct sim_call *c); // it asks a shard
 void check_claim_starts(struct world *w, const struct sim_call *c);
+void check_claim_again(struct world *w, const struct sim_call *c, uint32_t shard);
 void check_claim_made(struct world *w, uint32_t id, uint32_t shard);
 void check_repeated(struct world *w, const struct sim_call *c);
 

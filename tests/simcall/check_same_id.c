@@ -24,6 +24,15 @@ void check_claim_starts(struct world *w, const struct sim_call *c)
                      "call %u claims, although its process has an answer to its id", call_of(w, c));
 }
 
+// A claim that may be done at an owner is made again in the same shard, before any other.
+void check_claim_again(struct world *w, const struct sim_call *c, uint32_t shard)
+{
+    if (c->claim_left != NOT_INDEX && c->claim_left != shard)
+        findings_add(&w->findings, "same id",
+                     "call %u claims in shard %u, and its claim in shard %u has no result",
+                     call_of(w, c), shard, c->claim_left);
+}
+
 void check_claim_made(struct world *w, uint32_t id, uint32_t shard)
 {
     const struct sim_claim *made = &w->life->ids[id].claims[shard];

@@ -43,7 +43,8 @@ static struct sim_call *call_begin(struct world *w, enum call_kind kind, uint32_
                            .began_commit = life->commits,
                            .at_once = (uint32_t)rng_range(&w->rng, 1, 4),
                            .adds_ops = rng_chance(&w->rng, 5000),
-                           .claim = NOT_INDEX};
+                           .claim = NOT_INDEX,
+                           .claim_left = NOT_INDEX};
     for (uint32_t i = 0; i < SIM_SHARDS_MAX; i++)
         c->awaits[i] = c->recalls[i] = NOT_INDEX;
     c->build_fails = rng_chance(&w->rng, life->build_fails);

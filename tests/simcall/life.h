@@ -174,9 +174,10 @@ struct sim_call {
     uint32_t recalls[SIM_SHARDS_MAX];
     uint32_t recalls_open;
     uint32_t claim;
-    bool claim_doubted; // an owner may have made, or may still make, a claim of this call
-    bool waited;        // it only waits for messages
-    bool had_answer;    // when that wait ended, a fold of its process had an answer to its id
+    uint32_t claim_left; // shard of a claim without a result at its owner; NOT_INDEX: none
+    bool claim_doubted;  // an owner may have made, or may still make, a claim of this call
+    bool waited;         // it only waits for messages
+    bool had_answer;     // when that wait ended, a fold of its process had an answer to its id
     int64_t due[SIM_SHARDS_MAX];
     // The answer of a receive.
     enum err err;

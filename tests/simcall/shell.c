@@ -154,6 +154,8 @@ static void do_effect(struct world *w, uint32_t call, const struct call_effect *
     case CALL_CLAIM:
         check_has_turn(w, c);
         check_claim_starts(w, c);
+        check_claim_again(w, c, e->index);
+        c->claim_left = NOT_INDEX;
         c->claim = action_new(w, call, e, e->index);
         plan(w, c->claim);
         break;
@@ -386,6 +388,7 @@ static void report_left(struct world *w, struct sim_call *c, const struct action
         call_await_away(&c->state, a->shard, a->left);
     } else if (a->kind == CALL_CLAIM) {
         c->told[a->shard] = w->life->shards > 1; // it claims again
+        c->claim_left = a->shard;
         call_claim_away(&c->state, a->shard, a->left);
     } else {
         call_op_away(&c->state, a->index, a->left);
