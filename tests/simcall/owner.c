@@ -35,7 +35,7 @@ void owner_init(struct world *w)
     if (!life->owned) return;
     life->own_every_ms = rng_chance(&rng, 6000) ? rng_range(&rng, 200, 3 * SECOND) : 0;
     life->ask_ms = rng_range(&rng, 100, 1500);
-    life->ask_part_ms = rng_range(&rng, 50, 2 * SECOND);
+    life->ask_part_ms = rng_range(&rng, 300, 2 * SECOND);
     life->ask_faults = rng_chance(&rng, 7000) ? (uint32_t)rng_range(&rng, 200, 5000) : 0;
     for (uint32_t i = 0; i < life->shards; i++)
         life->owner[i] =

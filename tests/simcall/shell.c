@@ -204,7 +204,7 @@ static bool only_waits(const struct world *w, const struct sim_call *c)
             c->awaits[i] != NOT_INDEX && w->life->actions[c->awaits[i]].state != ACTION_OVER;
         waits = waits || open;
     }
-    return waits && c->recalls_open == 0 && c->state.ops_open == 0 &&
+    return waits && !c->state.finding && c->recalls_open == 0 && c->state.ops_open == 0 &&
            (c->claim == NOT_INDEX || w->life->actions[c->claim].state == ACTION_OVER);
 }
 
