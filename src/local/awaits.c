@@ -302,6 +302,20 @@ bool awaits_cancel(struct call_slot *slot)
     return waits;
 }
 
+void awaits_notify(struct open_queue *q, uint32_t shard)
+{
+    struct call_slot *woken = NULL;
+    (void)pthread_mutex_lock(&q->handle->lock);
+    for (struct await_hub *h = q->hubs; h && !woken; h = h->next) {
+        struct await_poll any = {.hub = h};
+        (void)pthread_mutex_lock(&h->lock);
+        take_waiting(&any, shard, false, CALL_NOT_AWAY, &woken);
+        (void)pthread_mutex_unlock(&h->lock);
+    }
+    (void)pthread_mutex_unlock(&q->handle->lock);
+    note_all(woken);
+}
+
 // Ends the polls that are under way. One over TLS is waited for.
 static void end_polls(struct await_hub *h)
 {

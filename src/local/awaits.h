@@ -16,5 +16,7 @@ void awaits_begin(struct local_call *c, struct link_target *t, const char *token
                   struct call_slot *slot);
 // Returns true if the slot gets no event. Only for a slot of awaits_begin.
 bool awaits_cancel(struct call_slot *slot);
+// A receive will not claim the message that a poll announced: announces it to the next one.
+void awaits_notify(struct open_queue *q, uint32_t shard);
 // When the queue is closed. No receive waits any more. Waits until the polls have ended.
 void awaits_free(struct open_queue *q);

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "local/awaits.h"
+#include "os/clock.h"
 #include "owner/link.h"
 #include "owner/shard_wire.h"
 #include "owner/where.h"
@@ -18,6 +19,7 @@ struct away {
     uint8_t len;
     uint8_t refs; // only the thread that runs the call uses it
     uint32_t shard;
+    int64_t until; // clock_boot_ms: the end of the owner's part of a wait
 };
 
 static struct away *away_new(uint32_t shard, struct call_slot *first, struct call_slot *second)
@@ -125,6 +127,7 @@ static bool fits(struct link_call *l, size_t body_len)
 static bool go(struct local_call *c, struct link_target *t, struct away *a, int64_t wait_ms)
 {
     a->link.done = came_back;
+    a->until = clock_boot_ms() + wait_ms;
     for (uint8_t i = 0; i < a->len; i++) {
         runner_answer_init(&a->slots[i]->async.answer);
         a->slots[i]->away = a;
@@ -190,6 +193,12 @@ bool away_await(struct local_call *c, const struct call_effect *e, struct call_s
     struct link_target *t = target_of(c, e, e->index, 0);
     if (t) awaits_begin(c, t, token_of(c), slot);
     return t != NULL;
+}
+
+// A wait that ends early ends for another reason: another receive with the same request id began.
+bool away_part_is_over(const struct call_slot *slot)
+{
+    return slot->slice && clock_boot_ms() >= slot->away->until;
 }
 
 bool away_cancel(struct call_slot *slot)

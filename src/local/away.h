@@ -12,6 +12,8 @@ bool away_claim(struct local_call *c, const struct call_effect *e, int64_t wait_
                 struct call_slot *slot);
 bool away_await(struct local_call *c, const struct call_effect *e, struct call_slot *slot);
 bool away_is(struct local_call *c, uint32_t shard); // another node owns the shard
+// Returns true if only the owner's part of the claim's wait is over.
+bool away_part_is_over(const struct call_slot *slot);
 // Returns true if the slot gets no event. An op in the same request is in doubt then.
 bool away_cancel(struct call_slot *slot);
 void away_free(struct call_slot *slot); // after its event; nothing if it was done here

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "local/awaits.h"
 #include "local/away.h"
 #include "local/waiting.h"
 #include "os/clock.h"
@@ -174,7 +175,7 @@ static void pass_event(struct local_call *c, struct call_slot *slot)
     }
     enum call_find_end end = receive_found(slot);
     bool over = receive_left_ms(c) == 0;
-    if (end == CALL_NOTHING && slot->slice && !over) end = CALL_AGAIN;
+    if (end == CALL_NOTHING && !over && away_part_is_over(slot)) end = CALL_AGAIN;
     if (slot->effect == CALL_CLAIM)
         call_claimed(&c->state, slot->index, end, over);
     else if (slot->effect == CALL_AWAIT)
@@ -513,6 +514,7 @@ static bool perform(struct local_call *c, const struct call_effect *e)
         withdraw(c, CALL_CLAIM, e->index);
         break;
     case CALL_NOTIFY:
+        awaits_notify(c->queue, e->index);
         runner_notify_next(call_runner(c, e->index));
         break;
     case CALL_PAUSE:

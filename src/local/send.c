@@ -138,6 +138,18 @@ static bool is_remembered(struct send_call *s)
     return memory.has;
 }
 
+// No entry refused the op, and an attempt at the owner may still take effect. Another attempt with
+// another id could add its messages twice.
+static void leave_in_doubt(struct send_call *s)
+{
+    s->in_doubt = true;
+    call_set_code(&s->call, SLUICE_UNKNOWN);
+    for (uint32_t i = 0; i < s->count; i++) {
+        struct sluice_sent *sent = &s->sent[s->members[i]];
+        sent->code = code_repeated(sent->code);
+    }
+}
+
 // Notes the result of the op. If the queue was deleted, the next call looks up its name.
 static enum call_op_end op_end(struct local_call *c, const struct call_slot *slot)
 {
@@ -159,8 +171,14 @@ static enum call_op_end op_end(struct local_call *c, const struct call_slot *slo
         enum err code = err ? err : ERR_CORRUPT;
         note_failure(s, refuse_op(call_error(c), code, OP_SEND, a, c->queue->row.name));
     }
-    bool remembered = slot->away ? slot->remembered : is_remembered(s);
-    if (s->refused && c->state.plan.blocks && remembered) s->remembered = true;
+    bool doubted = call_op_was_repeated(&c->state, slot->index);
+    bool asks = s->refused && (doubted || c->state.plan.blocks);
+    bool remembered = asks && (slot->away ? slot->remembered : is_remembered(s));
+    if (remembered && c->state.plan.blocks) s->remembered = true;
+    if (asks && doubted && !remembered) {
+        leave_in_doubt(s);
+        return CALL_OP_DONE;
+    }
     return call_code(c) == SLUICE_LIMIT ? CALL_OP_FULL : CALL_OP_DONE;
 }
 

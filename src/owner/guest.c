@@ -204,6 +204,11 @@ static void part_ended(struct runner_async *l, enum err err, struct runner_answe
     bool ends = is_await(g) && !g->cancelled && err != ERR_NOT_FOUND;
     g->others_ended = g->others_ended || ends;
     bool others = ends && g->started; // otherwise the thread that starts them does it
+    // It was too late to cancel the wait, which ended without a message: the caller waits on its
+    // own.
+    bool waits = is_await(g) ? err == ERR_NOT_FOUND && l->answer.body.len == 0
+                             : p == claim_of(g) && err == ERR_OK && l->answer.deliveries_len == 0;
+    if (g->cancelled && !g->others_ended && waits) p->err = ERR_UNAVAILABLE;
     g->cancelled = g->cancelled || ends;
     if (others) g->open++; // while the others are cancelled
     (void)pthread_mutex_unlock(&g->lock);
