@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The membership of nodes in one process: handles on one directory, and one coordination service in
 // memory. No node listens, so no hint arrives.
-#define _GNU_SOURCE // nftw
+#include "../conformance/store/support.h"
 #include "coord/mem.h"
 #include "local/inside.h"
 #include "member/member.h"
 #include "os/clock.h"
 #include "os/thread.h"
 
-#include <ftw.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -31,23 +30,16 @@
     } while (0)
 
 struct fixture {
-    char dir[64];
+    char dir[SCRATCH_MAX];
     struct sluice *handles[NODES];
     struct membership *members[NODES];
     struct coord *service; // keeps the world
 };
 
-static int remove_one(const char *path, const struct stat *st, int kind, struct FTW *at)
-{
-    (void)st, (void)kind, (void)at;
-    return remove(path);
-}
-
 static int set_up(void **state)
 {
     struct fixture *f = test_calloc(1, sizeof *f);
-    (void)snprintf(f->dir, sizeof f->dir, "/tmp/sluice-member-XXXXXX");
-    assert_non_null(mkdtemp(f->dir));
+    scratch_make(f->dir);
     f->service = coord_mem_new(&(struct coord_config){.lease_ms = LEASE_MS});
     *state = f;
     return 0;
@@ -67,7 +59,7 @@ static int tear_down(void **state)
     for (int i = 0; i < NODES; i++)
         stop(f, i, 0);
     coord_free(f->service);
-    (void)nftw(f->dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+    scratch_remove(f->dir);
     test_free(f);
     return 0;
 }
