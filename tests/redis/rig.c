@@ -85,3 +85,16 @@ void refused(const char *url, enum err want, const char *says)
     if (!strstr(why, says)) (void)fprintf(stderr, "# %s\n# is not: %s\n", why, says);
     NEED(strstr(why, says) != NULL);
 }
+
+void *sleep_in_store(void *arg)
+{
+    struct sleeper *me = arg;
+    struct store_answer a;
+    store_answer_init(&a);
+    int64_t end = clock_boot_ms() + DEADLINE_MS;
+    do {
+        me->e = store_wait(me->s, me->log, 1, end - clock_boot_ms(), &a);
+    } while (me->e == ERR_NOT_FOUND && clock_boot_ms() < end);
+    store_answer_done(&a);
+    return NULL;
+}

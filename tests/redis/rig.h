@@ -5,6 +5,7 @@
 #include "../conformance/store/support.h"
 #include "store/redis/redis.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 
 #define URL_MAX 512
@@ -25,3 +26,12 @@ void place_make(struct place *p, const char *settings); // settings: "" or "&nam
 struct store *place_store(const struct place *p);
 // Opens the URL, which must be refused with `want` and a sentence that contains `says`.
 void refused(const char *url, enum err want, const char *says);
+
+// A thread that waits in the store for the first slot of a log: sleep_in_store(struct sleeper *).
+struct sleeper {
+    struct store *s;
+    char log[40];
+    enum err e;
+    pthread_t thread;
+};
+void *sleep_in_store(void *arg);

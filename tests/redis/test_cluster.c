@@ -179,26 +179,6 @@ static void a_list_sees_every_object_while_the_slot_moves(void **state)
     NEED(lists > 0);
 }
 
-struct sleeper {
-    struct store *s;
-    char log[40];
-    enum err e;
-    pthread_t thread;
-};
-
-static void *sleep_in_store(void *arg)
-{
-    struct sleeper *me = arg;
-    struct store_answer a;
-    store_answer_init(&a);
-    int64_t end = clock_boot_ms() + DEADLINE_MS;
-    do {
-        me->e = store_wait(me->s, me->log, 1, end - clock_boot_ms(), &a);
-    } while (me->e == ERR_NOT_FOUND && clock_boot_ms() < end);
-    store_answer_done(&a);
-    return NULL;
-}
-
 // Far more logs than groups of waits: some share a group with a log of another hash slot.
 static void more_logs_than_connections_can_be_waited_for(void **state)
 {

@@ -363,26 +363,6 @@ static void time_stands_still_rather_than_go_back(void **state)
     NEED(store_concern(w->s, STORE_CLOCK_OFF, why) && strstr(why, "time stands still"));
 }
 
-struct sleeper {
-    struct store *s;
-    char log[40];
-    enum err e;
-    pthread_t thread;
-};
-
-static void *sleep_in_store(void *arg)
-{
-    struct sleeper *me = arg;
-    struct store_answer a;
-    store_answer_init(&a);
-    int64_t end = clock_boot_ms() + DEADLINE_MS;
-    do {
-        me->e = store_wait(me->s, me->log, 1, end - clock_boot_ms(), &a);
-    } while (me->e == ERR_NOT_FOUND && clock_boot_ms() < end);
-    store_answer_done(&a);
-    return NULL;
-}
-
 static void all_waits_of_a_process_share_one_connection(void **state)
 {
     struct world *w = *state;
