@@ -101,7 +101,8 @@ void membership_step(struct membership *m, const struct cluster_event *event)
     bool reads = cluster_leads(m->cluster) && !m->catalog_busy && clock_boot_ms() >= m->catalog_at;
     if (reads) m->catalog_busy = true;
     int64_t wake = cluster_wake_at(m->cluster) - m->offset_ms;
-    if (cluster_stopped(m->cluster)) (void)pthread_cond_broadcast(&m->changed);
+    if (event->kind == CLUSTER_ANSWER || cluster_stopped(m->cluster))
+        (void)pthread_cond_broadcast(&m->changed);
     task_schedule_at(&m->timer, wake);
     (void)pthread_mutex_unlock(&m->lock);
     while (first) {

@@ -365,16 +365,16 @@ void membership_hint(struct membership *m, const char *queue, uint32_t shard, co
     if (!mine) view_look(m); // perhaps a plan that this node has not seen
 }
 
+// A claim that another node's claim refuses is made again later: the call does not wait for it. It
+// writes directly.
 static void wait_served(struct membership *m, const struct shard_key *key)
 {
     struct timespec until;
     (void)clock_gettime(CLOCK_MONOTONIC, &until);
     until.tv_sec += TAKE_MS / 1000;
     (void)pthread_mutex_lock(&m->lock);
-    while (cluster_serves(m->cluster, key) == 0 && !m->stopping && !m->left) {
-        const struct member_id *owner = cluster_owner(m->cluster, key);
-        bool mine = owner && strcmp(owner->name, m->self.name) == 0;
-        if (!mine || cluster_degraded(m->cluster) || m->draining || m->config.observe_only) break;
+    while (cluster_serves(m->cluster, key) == 0 && cluster_moving(m->cluster, key)) {
+        if (m->stopping || m->left || m->draining || cluster_degraded(m->cluster)) break;
         if (pthread_cond_timedwait(&m->changed, &m->lock, &until) != 0) break;
     }
     (void)pthread_mutex_unlock(&m->lock);

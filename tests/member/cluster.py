@@ -369,6 +369,19 @@ def served(cluster, but):
     return time.monotonic() - began
 
 
+def a_node_without_the_queue_serves_it_when_its_owner_is_killed():
+    """The calls write directly. They do not wait until the claims of the killed node have expired."""
+    with prepared() as cluster:
+        until(cluster.settled, "the cluster has a leader")
+        victim = cluster.any()
+        until(lambda: (victim.ask("POST", "/v1/queues/jobs/messages", {"body": "x", "group": secrets.token_hex(4)}),
+                       all(("jobs", s) in victim.owned() for s in range(SHARDS)))[1], "one node owns every shard")
+        victim.signal(signal.SIGKILL)
+        victim.process.wait()
+        took = served(cluster, None)
+        holds(took < LEASE / 2, f"the first message after the kill took {took:.1f} s")
+
+
 def figures(kills):
     service, ownership = [], []
     with prepared() as cluster:
@@ -465,7 +478,8 @@ def idle(seconds):
 
 
 def main():
-    cases = [no_message_is_lost_or_acknowledged_twice, mistakes_at_the_start_are_named]
+    cases = [no_message_is_lost_or_acknowledged_twice, mistakes_at_the_start_are_named,
+             a_node_without_the_queue_serves_it_when_its_owner_is_killed]
     arguments = sys.argv[1:]
     if arguments[:1] == ["--long"]:
         global OUTAGE
