@@ -5,7 +5,10 @@
 #include "nodes.h"
 
 #include "net/http.h"
+#include "os/clock.h"
+#include "owner/shard_wire.h"
 
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -100,6 +103,21 @@ static void a_direct_send_is_unknown_if_the_owner_may_still_take_it(void **state
     (void)kill(r->one.pid, SIGCONT);
 }
 
+// The queue blocks senders while it is full. The send does not wait for space: an attempt with
+// another id could add the message a second time.
+static void a_send_does_not_block_if_the_owner_may_still_take_it(void **state)
+{
+    struct rig *r = *state;
+    struct sluice_setting block = {"backpressure", "block"};
+    start_full(r);
+    assert_int_equal(sluice_queue_set(r->client, "tasks", &block, 1, NULL), SLUICE_OK);
+    node_pause(&r->one);
+    int64_t began = clock_boot_ms();
+    assert_unknown(r->client, 1, NULL);
+    assert_true(clock_boot_ms() - began < DEADLINE_MS); // before the handle's timeout
+    (void)kill(r->one.pid, SIGCONT);
+}
+
 static void post_messages(const struct node_process *n, const char *body, struct http_call *call)
 {
     static const char *const lines[] = {"Content-Type: application/json"};
@@ -136,6 +154,79 @@ static void forwarded_messages_are_unknown_if_the_owner_may_still_take_them(void
                                          "{\"messages\": [{\"body\": \"a\"}, {\"body\": \"b\"}]}");
 }
 
+#define POLL_MS (3 * SHARD_WAIT_MAX_MS) // longer than the owner waits for one request
+
+struct poll {
+    struct sluice *s;
+    const struct sluice_request *request;
+    pthread_t thread;
+    struct sluice_batch *batch;
+    _Atomic bool ended;
+};
+
+static void *poll_main(void *arg)
+{
+    struct poll *p = arg;
+    struct sluice_receive ask = {.wait_ms = POLL_MS, .request = p->request};
+    assert_int_equal(sluice_receive(p->s, "tasks", &ask, &p->batch, NULL), SLUICE_OK);
+    p->ended = true;
+    return NULL;
+}
+
+// Two processes receive with the same id.
+static void poll_start(struct rig *r, struct poll *p, const struct sluice_request *request)
+{
+    p->request = request;
+    open_at(r->dir, NULL, &p->s);
+    assert_int_equal(pthread_create(&p->thread, NULL, poll_main, p), 0);
+}
+
+static size_t poll_end(struct poll *p)
+{
+    (void)pthread_join(p->thread, NULL);
+    size_t len = p->batch->len;
+    sluice_batch_free(p->batch);
+    sluice_close(p->s);
+    return len;
+}
+
+static void await_true(struct rig *r, bool (*fact)(struct rig *r, struct poll *p), struct poll *p)
+{
+    int64_t until = clock_boot_ms() + DEADLINE_MS;
+    for (; !fact(r, p); nap())
+        if (clock_boot_ms() > until) fail_msg("it did not happen");
+}
+
+static bool waits_at_the_owner(struct rig *r, struct poll *p)
+{
+    (void)p;
+    return node_number(&r->one, "/v1/node", "\"waiting\":") == 1;
+}
+
+static bool has_ended(struct rig *r, struct poll *p)
+{
+    (void)r;
+    return p->ended;
+}
+
+static void a_receive_at_the_owner_ends_when_another_one_has_its_id(void **state)
+{
+    struct rig *r = *state;
+    struct sluice_request request = {"one of two polls"};
+    struct poll first = {.ended = false}, second = {.ended = false};
+    node_start(&r->one);
+    use_node(&r->one, "first");
+    assert_int_equal(drain(r->client), 1);
+    poll_start(r, &first, &request);
+    await_true(r, waits_at_the_owner, NULL);
+    poll_start(r, &second, &request);
+    await_true(r, has_ended, &first);
+    assert_false(second.ended);
+    use_node(&r->one, "for the second");
+    assert_int_equal(poll_end(&first), 0);
+    assert_int_equal(poll_end(&second), 1);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)
@@ -143,6 +234,8 @@ int main(void)
         TEST(a_send_is_unknown_if_its_answer_is_lost_and_its_repeat_is_refused),
         TEST(a_send_is_unknown_if_it_is_lost_and_a_full_queue_refuses_its_repeat),
         TEST(a_direct_send_is_unknown_if_the_owner_may_still_take_it),
+        TEST(a_send_does_not_block_if_the_owner_may_still_take_it),
+        TEST(a_receive_at_the_owner_ends_when_another_one_has_its_id),
         TEST(a_forwarded_send_is_unknown_if_the_owner_may_still_take_it),
         TEST(forwarded_messages_are_unknown_if_the_owner_may_still_take_them),
     };

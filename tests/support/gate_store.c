@@ -18,6 +18,8 @@ struct gate {
     bool closed;
     bool held;
     unsigned puts; // since then
+    bool reads_held;
+    unsigned reads; // that are held
     bool doubtful;
     bool narrow;
     char only[256]; // the log that takes appends; "": none yet
@@ -91,7 +93,14 @@ static enum err gate_append(struct store *s, const char *log, uint64_t slot, str
 static enum err gate_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
                               struct store_answer *a)
 {
-    return store_read_log(of(s)->inner, log, slot, bytes_max, a);
+    struct gate *g = of(s);
+    (void)pthread_mutex_lock(&g->lock);
+    g->reads++;
+    while (g->reads_held)
+        (void)pthread_cond_wait(&g->opened, &g->lock);
+    g->reads--;
+    (void)pthread_mutex_unlock(&g->lock);
+    return store_read_log(g->inner, log, slot, bytes_max, a);
 }
 
 static enum err gate_extents(struct store *s, const char *log, uint64_t from, size_t limit,
@@ -169,6 +178,24 @@ unsigned store_gate_puts(struct store *s)
     unsigned puts = g->puts;
     (void)pthread_mutex_unlock(&g->lock);
     return puts;
+}
+
+void store_gate_hold_reads(struct store *s, bool held)
+{
+    struct gate *g = of(s);
+    (void)pthread_mutex_lock(&g->lock);
+    g->reads_held = held;
+    (void)pthread_cond_broadcast(&g->opened);
+    (void)pthread_mutex_unlock(&g->lock);
+}
+
+unsigned store_gate_reads(struct store *s)
+{
+    struct gate *g = of(s);
+    (void)pthread_mutex_lock(&g->lock);
+    unsigned reads = g->reads;
+    (void)pthread_mutex_unlock(&g->lock);
+    return reads;
 }
 
 void store_gate_doubt(struct store *s, bool doubtful)

@@ -16,3 +16,6 @@ void store_gate_doubt(struct store *s, bool doubtful);
 // The first log that is appended to from now on is the only one that takes appends; appends to all
 // others are not made, and answered ERR_UNAVAILABLE.
 void store_gate_narrow(struct store *s, bool narrow);
+// While held, reads of logs get no answer.
+void store_gate_hold_reads(struct store *s, bool held);
+unsigned store_gate_reads(struct store *s); // reads that are held now
