@@ -21,6 +21,14 @@ static bool is_omitted(const struct field *f, int64_t value)
     return value == 0 && (f->omit == OMIT_ZERO || f->omit == OMIT_EMPTY);
 }
 
+struct json *scopes_json(unsigned scopes)
+{
+    struct json *list = json_list_new();
+    for (enum token_scope scope = SCOPE_READ; scope <= SCOPE_ADMIN; scope++)
+        if (scopes & 1U << scope) json_list_text(list, scope_name(scope));
+    return list;
+}
+
 static void put_field(struct json *o, const struct field *f, const void *in)
 {
     const void *at = (const char *)in + f->at;
@@ -46,7 +54,14 @@ static void put_field(struct json *o, const struct field *f, const void *in)
         if (!is_omitted(f, field_load(f, at))) json_bool(o, f->name, field_load(f, at) != 0);
         break;
     case FIELD_CODE:
-        json_text(o, f->name, err_name(*(const enum err *)at));
+        if (!is_omitted(f, *(const enum err *)at))
+            json_text(o, f->name, err_name(*(const enum err *)at));
+        break;
+    case FIELD_SCOPES:
+        if (!is_omitted(f, *(const unsigned *)at))
+            json_take(o, f->name, scopes_json(*(const unsigned *)at));
+        break;
+    case FIELD_ANY: // the caller writes it
         break;
     case FIELD_REQUESTS:
         json_take(o, f->name, fields_json(&requests_answer, at));

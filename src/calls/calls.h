@@ -8,6 +8,7 @@
 
 enum token_scope { SCOPE_NONE, SCOPE_READ, SCOPE_SEND, SCOPE_WORK, SCOPE_ADMIN };
 const char *scope_name(enum token_scope s); // "send"
+struct json *scopes_json(unsigned scopes);  // a list of names; `scopes` has bits (1 << scope)
 
 enum call_repeat {
     REPEAT_READ, // it changes nothing
@@ -48,11 +49,12 @@ extern const struct call call_table[CALL_COUNT];
 #define MEMBER_TEXT                        const char *
 #define MEMBER_BASE64                      struct bytes
 #define MEMBER_NUMBER                      int64_t
+#define MEMBER_SMALL                       uint32_t
 #define MEMBER_DURATION                    int64_t
 #define MEMBER_BOOL                        bool
 #define MEMBER_HEADERS                     struct field_headers
 #define MEMBER_TEXTS                       struct field_texts
-#define MEMBER_JSON                        struct json *
+#define MEMBER_LIST                        struct json *
 
 #define CALL_MEMBER(in, kind, member, ...) MEMBER_##kind member;
 #define CALL_STRUCT(name, list)                                                                    \
@@ -66,6 +68,14 @@ REQUEST_STRUCTS(CALL_STRUCT)
 #define CALL_TABLE(name, in, list) extern const struct fields name##_fields;
 REQUEST_TABLES(CALL_TABLE)
 #undef CALL_TABLE
+
+struct queue_row { // of the answer of GET /v1/queues
+    const char *name;
+    unsigned scopes; // bits (1 << scope)
+    enum sluice_code code;
+    const char *detail, *id, *dead_letter_queue;
+    int paused;
+};
 
 struct node_out { // the answer of GET /v1/node
     const char *node, *version, *store, *address;

@@ -85,16 +85,30 @@ void field_store(const struct field *f, void *at, int64_t value)
         *(int64_t *)at = value;
 }
 
-static enum sluice_code in_range(const struct field_place *p, const struct field *f, int64_t v,
-                                 void *to)
+static enum sluice_code check_range(const struct field_place *p, const struct field *f, int64_t v)
 {
-    field_store(f, to, v);
     if (v >= f->min && v <= f->max) return SLUICE_OK;
     char low[DURATION_TEXT_MAX], high[DURATION_TEXT_MAX];
     if (f->kind == FIELD_DURATION)
         return wrong(p, "must be between %s and %s, not %" PRId64 "ms", duration_exact(f->min, low),
                      duration_exact(f->max, high), v);
     return wrong(p, "must be between %" PRId64 " and %" PRId64 ", not %" PRId64, f->min, f->max, v);
+}
+
+static enum sluice_code in_range(const struct field_place *p, const struct field *f, int64_t v,
+                                 void *to)
+{
+    field_store(f, to, v);
+    return check_range(p, f, v);
+}
+
+// Checks the bytes of a text, or the items of a list.
+static enum sluice_code check_len(const struct field_place *p, const struct field *f, size_t len)
+{
+    if (f->max == 0 || len <= (uint64_t)f->max) return SLUICE_OK;
+    bool text = f->kind == FIELD_TEXT;
+    return wrong(p, "has %zu %s; at most %" PRId64 " are allowed", len, text ? "bytes" : "items",
+                 f->max);
 }
 
 static enum sluice_code read_duration(const struct field_place *p, const struct field *f,
@@ -140,7 +154,15 @@ static enum sluice_code read_base64(const struct field_place *p, const struct js
     return code;
 }
 
-static enum sluice_code read_headers(const struct field_place *p, struct json *v, void *to)
+static enum sluice_code read_short_text(const struct field_place *p, const struct field *f,
+                                        const struct json *v, const char **to)
+{
+    enum sluice_code code = read_text(p, v, to);
+    return code ? code : check_len(p, f, json_as_text(v).len);
+}
+
+static enum sluice_code read_headers(const struct field_place *p, const struct field *f,
+                                     struct json *v, void *to)
 {
     const char *key;
     struct json *value;
@@ -149,6 +171,8 @@ static enum sluice_code read_headers(const struct field_place *p, struct json *v
         return wrong_kind(p, json_kind(v), "an object of strings");
     for (void *at = NULL; json_next(v, &at, &key, &value);)
         count++;
+    enum sluice_code code = check_len(p, f, count);
+    if (code) return code;
     struct sluice_header *rows = kept_new(p->kept, count * sizeof *rows);
     size_t len = 0;
     for (void *at = NULL; json_next(v, &at, &key, &value);) {
@@ -157,7 +181,7 @@ static enum sluice_code read_headers(const struct field_place *p, struct json *v
         (void)snprintf(name, sizeof name, "%s.%.60s", p->name, key);
         struct field_place one = {
             .path = p->path, .name = name, .kept = p->kept, .error = p->error};
-        enum sluice_code code = read_text(&one, value, &text);
+        code = read_text(&one, value, &text);
         if (code) return code;
         rows[len++] = (struct sluice_header){key, text};
     }
@@ -165,17 +189,25 @@ static enum sluice_code read_headers(const struct field_place *p, struct json *v
     return SLUICE_OK;
 }
 
-static enum sluice_code read_texts(const struct field_place *p, struct json *v,
-                                   struct field_texts *to)
+static enum sluice_code read_list(const struct field_place *p, const struct field *f,
+                                  struct json *v, struct json **to)
+{
+    if (json_kind(v) != JSON_KIND_LIST) return wrong_kind(p, json_kind(v), "a list");
+    *to = v;
+    return check_len(p, f, json_list_len(v));
+}
+
+static enum sluice_code read_texts(const struct field_place *p, const struct field *f,
+                                   struct json *v, struct field_texts *to)
 {
     if (json_kind(v) != JSON_KIND_LIST) return wrong_kind(p, json_kind(v), "a list of strings");
     size_t count = json_list_len(v);
-    to->rows = kept_new(p->kept, count * sizeof *to->rows);
-    for (; to->len < count; to->len++) {
-        enum sluice_code code = read_text(p, json_list_at(v, to->len), &to->rows[to->len]);
-        if (code) return code;
-    }
-    return SLUICE_OK;
+    enum sluice_code code = check_len(p, f, count);
+    const char **rows = kept_new(p->kept, count * sizeof *rows);
+    *to = (struct field_texts){rows, count};
+    for (size_t i = 0; !code && i < count; i++)
+        code = read_text(p, json_list_at(v, i), &rows[i]);
+    return code;
 }
 
 static enum sluice_code read_value(const struct field_place *p, const struct field *f,
@@ -184,11 +216,12 @@ static enum sluice_code read_value(const struct field_place *p, const struct fie
     enum json_kind kind = json_kind(v);
     switch (f->kind) {
     case FIELD_TEXT:
-        return read_text(p, v, to);
+        return read_short_text(p, f, v, to);
     case FIELD_BASE64:
         return read_base64(p, v, to);
     case FIELD_NUMBER:
     case FIELD_INT:
+    case FIELD_SMALL:
         if (kind != JSON_KIND_NUMBER) return wrong_kind(p, kind, "a whole number");
         return in_range(p, f, json_as_number(v), to);
     case FIELD_DURATION:
@@ -198,12 +231,11 @@ static enum sluice_code read_value(const struct field_place *p, const struct fie
         *(bool *)to = json_as_bool(v);
         return SLUICE_OK;
     case FIELD_HEADERS:
-        return read_headers(p, v, to);
+        return read_headers(p, f, v, to);
     case FIELD_TEXTS:
-        return read_texts(p, v, to);
-    case FIELD_JSON:
-        *(struct json **)to = v;
-        return SLUICE_OK;
+        return read_texts(p, f, v, to);
+    case FIELD_LIST:
+        return read_list(p, f, v, to);
     case FIELD_ANY:
         return SLUICE_OK;
     default:
@@ -226,8 +258,39 @@ void fields_defaults(const struct fields *table, void *out)
 {
     for (size_t i = 0; i < table->len; i++) {
         const struct field *f = &table->rows[i];
-        if (f->fallback != 0) *(int64_t *)((char *)out + f->at) = f->fallback;
+        if (f->fallback != 0) field_store(f, (char *)out + f->at, f->fallback);
     }
+}
+
+static enum sluice_code check_field(const struct field_place *p, const struct field *f, void *at)
+{
+    const char *const *text = at;
+    const struct field_texts *texts = at;
+    switch (f->kind) {
+    case FIELD_NUMBER:
+    case FIELD_INT:
+    case FIELD_SMALL:
+    case FIELD_DURATION:
+        if (field_load(f, at) == 0) field_store(f, at, f->fallback);
+        return check_range(p, f, field_load(f, at));
+    case FIELD_TEXT:
+        return check_len(p, f, *text ? strlen(*text) : 0);
+    case FIELD_TEXTS:
+        return check_len(p, f, texts->len);
+    default:
+        return SLUICE_OK;
+    }
+}
+
+enum sluice_code fields_check(const struct fields *table, void *in, struct sluice_error *error)
+{
+    enum sluice_code code = SLUICE_OK;
+    for (size_t i = 0; !code && i < table->len; i++) {
+        const struct field *f = &table->rows[i];
+        struct field_place p = {.path = "", .name = f->name, .error = error};
+        code = check_field(&p, f, (char *)in + f->at);
+    }
+    return code;
 }
 
 void fields_names(const struct fields *table, char out[static FIELD_NAMES_MAX])
@@ -293,6 +356,7 @@ enum sluice_code field_read_text(const char *text, const struct field *f, void *
     switch (f->kind) {
     case FIELD_NUMBER:
     case FIELD_INT:
+    case FIELD_SMALL:
         if (!*text || strlen(text) > 15 || strspn(text, "0123456789") != strlen(text))
             return wrong(&p, "\"%.40s\" is not a whole number", text);
         return in_range(&p, f, strtoll(text, NULL, 10), to);
@@ -311,6 +375,6 @@ enum sluice_code field_read_text(const char *text, const struct field *f, void *
         return SLUICE_OK;
     default:
         *(const char **)to = text;
-        return SLUICE_OK;
+        return check_len(&p, f, strlen(text));
     }
 }

@@ -21,18 +21,19 @@ void kept_done(struct kept_texts *k);
     K(BASE64, "base64")     /* a pointer and its size_t length; NULL if the field is not given */  \
     K(NUMBER, "number")     /* int64_t, min .. max */                                              \
     K(INT, "number")        /* int, min .. max; one byte in the compact encoding */                \
+    K(SMALL, "small")       /* uint32_t, min .. max */                                             \
     K(DURATION, "duration") /* int64_t ms, min .. max: a number, or "30s" */                       \
     K(BOOL, "bool")         /* bool */                                                             \
     K(HEADERS, "headers")   /* struct field_headers: an object of strings */                       \
     K(TEXTS, "texts")       /* struct field_texts: a list of strings */                            \
-    K(JSON, "json")         /* struct json *: any value */                                         \
-    K(ANY, "json")          /* any value, which the handler reads; no member */                    \
+    K(LIST, "list")         /* struct json *: a list of objects */                                 \
+    K(ANY, "json")          /* any value, which the handler reads or writes; no member */          \
     /* only in answers: */                                                                         \
     K(CHARS, "chars")       /* char[] */                                                           \
     K(COUNT, "count")       /* uint64_t */                                                         \
-    K(SMALL, "small")       /* uint32_t */                                                         \
     K(FLAG, "flag")         /* int, not 0: true */                                                 \
     K(CODE, "code")         /* enum sluice_code */                                                 \
+    K(SCOPES, "scopes")     /* unsigned: a bit for each enum token_scope */                        \
     K(STATUS, "text")       /* const char *: one of the constants that sluice.h promises */        \
     K(KEPT_TEXT, "text")    /* const char *: NULL is not the same as "" */                         \
     K(FAILURE_KIND, "text") /* const char *: a constant of enum failure_kind */                    \
@@ -53,13 +54,13 @@ struct field_headers {
     size_t len;
 };
 struct field_texts {
-    const char **rows;
+    const char *const *rows;
     size_t len;
 };
 
 enum field_omit { // when a field is not written
     OMIT_NEVER,
-    OMIT_ZERO,  // if it is NULL, 0 or false
+    OMIT_ZERO,  // if it is NULL, 0, false or OK
     OMIT_EMPTY, // also if it is ""
     OMIT_NULL,  // never: "" is written as null
     OMIT_ALONE, // not by its own value: the writer decides
@@ -72,7 +73,7 @@ struct field {
     size_t size; // of the member
     enum field_omit omit;
     int64_t min;
-    int64_t max;
+    int64_t max;       // of a number; else the bytes of a text or items of a list; 0: any number
     int64_t fallback;  // of a number or duration that is not given
     const char *about; // a sentence for api/openapi.json
 };
@@ -99,6 +100,8 @@ void fields_view(const struct json *object, const struct fields *table, void *ou
 enum sluice_code fields_read(struct json *object, const char *path, const struct fields *table,
                              void *out, struct kept_texts *kept, struct sluice_error *error);
 void fields_defaults(const struct fields *table, void *out); // the struct is zeroed otherwise
+// Checks the limits of a request that was not JSON. A number that is 0 gets its default first.
+enum sluice_code fields_check(const struct fields *table, void *in, struct sluice_error *error);
 const struct field *fields_find(const struct fields *table, const char *name); // NULL: none
 // Writes "name, other", for use in a sentence.
 #define FIELD_NAMES_MAX 200

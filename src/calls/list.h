@@ -8,7 +8,7 @@
 //   member    the member of the struct
 //   name      the name in JSON and in a query
 //   min, max  the range of a number or duration; for a text, max is its length in bytes (0: any),
-//             and for a list the number of items
+//             and for a list or headers the number of items. Every reader of a request checks them
 //   fallback  the value of a number that is not given
 //   about     a sentence for api/openapi.json
 //
@@ -19,6 +19,7 @@
 #include "calls/list_cluster.h"
 
 #define CALL_ITEMS_MAX      10000 // messages or tokens in one request
+#define CALL_HEADERS_MAX    8192  // of a message; more do not fit in MESSAGE_HEADERS_MAX bytes
 #define QUEUE_LIST_MAX      10000 // queues in one answer
 #define RECEIVE_WAIT_MAX_MS 20000
 #define TOKENS_ABOUT        "A token from receive."
@@ -28,7 +29,7 @@
     F(S, BOOL, stats, "stats", 0, 1, 0, "Adds each queue's numbers.")                              \
     F(S, BOOL, names, "names", 0, 1, 0, "Returns only the names, without opening the queues.")     \
     F(S, TEXT, after, "after", 0, 0, 0, "Starts after this name.")                                 \
-    F(S, NUMBER, max, "max", 1, QUEUE_LIST_MAX, QUEUE_LIST_MAX, NULL)
+    F(S, SMALL, max, "max", 1, QUEUE_LIST_MAX, QUEUE_LIST_MAX, NULL)
 
 #define QUEUE_DELETE_FIELDS(F, S)                                                                  \
     F(S, TEXT, id, "id", 0, 0, 0,                                                                  \
@@ -47,14 +48,14 @@
 #define REDRIVE_FIELDS(F, S)                                                                       \
     F(S, TEXT, to, "to", 0, 0, 0,                                                                  \
       "The target of dead letters. null: each goes back to its own queue.")                        \
-    F(S, NUMBER, max, "max", 0, UINT32_MAX, 0, "0: all.")
+    F(S, SMALL, max, "max", 0, UINT32_MAX, 0, "0: all.")
 
 // The fields that a message has in a query, too.
 #define MESSAGE_QUERY_FIELDS(F, S)                                                                 \
-    F(S, TEXT, group, "group", 0, 256, 0,                                                          \
+    F(S, TEXT, group, "group", 0, MESSAGE_GROUP_MAX, 0,                                            \
       "Messages of a group stay on one shard. In a strict queue only one of them is open at a "    \
       "time.")                                                                                     \
-    F(S, TEXT, dedup, "dedup", 0, 256, 0,                                                          \
+    F(S, TEXT, dedup, "dedup", 0, MESSAGE_DEDUP_MAX, 0,                                            \
       "A second message with the same key within dedupWindow is not stored. Its sender gets the "  \
       "first message's id.")                                                                       \
     F(S, INT, priority, "priority", 0, MESSAGE_PRIORITY_MAX, 0,                                    \
@@ -63,13 +64,14 @@
       "Delays the delivery, by up to 400 days.")                                                   \
     F(S, NUMBER, due, "due", 0, INT64_MAX, 0,                                                      \
       "The earliest time of delivery, in milliseconds since 1970. An alternative to delay.")       \
-    F(S, TEXT, workflow, "workflow", 0, 0, 0, "Your own id, which the events repeat.")
+    F(S, TEXT, workflow, "workflow", 0, MESSAGE_WORKFLOW_MAX, 0,                                   \
+      "Your own id, which the events repeat.")
 
 #define MESSAGE_BODY_FIELDS(F, S)                                                                  \
     F(S, BASE64, body, "bodyBase64", 0, 0, 0, "The message as bytes: base64 with padding.")        \
-    F(S, TEXT, content_type, "contentType", 0, 0, 0,                                               \
+    F(S, TEXT, content_type, "contentType", 0, MESSAGE_CONTENT_TYPE_MAX, 0,                        \
       "The content type. For a body that is a JSON value, the default is application/json.")       \
-    F(S, HEADERS, headers, "headers", 0, 0, 0, NULL)
+    F(S, HEADERS, headers, "headers", 0, CALL_HEADERS_MAX, 0, NULL)
 
 #define SEND_FIELDS(F, S) MESSAGE_QUERY_FIELDS(F, S) MESSAGE_BODY_FIELDS(F, S)
 
@@ -81,15 +83,15 @@
       "next to bodyBase64 counts as missing.")                                                     \
     MESSAGE_BODY_FIELDS(F, S)
 
-#define MESSAGES_FIELDS(F, S) F(S, JSON, messages, "messages", 0, CALL_ITEMS_MAX, 0, NULL)
+#define MESSAGES_FIELDS(F, S) F(S, LIST, messages, "messages", 0, CALL_ITEMS_MAX, 0, NULL)
 
 #define PEEK_FIELDS(F, S)                                                                          \
     F(S, TEXT, state, "state", 0, 0, 0, "Default: ready.")                                         \
     F(S, TEXT, after, "after", 0, 0, 0, "Starts after this message.")                              \
-    F(S, NUMBER, max, "max", 1, CLAIM_COUNT_MAX, 10, NULL)
+    F(S, SMALL, max, "max", 1, CLAIM_COUNT_MAX, 10, NULL)
 
 #define RECEIVE_FIELDS(F, S)                                                                       \
-    F(S, NUMBER, max, "max", 1, CLAIM_COUNT_MAX, 1, NULL)                                          \
+    F(S, SMALL, max, "max", 1, CLAIM_COUNT_MAX, 1, NULL)                                           \
     F(S, DURATION, wait, "wait", 0, RECEIVE_WAIT_MAX_MS, 0,                                        \
       "How long to wait if no message is ready, up to 20 s. Default 0.")                           \
     F(S, DURATION, visibility, "visibility", 0, LEASE_MAX_MS, 0,                                   \
@@ -117,8 +119,8 @@
     F(S, DURATION, wait, "visibility", 0, LEASE_MAX_MS, 0,                                         \
       "The new lock time from now, up to 24 h. 0: the queue's visibilityTimeout.")
 
-// The members of all four: ack, fail, release and renew.
-#define SETTLE_FIELDS(F, S) FAIL_FIELDS(F, S) F(S, DURATION, wait, "", 0, 0, 0, NULL)
+// The members of all four: ack, fail, release and renew. The compact encoding has them all.
+#define SETTLE_FIELDS(F, S) FAIL_FIELDS(F, S) F(S, DURATION, wait, "wait", 0, LEASE_MAX_MS, 0, NULL)
 
 #define EVENTS_FIELDS(F, S)                                                                        \
     F(S, TEXT, from, "from", 0, 0, 0,                                                              \
@@ -164,6 +166,7 @@
     T(fail, settle_in, FAIL_FIELDS)                                                                \
     T(release, settle_in, RELEASE_FIELDS)                                                          \
     T(renew, settle_in, RENEW_FIELDS)                                                              \
+    T(settle, settle_in, SETTLE_FIELDS)                                                            \
     T(events, events_in, EVENTS_FIELDS)                                                            \
     T(healthz, healthz_in, HEALTHZ_FIELDS)                                                         \
     CLUSTER_REQUEST_TABLES(T)
@@ -245,6 +248,23 @@
     A(S, TEXT, name, "name", OMIT_NEVER, NULL)                                                     \
     A(S, CHARS, id, "id", OMIT_NEVER, "The id changes if the queue is deleted and created again.") \
     A(S, FLAG, paused, "paused", OMIT_NEVER, NULL)
+
+// A row of the list of queues. A queue that cannot be read has a code and a detail.
+#define QUEUE_ROW_ANSWER(A, S)                                                                     \
+    A(S, TEXT, name, "name", OMIT_NEVER, NULL)                                                     \
+    A(S, SCOPES, scopes, "scopes", OMIT_ZERO, NULL)                                                \
+    A(S, CODE, code, "code", OMIT_ZERO, "The queue could not be read.")                            \
+    A(S, TEXT, detail, "detail", OMIT_ZERO, NULL)
+
+// The rest of the row, for a queue that can be read.
+#define QUEUE_SEEN_ANSWER(A, S)                                                                    \
+    A(S, TEXT, id, "id", OMIT_ZERO, NULL)                                                          \
+    A(S, FLAG, paused, "paused", OMIT_ALONE, NULL)                                                 \
+    A(S, TEXT, dead_letter_queue, "deadLetterQueue", OMIT_EMPTY,                                   \
+      "The target of this queue's dead letters. Missing: none.")                                   \
+    A(S, ANY, name, "stats", OMIT_ALONE, NULL)
+
+#define QUEUE_LISTED_ANSWER(A, S) QUEUE_ROW_ANSWER(A, S) QUEUE_SEEN_ANSWER(A, S)
 
 #define NODE_ANSWER(A, S)                                                                          \
     A(S, TEXT, node, "node", OMIT_NEVER, NULL)                                                     \
@@ -342,6 +362,7 @@
     T(Problem, problem, sluice_error, PROBLEM_ANSWER)                                              \
     T(Upgrade, upgrade, sluice_upgrade, UPGRADE_ANSWER)                                            \
     T(Queue, queue, sluice_queue_info, QUEUE_ANSWER)                                               \
+    T(QueueRow, queue_listed, queue_row, QUEUE_LISTED_ANSWER)                                      \
     T(Node, node, node_out, NODE_ANSWER)                                                           \
     T(Message, message, sluice_message, MESSAGE_ANSWER)                                            \
     T(Origin, origin, sluice_origin, ORIGIN_ANSWER)                                                \
@@ -352,7 +373,9 @@
 // Parts of answers that have no schema of their own: the same columns.
 #define PART_TABLES(T)                                                                             \
     T(SentRow, sent_row, sluice_sent, SENT_ROW_ANSWER)                                             \
-    T(MessageShown, message_shown, sluice_message, MESSAGE_SHOWN_ANSWER)
+    T(MessageShown, message_shown, sluice_message, MESSAGE_SHOWN_ANSWER)                           \
+    T(QueueRow, queue_row, queue_row, QUEUE_ROW_ANSWER)                                            \
+    T(QueueSeen, queue_seen, queue_row, QUEUE_SEEN_ANSWER)
 
 // The order of fields in the compact encoding (src/wire): W(table, member).
 #define SEND_ORDER(W, T)                                                                           \
@@ -362,6 +385,9 @@
     W(T, id), W(T, token), W(T, state), W(T, body), W(T, group), W(T, dedup), W(T, content_type),  \
         W(T, workflow), W(T, worker), W(T, priority), W(T, attempt), W(T, retries), W(T, fence),   \
         W(T, lease_ms), W(T, deadline), W(T, sent_at), W(T, order), W(T, from), W(T, headers)
+#define RECEIVE_ORDER(W, T) W(T, worker), W(T, max), W(T, wait), W(T, visibility)
+#define ACKS_ORDER(W, T)    W(T, acks)
+#define SETTLE_ORDER(W, T)  W(T, wait), W(T, reason), W(T, tokens)
 #define ORIGIN_ORDER(W, T)  W(T, queue), W(T, id), W(T, reason), W(T, retries), W(T, died_at)
 #define FAILURE_ORDER(W, T) W(T, attempt), W(T, at), W(T, kind), W(T, worker), W(T, reason)
 #define SENT_ORDER(W, T)    W(T, code), W(T, duplicate), W(T, id)
@@ -371,6 +397,9 @@
 // T(table, rows, fields, order): compact_<table>. The rows are those of another table.
 #define COMPACT_TABLES(T)                                                                          \
     T(send, send_rows, SEND_FIELDS, SEND_ORDER)                                                    \
+    T(receive, receive_rows, RECEIVE_FIELDS, RECEIVE_ORDER)                                        \
+    T(acks, receive_rows, RECEIVE_FIELDS, ACKS_ORDER)                                              \
+    T(settle, settle_rows, SETTLE_FIELDS, SETTLE_ORDER)                                            \
     T(message, message_answer_rows, MESSAGE_ANSWER, MESSAGE_ORDER)                                 \
     T(origin, origin_answer_rows, ORIGIN_ANSWER, ORIGIN_ORDER)                                     \
     T(failure, failure_answer_rows, FAILURE_ANSWER, FAILURE_ORDER)                                 \

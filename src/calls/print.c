@@ -43,6 +43,7 @@ static struct json *call_json(const struct call *c)
     json_text(o, "scope", scope_name(c->scope));
     json_text(o, "repeat", repeats[c->repeat]);
     json_bool(o, "body", c->body_max > 0);
+    json_number(o, "bodyMax", c->body_max < SIZE_MAX ? (int64_t)c->body_max : 0);
     json_take(o, "query", fields_list(c->query));
     json_take(o, "fields", fields_list(c->body));
     json_text(o, "operation", c->operation);
@@ -60,13 +61,16 @@ static struct json *call_json(const struct call *c)
 int main(void)
 {
     struct json *o = json_new(), *list = json_list_new(), *answers = json_new();
+    struct json *parts = json_new();
     for (size_t i = 0; i < CALL_COUNT; i++)
         if (!call_table[i].peer) json_list_take(list, call_json(&call_table[i]));
 #define ANSWER(schema, name, in, rows) json_take(answers, #schema, fields_list(&name##_answer));
     ANSWER_TABLES(ANSWER)
 #undef ANSWER
+    json_take(parts, "NewMessages", fields_list(&messages_fields));
     json_take(o, "calls", list);
     json_take(o, "answers", answers);
+    json_take(o, "parts", parts);
     json_print(o, stdout);
     return 0;
 }

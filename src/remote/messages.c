@@ -189,8 +189,7 @@ static void shorten_leases(struct sluice_batch *b, const struct http_call *call)
 struct remote_receive {
     struct remote *remote;
     const char *queue;
-    struct wire_receive what;
-    const char *const *acks; // NULL if there are none or if they are done
+    struct receive_in what; // its acks are empty if there are none or if they are done
     size_t acks_len;
     struct sluice_outcome *acked;
     struct sluice_batch **out;
@@ -202,10 +201,11 @@ static enum sluice_code read_answer(struct remote_receive *r, const struct http_
 {
     struct bytes body = buf_bytes(&call->body_in);
     struct sluice_error why = {.code = SLUICE_OK};
-    bool read = r->acks ? wire_read_batch_acked(body, r->out, r->acked, r->acks_len, &why)
-                        : wire_read_batch(body, r->out);
+    bool read = r->what.acks.len > 0
+                    ? wire_read_batch_acked(body, r->out, r->acked, r->acks_len, &why)
+                    : wire_read_batch(body, r->out);
     if (!read) return remote_unreadable(call, r->error);
-    r->acks = NULL;
+    r->what.acks.len = 0;
     if (why.code == SLUICE_OK) return SLUICE_OK;
     sluice_batch_free(*r->out);
     *r->out = NULL;
@@ -213,7 +213,7 @@ static enum sluice_code read_answer(struct remote_receive *r, const struct http_
     return why.code;
 }
 
-// Sends one request. The node waits up to what->wait_ms.
+// Sends one request. The node waits up to what.wait.
 static enum sluice_code receive_once(struct remote_receive *r, const struct sluice_request *request)
 {
     CLEANUP(http_call_done) struct http_call call;
@@ -223,13 +223,12 @@ static enum sluice_code receive_once(struct remote_receive *r, const struct slui
                       .wire = true,
                       .request = request,
                       .until = remote_until(r->remote),
-                      .wait_ms = r->what.wait_ms};
-    size_t acks = r->acks ? r->acks_len : 0;
-    ask.prefer = 1 + nodes_for_tokens(&r->remote->nodes, r->queue, r->acks, acks);
+                      .wait_ms = r->what.wait};
+    const struct field_texts *acks = &r->what.acks;
+    ask.prefer = 1 + nodes_for_tokens(&r->remote->nodes, r->queue, acks->rows, acks->len);
     http_call_init(&call, NULL, NULL);
     buf_init(&body, SIZE_MAX);
     wire_put_receive(&body, &r->what);
-    if (r->acks) wire_put_acks(&body, r->acks, r->acks_len);
     ask.body = buf_bytes(&body);
     bool again = false;
     enum sluice_code code = remote_ask(r->remote, &ask, &call, &again, r->error);
@@ -257,7 +256,7 @@ static void ack_surplus(struct sluice *s, const char *queue, const struct sluice
                           .len = surplus,
                           .request = o->request ? &part : NULL};
     (void)remote_settle(s, queue, &what, o->acked + CALL_ITEMS_MAX, NULL);
-    r->acks_len = CALL_ITEMS_MAX;
+    r->acks_len = r->what.acks.len = CALL_ITEMS_MAX;
 }
 
 // If the acks are done and the receive failed, the receive is sent again without acks.
@@ -284,8 +283,8 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
                                .queue = queue,
                                .what = {.worker = o->worker ? o->worker : name,
                                         .max = o->max > 0 ? o->max : 1,
-                                        .visibility_ms = o->visibility_ms},
-                               .acks = o->acks_len > 0 ? o->acks : NULL,
+                                        .visibility = o->visibility_ms,
+                                        .acks = {o->acks, o->acks_len}},
                                .acks_len = o->acks_len,
                                .acked = o->acked,
                                .out = out,
@@ -296,10 +295,10 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
     for (struct sluice_request id;;) {
         if (!code) id = o->request ? *o->request : request_new();
         int64_t left = until - clock_boot_ms();
-        r.what.wait_ms = left < 0 ? 0 : left < RECEIVE_WAIT_MAX_MS ? left : RECEIVE_WAIT_MAX_MS;
-        bool acks = r.acks;
+        r.what.wait = left < 0 ? 0 : left < RECEIVE_WAIT_MAX_MS ? left : RECEIVE_WAIT_MAX_MS;
+        bool acks = r.what.acks.len > 0;
         code = receive_once(&r, &id);
-        if (may_go_on(code, acks && !r.acks)) continue;
+        if (may_go_on(code, acks && r.what.acks.len == 0)) continue;
         if (code || (*out)->len > 0 || clock_boot_ms() >= until) return code;
         sluice_batch_free(*out);
         *out = NULL;
@@ -324,7 +323,9 @@ enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct
         size_t count = len - done < CALL_ITEMS_MAX ? len - done : CALL_ITEMS_MAX;
         struct sluice_request id = what->request ? part_of(what->request, part++) : request_new();
         buf_clear(&parts.body);
-        wire_put_settle(&parts.body, what->tokens + done, count, what->wait_ms, what->reason);
+        struct settle_in in = {
+            .tokens = {what->tokens + done, count}, .wait = what->wait_ms, .reason = what->reason};
+        wire_put_settle(&parts.body, &in);
         parts.ask.prefer = 1 + nodes_for_tokens(nodes, queue, what->tokens + done, count);
         ask_part(&parts, &id, NULL, answers + done, count);
         done += count;

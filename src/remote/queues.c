@@ -111,13 +111,6 @@ static char *text_copy(const char *text)
     return memcpy(memory_new(len), text, len);
 }
 
-static const char *text_at(struct json *o, const char *key)
-{
-    struct json *value = json_member(o, key);
-    return value && json_kind(value) == JSON_KIND_TEXT ? (const char *)json_as_text(value).data
-                                                       : "";
-}
-
 // Formats the values as for a queue in a store, where 2 is printed as "2.000". Settings of a newer
 // node that this library does not know are left out.
 static void take_settings(struct sluice_queue_info *info, const struct json_pairs *pairs)
@@ -180,7 +173,9 @@ static enum sluice_code list_some(struct remote *r, struct sluice_names *list, b
     size_t before = list->len;
     for (size_t i = 0; is_list && i < json_list_len(rows); i++) {
         struct json *row = json_list_at(rows, i);
-        if (json_kind(row) == JSON_KIND_OBJECT) add_name(list, text_at(row, "name"));
+        struct queue_row is = {0};
+        fields_view(row, &queue_row_answer, &is);
+        if (json_kind(row) == JSON_KIND_OBJECT) add_name(list, is.name);
     }
     const char *const *names = (const char *const *)list->names;
     bool moved = list->len > before && // a node that repeats itself must not cause an endless loop

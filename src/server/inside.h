@@ -165,6 +165,8 @@ struct sluice_error error_of(enum sluice_code code, const char *reason, const ch
 // return false, or NULL, if they have answered the request with an error. `out` may be NULL if the
 // call has no fields.
 bool read_request(struct exchange *x, void *out);
+// Checks the limits of the call's fields, for a body in the compact encoding.
+bool check_fields(struct exchange *x, void *in);
 // Reads an object inside the body.
 bool read_object(struct exchange *x, struct json *object, const char *path,
                  const struct fields *table, void *out);

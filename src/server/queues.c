@@ -34,14 +34,6 @@ void handle_queue_get(struct exchange *x)
     if (read_request(x, NULL)) answer_queue(x, 200);
 }
 
-static struct json *scopes_json(unsigned scopes)
-{
-    struct json *list = json_list_new();
-    for (enum token_scope scope = SCOPE_READ; scope <= SCOPE_ADMIN; scope++)
-        if (scopes & 1U << scope) json_list_text(list, scope_name(scope));
-    return list;
-}
-
 static const char *letters_of(const struct sluice_queue_info *info)
 {
     for (size_t i = 0; i < info->settings_len; i++)
@@ -61,16 +53,17 @@ static void add_queue(struct json *list, const struct shown *queue,
 {
     const struct sluice_error *why = &seen->error;
     if (why->code == SLUICE_NOT_FOUND) return; // deleted meanwhile
-    struct json *o = json_new();
-    json_text(o, "name", queue->name);
-    if (!want->names) json_take(o, "scopes", scopes_json(queue->scopes));
-    if (why->code) json_text(o, "code", sluice_code_name(why->code));
-    if (why->code) json_text(o, "detail", why->message);
+    struct queue_row row = {.name = queue->name,
+                            .scopes = want->names ? 0 : queue->scopes,
+                            .code = why->code,
+                            .detail = why->code ? why->message : NULL};
+    struct json *o = fields_json(&queue_row_answer, &row);
     json_list_take(list, o);
     if (!seen->info) return;
-    json_text(o, "id", seen->info->id);
-    json_bool(o, "paused", seen->info->paused);
-    if (*letters_of(seen->info)) json_text(o, "deadLetterQueue", letters_of(seen->info));
+    row.id = seen->info->id;
+    row.paused = seen->info->paused;
+    row.dead_letter_queue = letters_of(seen->info);
+    fields_put(o, &queue_seen_answer, &row);
     if (want->stats && !why->code) json_take(o, "stats", stats_json(queue->name, &seen->stats));
 }
 
@@ -85,7 +78,7 @@ static size_t find_shown(struct exchange *x, const struct sluice_names *names,
         if (want->after && strcmp(queue.name, want->after) <= 0) continue;
         queue.scopes = auth_scopes(x, queue.name);
         if (!(queue.scopes & 1U << SCOPE_READ)) continue;
-        *more = len == (size_t)want->max;
+        *more = len == want->max;
         if (!*more) out[len++] = queue;
     }
     return len;
@@ -264,7 +257,7 @@ void handle_redrive(struct exchange *x)
     if (!read_request(x, &in)) return;
     struct redrive_where where = {.to = in.to, .may = may_redrive, .ctx = x};
     enum sluice_code code =
-        redrive_where(x->server->store, x->queue, &where, (uint32_t)in.max, &redriven, &error);
+        redrive_where(x->server->store, x->queue, &where, in.max, &redriven, &error);
     if (code == SLUICE_DENIED && strcmp(error.reason, "forbidden") == 0)
         refuse_redrive(x, redriven, &error);
     else if (answer_unless(x, code, &error))

@@ -270,11 +270,11 @@ static bool may_wait(struct exchange *x, struct sluice_receive *ask)
 static void receive(struct exchange *x, const struct receive_in *in)
 {
     struct sluice_receive ask = {.worker = in->worker && *in->worker ? in->worker : NULL,
-                                 .max = (uint32_t)in->max,
+                                 .max = in->max,
                                  .wait_ms = in->wait,
                                  .visibility_ms = in->visibility,
                                  .request = x->has_request ? &x->request : NULL,
-                                 .acks = (const char *const *)in->acks.rows,
+                                 .acks = in->acks.rows,
                                  .acks_len = in->acks.len};
     struct server *s = x->server;
     x->async.done = received;
@@ -301,37 +301,15 @@ static void receive(struct exchange *x, const struct receive_in *in)
 
 static void receive_wire(struct exchange *x)
 {
-    struct wire_receive w;
-    CLEANUP(wire_settle_done) struct wire_settle acks = {0};
+    struct receive_in in;
     if (!read_query(x, &no_fields, NULL)) return;
-    if (!wire_read_receive_acks(httpd_body(x->http), &w, &acks)) {
-        struct sluice_error e = error_of(SLUICE_INVALID, "malformed", "body",
-                                         "the body is not a receive in the encoding %s", WIRE_TYPE);
-        answer_error(x, &e);
+    if (!wire_read_receive(httpd_body(x->http), &in)) {
+        (void)refuse_request(x, SLUICE_INVALID, "malformed", "body",
+                             "the body is not a receive in the encoding %s", WIRE_TYPE);
         return;
     }
-    if (w.wait_ms < 0 || w.wait_ms > RECEIVE_WAIT_MAX_MS || w.max > CLAIM_COUNT_MAX) {
-        struct sluice_error e = error_of(
-            SLUICE_INVALID, "", w.max > CLAIM_COUNT_MAX ? "max" : "wait",
-            "wait is at most %d ms, and max at most %d", RECEIVE_WAIT_MAX_MS, CLAIM_COUNT_MAX);
-        answer_error(x, &e);
-        return;
-    }
-    struct receive_in in = {.max = w.max,
-                            .wait = w.wait_ms,
-                            .visibility = w.visibility_ms,
-                            .worker = w.worker,
-                            .acks = {acks.tokens, acks.len}};
-    receive(x, &in);
-}
-
-static bool check_acks(struct exchange *x, const struct receive_in *in)
-{
-    if (in->acks.len <= CALL_ITEMS_MAX) return true;
-    struct sluice_error e =
-        error_of(SLUICE_INVALID, "", "ack", "ack is a list of at most %d tokens", CALL_ITEMS_MAX);
-    answer_error(x, &e);
-    return false;
+    if (check_fields(x, &in)) receive(x, &in);
+    compact_texts_done(&in.acks);
 }
 
 void handle_receive(struct exchange *x)
@@ -339,6 +317,6 @@ void handle_receive(struct exchange *x)
     struct receive_in in = {0};
     if (x->wire_in)
         receive_wire(x);
-    else if (read_request(x, &in) && check_acks(x, &in))
+    else if (read_request(x, &in))
         receive(x, &in);
 }

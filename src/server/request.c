@@ -249,3 +249,9 @@ bool read_request(struct exchange *x, void *out)
     struct json *object = read_json(x);
     return object && read_object(x, object, "", body, out);
 }
+
+bool check_fields(struct exchange *x, void *in)
+{
+    struct sluice_error error;
+    return answer_unless(x, fields_check(x->route->call->body, in, &error), &error);
+}

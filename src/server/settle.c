@@ -57,14 +57,13 @@ static void settled(struct async_call *l, const struct async_answer *a)
     call_end(s);
 }
 
-static void settle(struct exchange *x, const char *const *tokens, size_t len, int64_t wait,
-                   const char *reason)
+static void settle(struct exchange *x, const struct settle_in *in)
 {
     struct settle what = {.kind = x->outcome,
-                          .tokens = tokens,
-                          .len = len,
-                          .wait_ms = wait,
-                          .reason = reason,
+                          .tokens = in->tokens.rows,
+                          .len = in->tokens.len,
+                          .wait_ms = in->wait,
+                          .reason = in->reason,
                           .request = x->has_request ? &x->request : NULL};
     x->async.done = settled;
     x->async.token = auth_secret(x);
@@ -74,10 +73,8 @@ static void settle(struct exchange *x, const char *const *tokens, size_t len, in
 
 static bool check_tokens(struct exchange *x, const struct settle_in *in)
 {
-    bool one = in->token && !in->tokens.rows, many = in->tokens.rows && !in->token;
-    if (one || (many && in->tokens.len <= CALL_ITEMS_MAX)) return true;
-    return refuse_request(x, SLUICE_INVALID, "", one || many ? "tokens" : "token",
-                          "give one token, or tokens: a list of at most %d", CALL_ITEMS_MAX);
+    if (!in->token != !in->tokens.rows) return true;
+    return refuse_request(x, SLUICE_INVALID, "", "token", "give one token, or tokens: a list");
 }
 
 static void settle_json(struct exchange *x)
@@ -85,21 +82,21 @@ static void settle_json(struct exchange *x)
     struct settle_in in = {0};
     if (!read_request(x, &in) || !check_tokens(x, &in)) return;
     x->single = in.token != NULL;
-    settle(x, x->single ? &in.token : (const char *const *)in.tokens.rows,
-           x->single ? 1 : in.tokens.len, in.wait, in.reason);
+    if (x->single) in.tokens = (struct field_texts){&in.token, 1};
+    settle(x, &in);
 }
 
 static void settle_wire(struct exchange *x)
 {
-    struct wire_settle in;
+    struct settle_in in;
     if (!read_query(x, &no_fields, NULL)) return;
     if (!wire_read_settle(httpd_body(x->http), &in)) {
         (void)refuse_request(x, SLUICE_INVALID, "malformed", "body",
                              "the body is not a list of tokens in the encoding %s", WIRE_TYPE);
         return;
     }
-    settle(x, (const char *const *)in.tokens, in.len, in.wait_ms, in.reason);
-    wire_settle_done(&in);
+    if (check_fields(x, &in)) settle(x, &in);
+    compact_texts_done(&in.tokens);
 }
 
 void handle_settle(struct exchange *x)

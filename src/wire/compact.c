@@ -10,9 +10,8 @@
 
 #include <string.h>
 
-#define HEADERS_MAX 4096 // in one message
-#define TEXT_BYTES  5    // the smallest encoding of a text
-#define BYTE_NEVER  255  // out of range, so the node refuses it
+#define TEXT_BYTES 5   // the smallest encoding of a text
+#define BYTE_NEVER 255 // out of range, so the node refuses it
 
 static void put_body(struct buf *to, struct bytes body)
 {
@@ -20,7 +19,7 @@ static void put_body(struct buf *to, struct bytes body)
     buf_put_u8(to, 0);
 }
 
-void compact_put_text(struct buf *to, const char *text)
+static void put_text(struct buf *to, const char *text)
 {
     put_body(to, bytes_of(text, text ? strlen(text) : 0));
 }
@@ -32,7 +31,7 @@ static struct bytes read_body(struct reader *r)
     return body;
 }
 
-const char *compact_read_text(struct reader *r)
+static const char *read_text(struct reader *r)
 {
     struct bytes text = read_body(r);
     if (r->bad) return "";
@@ -42,7 +41,7 @@ const char *compact_read_text(struct reader *r)
 
 static void read_chars(struct reader *r, char *to, size_t to_len)
 {
-    const char *text = compact_read_text(r);
+    const char *text = read_text(r);
     size_t len = strlen(text);
     if (len >= to_len)
         r->bad = true;
@@ -62,7 +61,7 @@ static const char *read_status(struct reader *r)
 {
     static const char *const known[] = {"",         "processed", "retrying", "dead-lettered",
                                         "released", "renewed"};
-    const char *text = compact_read_text(r);
+    const char *text = read_text(r);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(text, known[i]) == 0) return known[i];
     r->bad = true;
@@ -72,7 +71,7 @@ static const char *read_status(struct reader *r)
 static const char *read_kept_text(struct reader *r)
 {
     bool kept = read_flag(r);
-    const char *text = compact_read_text(r);
+    const char *text = read_text(r);
     if (!kept && *text) r->bad = true;
     return kept ? text : NULL;
 }
@@ -84,15 +83,15 @@ static void put_headers(struct buf *to, const void *at)
     // The reader refuses a message with this many headers.
     buf_put_u16(to, (uint16_t)(h.len < UINT16_MAX ? h.len : UINT16_MAX));
     for (size_t i = 0; i < h.len; i++) {
-        compact_put_text(to, h.rows[i].name);
-        compact_put_text(to, h.rows[i].value);
+        put_text(to, h.rows[i].name);
+        put_text(to, h.rows[i].value);
     }
 }
 
 static void read_headers(struct reader *r, void *to, struct compact_headers *all)
 {
     size_t len = read_u16(r);
-    if (len > HEADERS_MAX || len > r->left / ((size_t)2 * TEXT_BYTES)) r->bad = true;
+    if (len > CALL_HEADERS_MAX || len > r->left / ((size_t)2 * TEXT_BYTES)) r->bad = true;
     struct field_headers h = {.len = r->bad ? 0 : len};
     memcpy(to, &h, sizeof h);
     if (all->len + h.len > all->cap) {
@@ -100,9 +99,35 @@ static void read_headers(struct reader *r, void *to, struct compact_headers *all
         all->rows = memory_resize(all->rows, all->cap * sizeof *all->rows);
     }
     for (size_t i = 0; i < h.len; i++) {
-        const char *name = compact_read_text(r);
-        all->rows[all->len++] = (struct sluice_header){name, compact_read_text(r)};
+        const char *name = read_text(r);
+        all->rows[all->len++] = (struct sluice_header){name, read_text(r)};
     }
+}
+
+static void put_texts(struct buf *to, const struct field_texts *t)
+{
+    CHECK(t->len <= UINT32_MAX);
+    buf_put_u32(to, (uint32_t)t->len);
+    for (size_t i = 0; i < t->len; i++)
+        put_text(to, t->rows[i]);
+}
+
+static void read_texts(struct reader *r, const struct field *f, struct field_texts *to)
+{
+    size_t count = read_u32(r);
+    *to = (struct field_texts){NULL, 0};
+    if (count > (uint64_t)f->max || count > r->left / TEXT_BYTES) r->bad = true;
+    if (r->bad) return;
+    const char **rows = memory_zeroed(count, sizeof *rows);
+    *to = (struct field_texts){rows, count};
+    for (size_t i = 0; i < count; i++)
+        rows[i] = read_text(r);
+}
+
+void compact_texts_done(struct field_texts *t)
+{
+    memory_free((void *)(uintptr_t)t->rows);
+    *t = (struct field_texts){NULL, 0};
 }
 
 static void put_origin(struct buf *to, const struct sluice_origin *from)
@@ -150,12 +175,12 @@ static void put_field(struct buf *to, const struct field *f, const void *at)
     switch (f->kind) {
     case FIELD_KEPT_TEXT:
         buf_put_u8(to, text != NULL);
-        compact_put_text(to, text);
+        put_text(to, text);
         break;
     case FIELD_TEXT:
     case FIELD_STATUS:
     case FIELD_CHARS:
-        compact_put_text(to, text);
+        put_text(to, text);
         break;
     case FIELD_FAILURE_KIND:
         buf_put_u8(to, strcmp(text, failure_kind_name(FAILURE_EXPIRED)) == 0);
@@ -167,6 +192,9 @@ static void put_field(struct buf *to, const struct field *f, const void *at)
         break;
     case FIELD_HEADERS:
         put_headers(to, at);
+        break;
+    case FIELD_TEXTS:
+        put_texts(to, at);
         break;
     case FIELD_ORIGIN:
         put_origin(to, at);
@@ -196,7 +224,7 @@ static void read_field(struct reader *r, const struct field *f, void *to,
     struct bytes body;
     switch (f->kind) {
     case FIELD_TEXT:
-        *text = compact_read_text(r);
+        *text = read_text(r);
         break;
     case FIELD_STATUS:
         *text = read_status(r);
@@ -217,6 +245,9 @@ static void read_field(struct reader *r, const struct field *f, void *to,
         break;
     case FIELD_HEADERS:
         read_headers(r, to, headers);
+        break;
+    case FIELD_TEXTS:
+        read_texts(r, f, to);
         break;
     case FIELD_ORIGIN:
         read_origin(r, to);
@@ -246,7 +277,7 @@ size_t compact_min(const struct compact *table)
     for (size_t i = 0; i < table->len; i++) {
         enum field_kind kind = table->rows[table->order[i]].kind;
         bool text = kind != FIELD_ORIGIN && kind != FIELD_HEADERS && kind != FIELD_FAILURE_KIND;
-        size_t number = number_len[kind];
+        size_t number = kind == FIELD_TEXTS ? sizeof(uint32_t) : number_len[kind];
         len += number > 0 ? number : text ? TEXT_BYTES : 1;
     }
     return len;

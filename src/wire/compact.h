@@ -14,12 +14,12 @@ struct compact_headers {
 
 void compact_put(struct buf *to, const struct compact *table, const void *in);
 // The texts and bodies are views into the input. `headers` may be NULL if the struct has none.
+// Lists of texts are owned: release them with compact_texts_done.
 void compact_read(struct reader *r, const struct compact *table, void *out,
                   struct compact_headers *headers);
 size_t compact_min(const struct compact *table); // the smallest encoding of a struct
 
-void compact_put_text(struct buf *to, const char *text);
-const char *compact_read_text(struct reader *r);
+void compact_texts_done(struct field_texts *t);
 
 // Maps views into the input to views into a copy of it.
 struct compact_move {

@@ -6,13 +6,11 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "local/inside.h"
-#include "wire/compact.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define VERSION      2
-#define TOKEN_BYTES  5
 #define FAILURES_MAX (FAILURES_KEPT + 1)
 
 static void put_head(struct buf *to, size_t count)
@@ -127,29 +125,44 @@ bool wire_read_sent(struct bytes from, struct sluice_sent *sent, size_t len,
     return reader_end(&r);
 }
 
-void wire_put_receive(struct buf *to, const struct wire_receive *r)
+void wire_put_receive(struct buf *to, const struct receive_in *r)
 {
     buf_put_u8(to, VERSION);
-    compact_put_text(to, r->worker);
-    buf_put_u32(to, r->max);
-    buf_put_i64(to, r->wait_ms);
-    buf_put_i64(to, r->visibility_ms);
+    compact_put(to, &compact_receive, r);
+    if (r->acks.len > 0) compact_put(to, &compact_acks, r);
 }
 
-static void read_receive(struct reader *r, struct wire_receive *out)
+// Tokens are the last part of a request. They are owned, and released if the request is malformed.
+static bool end_texts(const struct reader *r, struct field_texts *texts)
 {
-    read_version(r);
-    out->worker = compact_read_text(r);
-    out->max = read_u32(r);
-    out->wait_ms = read_i64(r);
-    out->visibility_ms = read_i64(r);
+    if (reader_end(r)) return true;
+    compact_texts_done(texts);
+    return false;
 }
 
-bool wire_read_receive(struct bytes from, struct wire_receive *out)
+bool wire_read_receive(struct bytes from, struct receive_in *out)
 {
     struct reader r = reader_of(from);
-    read_receive(&r, out);
-    return reader_end(&r);
+    *out = (struct receive_in){0};
+    read_version(&r);
+    compact_read(&r, &compact_receive, out, NULL);
+    if (r.left > 0) compact_read(&r, &compact_acks, out, NULL);
+    return end_texts(&r, &out->acks);
+}
+
+void wire_put_settle(struct buf *to, const struct settle_in *s)
+{
+    buf_put_u8(to, VERSION);
+    compact_put(to, &compact_settle, s);
+}
+
+bool wire_read_settle(struct bytes from, struct settle_in *out)
+{
+    struct reader r = reader_of(from);
+    *out = (struct settle_in){0};
+    read_version(&r);
+    compact_read(&r, &compact_settle, out, NULL);
+    return end_texts(&r, &out->tokens);
 }
 
 void wire_put_batch(struct buf *to, const struct sluice_batch *b)
@@ -280,58 +293,6 @@ bool wire_read_looked(struct bytes from, struct sluice_batch **out)
     for (size_t i = 0; told && reader_ok(&r) && i < b->len; i++)
         read_failures(&r, &b->messages[i]);
     return give_batch(b, b && reader_end(&r), out);
-}
-
-void wire_put_settle(struct buf *to, const char *const *tokens, size_t len, int64_t wait_ms,
-                     const char *reason)
-{
-    buf_put_u8(to, VERSION);
-    buf_put_i64(to, wait_ms);
-    compact_put_text(to, reason);
-    wire_put_acks(to, tokens, len);
-}
-
-void wire_put_acks(struct buf *to, const char *const *tokens, size_t len)
-{
-    buf_put_u32(to, (uint32_t)len);
-    for (size_t i = 0; i < len; i++)
-        compact_put_text(to, tokens[i]);
-}
-
-// Tokens are always the last part of an encoding, so the input must end after them.
-static bool read_tokens(struct reader *r, struct wire_settle *out)
-{
-    size_t count = read_count(r, TOKEN_BYTES);
-    if (reader_ok(r)) out->tokens = memory_zeroed(count, sizeof *out->tokens);
-    while (reader_ok(r) && out->len < count)
-        out->tokens[out->len++] = compact_read_text(r);
-    if (reader_end(r)) return true;
-    wire_settle_done(out);
-    return false;
-}
-
-bool wire_read_settle(struct bytes from, struct wire_settle *out)
-{
-    struct reader r = reader_of(from);
-    *out = (struct wire_settle){0};
-    read_version(&r);
-    out->wait_ms = read_i64(&r);
-    out->reason = compact_read_text(&r);
-    return read_tokens(&r, out);
-}
-
-bool wire_read_receive_acks(struct bytes from, struct wire_receive *out, struct wire_settle *acks)
-{
-    struct reader r = reader_of(from);
-    *acks = (struct wire_settle){0};
-    read_receive(&r, out);
-    return r.left == 0 ? reader_end(&r) : read_tokens(&r, acks);
-}
-
-void wire_settle_done(struct wire_settle *s)
-{
-    memory_free(s->tokens);
-    *s = (struct wire_settle){0};
 }
 
 void wire_put_outcomes(struct buf *to, const struct sluice_outcome *outcomes, size_t len,

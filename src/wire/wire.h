@@ -28,8 +28,8 @@
 #pragma once
 
 #include "base/bytes.h"
-#include "calls/list.h"
 #include "sluice.h"
+#include "wire/compact.h"
 
 #define WIRE_TYPE "application/x-sluice"
 
@@ -49,15 +49,10 @@ void wire_put_sent(struct buf *to, const struct sluice_sent *sent, size_t len,
 bool wire_read_sent(struct bytes from, struct sluice_sent *sent, size_t len, // exactly len
                     struct sluice_error *first);
 
-struct wire_receive {
-    const char *worker; // a view; "" for none
-    uint32_t max;
-    int64_t wait_ms;
-    int64_t visibility_ms;
-};
-void wire_put_receive(struct buf *to, const struct wire_receive *r);
-bool wire_read_receive(struct bytes from, struct wire_receive *out);
-void wire_put_acks(struct buf *to, const char *const *tokens, size_t len); // after a receive
+// A receive without acks ends before their count.
+void wire_put_receive(struct buf *to, const struct receive_in *r);
+// Release `acks` with compact_texts_done; the other texts are views.
+bool wire_read_receive(struct bytes from, struct receive_in *out);
 
 void wire_put_batch(struct buf *to, const struct sluice_batch *b);
 // free with sluice_batch_free
@@ -69,18 +64,9 @@ void wire_put_failures(struct buf *to, const struct sluice_batch *b); // after t
 // Reads a batch with failures. An older node sends none.
 bool wire_read_looked(struct bytes from, struct sluice_batch **out);
 
-struct wire_settle {
-    const char **tokens; // owned array of views
-    size_t len;
-    int64_t wait_ms;
-    const char *reason; // a view; "" for none
-};
-void wire_put_settle(struct buf *to, const char *const *tokens, size_t len, int64_t wait_ms,
-                     const char *reason);
-bool wire_read_settle(struct bytes from, struct wire_settle *out);
-void wire_settle_done(struct wire_settle *s);
-// Reads a receive with or without acks.
-bool wire_read_receive_acks(struct bytes from, struct wire_receive *out, struct wire_settle *acks);
+// The list of tokens is written, even if it has one.
+void wire_put_settle(struct buf *to, const struct settle_in *s);
+bool wire_read_settle(struct bytes from, struct settle_in *out); // release `tokens` as above
 
 void wire_put_outcomes(struct buf *to, const struct sluice_outcome *outcomes, size_t len,
                        const struct sluice_error *first);

@@ -304,7 +304,7 @@ static void run_request(struct httpd_request *r)
 
 #define LINES_MAX 200
 
-struct field {
+struct known_field {
     struct bytes name;
     struct bytes value;
 };
@@ -318,17 +318,18 @@ static struct bytes line_of(struct bytes *rest)
     return line;
 }
 
-static struct field field_of(struct bytes line)
+static struct known_field field_of(struct bytes line)
 {
     const uint8_t *colon = memchr(line.data, ':', line.len);
     size_t at = colon ? (size_t)(colon - line.data) : line.len;
     size_t skip = colon ? at + 1 : at;
     while (skip < line.len && line.data[skip] == ' ')
         skip++;
-    return (struct field){bytes_of(line.data, at), bytes_of(line.data + skip, line.len - skip)};
+    return (struct known_field){bytes_of(line.data, at),
+                                bytes_of(line.data + skip, line.len - skip)};
 }
 
-static void make_head(struct httpd_request *r, const struct field *fields, size_t len)
+static void make_head(struct httpd_request *r, const struct known_field *fields, size_t len)
 {
     head_init(&r->head, bytes_str(r->method), bytes_str(r->target));
     for (size_t i = 0; i < len; i++)
@@ -343,12 +344,12 @@ static void make_head(struct httpd_request *r, const struct field *fields, size_
 static void read_head(struct httpd_request *r, uint8_t how)
 {
     static const char *const types[] = {"application/json", WIRE_TYPE, "text/plain", NULL};
-    struct field fields[LINES_MAX + 3];
+    struct known_field fields[LINES_MAX + 3];
     size_t len = 0;
     const char *type = types[how % COUNT_OF(types)];
-    if (type) fields[len++] = (struct field){bytes_str("Content-Type"), bytes_str(type)};
-    if (how & 4) fields[len++] = (struct field){bytes_str("Accept"), bytes_str(WIRE_TYPE)};
-    fields[len++] = (struct field){bytes_str("Sluice-Header-One"), bytes_str("two")};
+    if (type) fields[len++] = (struct known_field){bytes_str("Content-Type"), bytes_str(type)};
+    if (how & 4) fields[len++] = (struct known_field){bytes_str("Accept"), bytes_str(WIRE_TYPE)};
+    fields[len++] = (struct known_field){bytes_str("Sluice-Header-One"), bytes_str("two")};
     for (size_t i = 0; (how & 8) && i < LINES_MAX && r->body.len > 0; i++) {
         struct bytes line = line_of(&r->body);
         if (line.len == 0) break;

@@ -208,7 +208,7 @@ static void the_compact_encoding_does_the_same(void **state)
     reply_done(&reply);
 
     buf_clear(&in);
-    wire_put_receive(&in, &(struct wire_receive){.worker = "w", .max = 10});
+    wire_put_receive(&in, &(struct receive_in){.worker = "w", .max = 10});
     compact(&r, "/v1/queues/tasks/receive", &in, &reply);
     struct sluice_batch *batch;
     assert_true(wire_read_batch(bytes_of(reply.body, reply.body_len), &batch));
@@ -222,7 +222,7 @@ static void the_compact_encoding_does_the_same(void **state)
 
     buf_clear(&in);
     const char *tokens[] = {batch->messages[0].token, "rubbish"};
-    wire_put_settle(&in, tokens, 2, 0, "");
+    wire_put_settle(&in, &(struct settle_in){.tokens = {tokens, 2}, .reason = ""});
     compact(&r, "/v1/queues/tasks/ack", &in, &reply);
     struct sluice_outcome outcomes[2];
     assert_true(wire_read_outcomes(bytes_of(reply.body, reply.body_len), outcomes, 2, &first));

@@ -73,6 +73,9 @@ class Schema:
     def rule_maxItems(self, value, given, at, _):
         return [] if not isinstance(value, list) or len(value) <= given else [f"{at} has more than {given}"]
 
+    def rule_maxProperties(self, value, given, at, _):
+        return [] if not isinstance(value, dict) or len(value) <= given else [f"{at} has more than {given}"]
+
     def rule_required(self, value, given, at, _):
         return [f"{at} has no {name}" for name in given if isinstance(value, dict) and name not in value]
 

@@ -188,24 +188,23 @@ static void asks_come_out_as_they_went_in(void **state)
     (void)state;
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, BYTES_MAX);
-    struct wire_receive ask = {.worker = "w", .max = 7, .wait_ms = 20000, .visibility_ms = 5},
-                        ask_out;
+    struct receive_in ask = {.worker = "w", .max = 7, .wait = 20000, .visibility = 5}, ask_out;
     wire_put_receive(&b, &ask);
     assert_true(wire_read_receive(buf_bytes(&b), &ask_out));
     assert_string_equal(ask_out.worker, "w");
     assert_int_equal(ask_out.max, 7);
-    assert_int_equal(ask_out.wait_ms, 20000);
-    assert_int_equal(ask_out.visibility_ms, 5);
+    assert_int_equal(ask_out.wait, 20000);
+    assert_int_equal(ask_out.visibility, 5);
     buf_clear(&b);
     const char *tokens[] = {"one", "two"};
-    struct wire_settle settle;
-    wire_put_settle(&b, tokens, 2, 30, "why");
-    assert_true(wire_read_settle(buf_bytes(&b), &settle));
-    assert_int_equal(settle.len, 2);
-    assert_string_equal(settle.tokens[1], "two");
-    assert_string_equal(settle.reason, "why");
-    assert_int_equal(settle.wait_ms, 30);
-    wire_settle_done(&settle);
+    struct settle_in settle = {.tokens = {tokens, 2}, .wait = 30, .reason = "why"}, settle_out;
+    wire_put_settle(&b, &settle);
+    assert_true(wire_read_settle(buf_bytes(&b), &settle_out));
+    assert_int_equal(settle_out.tokens.len, 2);
+    assert_string_equal(settle_out.tokens.rows[1], "two");
+    assert_string_equal(settle_out.reason, "why");
+    assert_int_equal(settle_out.wait, 30);
+    compact_texts_done(&settle_out.tokens);
 }
 
 static void a_receive_with_acks_comes_out_as_it_went_in(void **state)
@@ -213,21 +212,106 @@ static void a_receive_with_acks_comes_out_as_it_went_in(void **state)
     (void)state;
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, BYTES_MAX);
-    struct wire_receive ask = {.worker = "w", .max = 7}, ask_out;
-    struct wire_settle acks;
+    struct receive_in ask = {.worker = "w", .max = 7}, ask_out;
     const char *tokens[] = {"one", "two"};
     wire_put_receive(&b, &ask);
     size_t plain = b.len;
-    assert_true(wire_read_receive_acks(buf_bytes(&b), &ask_out, &acks));
-    assert_int_equal(acks.len, 0);
-    wire_put_acks(&b, tokens, 2);
-    assert_true(wire_read_receive_acks(buf_bytes(&b), &ask_out, &acks));
+    assert_true(wire_read_receive(buf_bytes(&b), &ask_out));
+    assert_int_equal(ask_out.acks.len, 0);
+    buf_clear(&b);
+    ask.acks = (struct field_texts){tokens, 2};
+    wire_put_receive(&b, &ask);
+    assert_true(wire_read_receive(buf_bytes(&b), &ask_out));
     assert_int_equal(ask_out.max, 7);
-    assert_int_equal(acks.len, 2);
-    assert_string_equal(acks.tokens[1], "two");
-    wire_settle_done(&acks);
+    assert_int_equal(ask_out.acks.len, 2);
+    assert_string_equal(ask_out.acks.rows[1], "two");
+    compact_texts_done(&ask_out.acks);
     for (size_t len = plain + 1; len < b.len; len++)
-        assert_false(wire_read_receive_acks(bytes_of(b.data, len), &ask_out, &acks));
+        assert_false(wire_read_receive(bytes_of(b.data, len), &ask_out));
+}
+
+static void the_bytes_of_asks_stay_as_they_are(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    const char *tokens[] = {"t"};
+    struct receive_in ask = {
+        .worker = "w", .max = 7, .wait = 3, .visibility = 5, .acks = {tokens, 1}};
+    static const uint8_t receive[] = {2, 1, 0, 0, 0, 'w', 0, 7, 0, 0, 0, 3, 0, 0, 0, 0, 0,   0, 0,
+                                      5, 0, 0, 0, 0, 0,   0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 't', 0};
+    wire_put_receive(&b, &ask);
+    assert_true(bytes_equal(buf_bytes(&b), bytes_of(receive, sizeof receive)));
+    buf_clear(&b);
+    struct settle_in settle = {.tokens = {tokens, 1}, .wait = 3, .reason = "r"};
+    static const uint8_t settled[] = {2,   3, 0, 0, 0, 0, 0, 0, 0, 1, 0,   0, 0,
+                                      'r', 0, 1, 0, 0, 0, 1, 0, 0, 0, 't', 0};
+    wire_put_settle(&b, &settle);
+    assert_true(bytes_equal(buf_bytes(&b), bytes_of(settled, sizeof settled)));
+}
+
+static void limits_of_the_table_hold_in_the_compact_encoding(void **state)
+{
+    (void)state;
+    struct sluice_error error;
+    char worker[200];
+    memset(worker, 'w', sizeof worker);
+    worker[sizeof worker - 1] = '\0';
+    struct receive_in ask = {.wait = 20000};
+    assert_int_equal(fields_check(&receive_fields, &ask, &error), SLUICE_OK);
+    assert_int_equal(ask.max, 1); // the default
+    ask.wait = 20001;
+    assert_int_equal(fields_check(&receive_fields, &ask, &error), SLUICE_INVALID);
+    assert_string_equal(error.field, "wait");
+    assert_string_equal(error.message, "wait must be between 0ms and 20s, not 20001ms");
+    ask = (struct receive_in){.max = 10001};
+    assert_int_equal(fields_check(&receive_fields, &ask, &error), SLUICE_INVALID);
+    assert_string_equal(error.message, "max must be between 1 and 10000, not 10001");
+    ask = (struct receive_in){.worker = worker};
+    assert_int_equal(fields_check(&receive_fields, &ask, &error), SLUICE_INVALID);
+    assert_string_equal(error.message, "worker has 199 bytes; at most 128 are allowed");
+    ask = (struct receive_in){.acks = {NULL, 10001}};
+    assert_int_equal(fields_check(&receive_fields, &ask, &error), SLUICE_INVALID);
+    assert_string_equal(error.message, "ack has 10001 items; at most 10000 are allowed");
+    struct settle_in settle = {.wait = -1};
+    assert_int_equal(fields_check(&ack_fields, &settle, &error), SLUICE_OK); // it has no wait
+    assert_int_equal(fields_check(&release_fields, &settle, &error), SLUICE_INVALID);
+    assert_string_equal(error.field, "delay");
+}
+
+static void a_message_may_have_as_many_headers_as_fit(void **state)
+{
+    (void)state;
+    static struct sluice_header rows[7281]; // 9 bytes each in 64 KiB
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        rows[i] = (struct sluice_header){"n", ""};
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, SIZE_MAX);
+    struct sluice_message message = messages[0];
+    message.headers = rows;
+    message.headers_len = sizeof rows / sizeof *rows;
+    struct sluice_batch *out;
+    wire_put_batch(&b, &(struct sluice_batch){&message, 1});
+    assert_true(wire_read_batch(buf_bytes(&b), &out));
+    assert_int_equal(out->messages[0].headers_len, message.headers_len);
+    sluice_batch_free(out);
+}
+
+static void a_list_of_too_many_tokens_is_refused(void **state)
+{
+    (void)state;
+    static const char *tokens[10001];
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    struct settle_in in = {.tokens = {tokens, 10001}}, out;
+    wire_put_settle(&b, &in);
+    assert_false(wire_read_settle(buf_bytes(&b), &out));
+    buf_clear(&b);
+    in.tokens.len = 10000;
+    wire_put_settle(&b, &in);
+    assert_true(wire_read_settle(buf_bytes(&b), &out));
+    assert_int_equal(out.tokens.len, 10000);
+    compact_texts_done(&out.tokens);
 }
 
 static void its_answer_comes_out_as_it_went_in(void **state)
@@ -294,7 +378,7 @@ static void a_text_with_a_zero_inside_is_refused(void **state)
     (void)state;
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, BYTES_MAX);
-    struct wire_receive out;
+    struct receive_in out;
     buf_put_u8(&b, 2); // the version
     buf_put_sized(&b, bytes_of("a\0b", 3));
     buf_put_u8(&b, 0);
@@ -316,6 +400,10 @@ int main(void)
         cmocka_unit_test(answers_come_out_as_they_went_in),
         cmocka_unit_test(asks_come_out_as_they_went_in),
         cmocka_unit_test(a_receive_with_acks_comes_out_as_it_went_in),
+        cmocka_unit_test(the_bytes_of_asks_stay_as_they_are),
+        cmocka_unit_test(limits_of_the_table_hold_in_the_compact_encoding),
+        cmocka_unit_test(a_message_may_have_as_many_headers_as_fit),
+        cmocka_unit_test(a_list_of_too_many_tokens_is_refused),
         cmocka_unit_test(its_answer_comes_out_as_it_went_in),
         cmocka_unit_test(nothing_that_was_cut_short_is_read),
         cmocka_unit_test(a_count_that_cannot_be_is_refused_before_memory_is_taken),
