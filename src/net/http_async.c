@@ -114,6 +114,8 @@ static void wire_close(struct http_async *c, struct http_async_connection *w)
         *at = w->next_idle;
         w->place->idle_len--;
     }
+    // Closing is not enough: while a forked child has the socket too, events go on.
+    (void)epoll_ctl(c->epoll, EPOLL_CTL_DEL, w->fd, NULL);
     (void)close(w->fd);
     w->fd = -1;
     w->call = NULL;

@@ -5,6 +5,8 @@
 
 #include "client.h"
 
+#include <sys/prctl.h>
+
 #define CROWD 100
 #define BULKY ((size_t)3 << 20)
 
@@ -259,6 +261,61 @@ static void a_cancelled_call_closes_its_connection(void **state)
     end();
 }
 
+static atomic_int may_answer;
+
+static void serve_when_allowed(struct peer *p)
+{
+    while (peer_request(p)) {
+        if (!await(&may_answer, 1)) return;
+        peer_say(p, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+    }
+}
+
+// How many descriptors the epoll instance of this process watches; -1: there is none.
+static int watched(void)
+{
+    for (int fd = 3; fd < 256; fd++) {
+        char path[64], text[64] = "", line[256];
+        int count = 0;
+        (void)snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+        if (readlink(path, text, sizeof text - 1) < 0 || !strstr(text, "[eventpoll]")) continue;
+        (void)snprintf(path, sizeof path, "/proc/self/fdinfo/%d", fd);
+        FILE *info = fopen(path, "re");
+        assert_non_null(info);
+        while (fgets(line, sizeof line, info))
+            count += strncmp(line, "tfd:", 4) == 0;
+        (void)fclose(info);
+        return count;
+    }
+    return -1;
+}
+
+// A forked child has the socket until it calls exec. The socket then stays open, and its events
+// must not reach the connection, which is freed.
+static void a_closed_connection_gets_no_event_of_a_socket_that_a_child_has(void **state)
+{
+    (void)state;
+    begin(serve_when_allowed, NULL);
+    struct sim_call *e = sim_call_new("/", bytes_str("x"), PATIENCE_MS);
+    assert_true(await(&server.requests, 1));
+    assert_int_equal(watched(), 2); // the socket, and the event that wakes the thread
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+        (void)pause();
+        _exit(0);
+    }
+    assert_true(http_async_cancel(async_http, &e->call));
+    assert_int_equal(watched(), 1);
+    atomic_store(&may_answer, 1);
+    sim_call_free(e);
+    assert_int_equal(ask_once("/", PATIENCE_MS), HTTP_ANSWERED);
+    assert_int_equal(kill(child, SIGKILL), 0);
+    assert_int_equal(waitpid(child, NULL, 0), child);
+    end();
+}
+
 static atomic_int challenges;
 static bool stands;
 
@@ -324,6 +381,7 @@ int main(void)
         cmocka_unit_test(what_is_not_answered_in_time_is_lost),
         cmocka_unit_test(where_no_server_listens_nothing_was_sent),
         cmocka_unit_test(a_cancelled_call_closes_its_connection),
+        cmocka_unit_test(a_closed_connection_gets_no_event_of_a_socket_that_a_child_has),
         cmocka_unit_test(a_connection_is_greeted_once),
         cmocka_unit_test(a_peer_that_fails_the_challenge_gets_no_request),
         cmocka_unit_test(a_challenge_takes_no_longer_than_its_call),
