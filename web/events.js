@@ -33,6 +33,7 @@ const KINDS = {
   "queue-purged": ["dead", (event) => `purged ${count(event.count)} messages`],
   "queue-deleted": ["dead", () => "queue deleted"],
   "queue-upgraded": ["ready", (event) => `raised to version ${count(event.count)} of the rules`],
+  "claim-rejected": ["dead", (event) => because("claim refused", event)],
 };
 const OUTCOMES = {
   processed: ["done", () => "processed"],

@@ -70,6 +70,7 @@ enum mutant {
     MUTANT_DELETED_SENDS,     // a deleted queue accepts messages
     MUTANT_SHARD_OFF,         // requests about another shard's locks apply to this shard's
     MUTANT_EVENTS_UNHEARD,    // an event counts only if it is kept
+    MUTANT_CONSUME_OFF,       // consume=owner refuses no claim
     MUTANT_SOURCE_SHARD_OFF,  // letters of two shards count as letters of one shard
     // The cluster.
     MUTANT_STALE_PLAN,        // a node enforces an older plan than one it has seen

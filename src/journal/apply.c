@@ -29,7 +29,8 @@ void journal_halt(struct journal *j, const char *why)
 
 void journal_halt_rules(struct journal *j, uint16_t rules)
 {
-    journal_rules_sentence(rules, j->config.rules_newest, j->halt_text, sizeof j->halt_text);
+    journal_rules_sentence(rules, j->config.rules_oldest, j->config.rules_newest, j->halt_text,
+                           sizeof j->halt_text);
     halt(j, ERR_UNAVAILABLE, j->halt_text);
 }
 

@@ -68,9 +68,10 @@ struct journal_config {
     int64_t courtesy_ms;
     int64_t courtesy_live_ms; // ... if an owner committed an entry within this time (5 s)
     struct journal_rules rules;
-    // The newest version of the fold's rules that this program folds. It also folds the one before.
-    // The writer's id carries it. 0: version 1, and the id carries nothing.
+    // The newest version of the fold's rules that this program folds. The writer's id carries it.
+    // 0: version 1, and the id carries nothing.
     uint16_t rules_newest;
+    uint16_t rules_oldest; // the oldest version that it folds; 0: the one before the newest
 };
 
 void journal_config_defaults(struct journal_config *c);
@@ -162,7 +163,9 @@ bool journal_halted(const struct journal *j, const char **why);
 // entry needs another version of this program, and `why` begins with JOURNAL_UPGRADE_NEEDED.
 enum err journal_halt_err(const struct journal *j);
 #define JOURNAL_UPGRADE_NEEDED "upgrade needed: "
-void journal_rules_sentence(uint16_t found, uint16_t newest, char *out, size_t max);
+// oldest, newest: as in struct journal_config.
+void journal_rules_sentence(uint16_t found, uint16_t oldest, uint16_t newest, char *out,
+                            size_t max);
 
 // The writers that committed lately (session_ttl_ms), in no order. False past the last.
 struct journal_writer {

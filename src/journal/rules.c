@@ -48,16 +48,17 @@ static uint16_t newest_of(uint16_t configured)
     return configured > 0 ? configured : 1;
 }
 
-static uint16_t oldest_of(uint16_t newest)
+static uint16_t oldest_of(uint16_t configured, uint16_t newest)
 {
-    return newest > 1 ? newest - 1 : 1;
+    uint16_t oldest = configured > 0 ? configured : newest > 1 ? newest - 1 : 1;
+    return oldest < newest ? oldest : newest;
 }
 
 bool journal_folds(const struct journal *j, uint16_t rules)
 {
     uint16_t newest = newest_of(j->config.rules_newest);
     if (MUTANT(RULES_UNCHECKED)) return true;
-    return rules >= oldest_of(newest) && rules <= newest;
+    return rules >= oldest_of(j->config.rules_oldest, newest) && rules <= newest;
 }
 
 uint16_t journal_rules_needed(const struct journal *j, const struct op *ops, size_t ops_len)
@@ -67,12 +68,16 @@ uint16_t journal_rules_needed(const struct journal *j, const struct op *ops, siz
     return rules;
 }
 
-void journal_rules_sentence(uint16_t found, uint16_t newest, char *out, size_t max)
+void journal_rules_sentence(uint16_t found, uint16_t oldest, uint16_t newest, char *out, size_t max)
 {
-    uint16_t known = newest_of(newest), oldest = oldest_of(known);
+    uint16_t known = newest_of(newest);
     char versions[32];
-    (void)snprintf(versions, sizeof versions, oldest < known ? "%u and %u" : "only %u", oldest,
-                   known);
+    oldest = oldest_of(oldest, known);
+    (void)snprintf(versions, sizeof versions,
+                   oldest + 1 < known    ? "%u to %u"
+                   : oldest + 1 == known ? "%u and %u"
+                                         : "only %u",
+                   oldest, known);
     (void)snprintf(out, max,
                    found > known
                        ? JOURNAL_UPGRADE_NEEDED "its journal has version %u of the rules, and this "

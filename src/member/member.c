@@ -267,10 +267,8 @@ static enum sluice_code set_self(struct membership *m, struct sluice_error *erro
         return refuse(error, ERR_INVALID, "node",
                       "the name of a member has at most %d characters, and its URL at most %d",
                       COORD_NAME_MAX, COORD_URL_MAX);
-    *self = (struct coord_member){.capacity = capacity,
-                                  .rules_lo = rules_newest() > RULES_FIRST ? rules_newest() - 1u
-                                                                           : RULES_FIRST,
-                                  .rules_hi = rules_newest()};
+    *self = (struct coord_member){
+        .capacity = capacity, .rules_lo = RULES_OLDEST, .rules_hi = rules_newest()};
     memcpy(self->name, name.node, strlen(name.node) + 1);
     memcpy(self->url, name.url, strlen(name.url) + 1);
     (void)snprintf(self->version, sizeof self->version, "%s", sluice_version());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Delivery: a claim by a worker gets its tickets first; the shard's owner publishes tickets.
 #include "base/check.h"
+#include "base/mutant.h"
 #include "queue/state.h"
 
 struct grant grant_of(const struct machine *m, uint32_t h)
@@ -66,11 +67,26 @@ static void claimed(struct machine *m, uint32_t h, uint32_t worker)
     put_grant(m, h, 0);
 }
 
+// The setting `consume`: an entry that is not the owner's grants nothing. The journal does not pass
+// the entries of a former owner, so an epoch is the present one.
+static bool is_refused(struct machine *m, struct bytes worker, uint32_t wanted)
+{
+    if (!is_owner_only(m) || m->epoch != 0 || MUTANT(CONSUME_OFF)) return false;
+    m->refused_claims++;
+    struct event *e = emit(m, EVENT_CLAIM_REJECTED, 0);
+    if (!e) return true;
+    e->reason = REASON_NOT_OWNER;
+    e->count = wanted;
+    emit_worker_name(m, e, worker);
+    return true;
+}
+
 enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload)
 {
     struct op_claim op;
     if (claim_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
+    if (is_refused(m, op.worker, op.max)) return REASON_NOT_OWNER;
     if (m->paused) return REASON_PAUSED;
     uint32_t worker = worker_need(m, op.worker);
     int64_t lease = op.lease_ms > 0 ? op.lease_ms : m->config.visibility_timeout_ms;
@@ -113,7 +129,7 @@ enum reason apply_publish(struct machine *m, struct bytes payload)
     struct op_publish op;
     if (publish_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
-    if (m->epoch == 0) return REASON_NOT_OWNER;
+    if (is_refused(m, BYTES_EMPTY, op.count) || m->epoch == 0) return REASON_NOT_OWNER;
     if (m->paused) return REASON_PAUSED;
     int64_t deadline = m->deadline_base + (op.ticket_ms > 0 ? op.ticket_ms : TICKET_DEFAULT_MS);
     uint32_t count = 0, known = 0;

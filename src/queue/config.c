@@ -215,15 +215,22 @@ static size_t stored(uint8_t last, const struct setting *out[static QUEUE_SETTIN
     return len;
 }
 
-void config_encode(const struct queue_config *c, struct buf *out)
+// The lowest `later` that has every setting without its default.
+static uint8_t last_needed(const struct queue_config *c)
 {
-    const struct setting *order[QUEUE_SETTINGS_LEN];
     uint8_t last = 0;
     for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
         const struct setting *s = &queue_settings[i];
         bool set = s->kind == SETTING_NAME ? *name_in(c, s) : setting_get(s, c) != s->initial;
         if (set && s->later > last) last = s->later;
     }
+    return last;
+}
+
+void config_encode(const struct queue_config *c, struct buf *out)
+{
+    const struct setting *order[QUEUE_SETTINGS_LEN];
+    uint8_t last = last_needed(c);
     buf_put_u8(out, last + 1);
     size_t len = stored(last, order);
     for (size_t i = 0; i < len; i++)
@@ -261,5 +268,7 @@ enum err config_decode(struct reader *r, struct queue_config *out)
         if (order[i]->kind == SETTING_NAME ? !decode_name(r, name_in(out, order[i]))
                                            : !decode_number(r, order[i], out))
             return ERR_INVALID;
-    return reader_ok(r) ? ERR_OK : ERR_INVALID;
+    // An older program reads a configuration of version 1 and refuses one of version 2. So each
+    // configuration has one version.
+    return reader_ok(r) && version == last_needed(out) + 1 ? ERR_OK : ERR_INVALID;
 }

@@ -123,8 +123,12 @@ struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
 // The events of a batch often name the same worker: its name is stored once.
 void emit_worker(struct machine *m, struct event *e, uint32_t w)
 {
+    emit_worker_name(m, e, worker_name(m, w));
+}
+
+void emit_worker_name(struct machine *m, struct event *e, struct bytes name)
+{
     struct events *list = m->events;
-    struct bytes name = worker_name(m, w);
     struct bytes last = BYTES_EMPTY;
     if (list->text.len >= name.len)
         last = bytes_of(list->text.data + list->text.len - name.len, name.len);

@@ -26,7 +26,8 @@
     X(QUEUE_RESUMED, "queue-resumed")                                                              \
     X(QUEUE_PURGED, "queue-purged")                                                                \
     X(QUEUE_DELETED, "queue-deleted")                                                              \
-    X(QUEUE_UPGRADED, "queue-upgraded")
+    X(QUEUE_UPGRADED, "queue-upgraded")                                                            \
+    X(CLAIM_REJECTED, "claim-rejected")
 
 enum event_kind {
 #define EVENT_ENUM(name, id) EVENT_##name,
@@ -44,18 +45,19 @@ struct event {
     uint32_t n; // number of the event within the op, from 0
     enum event_kind kind;
     enum outcome_status status; // message-outcome
-    enum reason reason;         // lock-renewal-rejected, outcome-rejected; outcome of an expiry
-    int64_t at;                 // the fold's time
-    uint64_t seq;               // the message; 0: the event is about the queue
-    struct place place;         // of the message; slot 0: unknown
-    uint32_t deliveries;        // number of the attempt
+    // lock-renewal-rejected, outcome-rejected, claim-rejected; outcome of an expiry
+    enum reason reason;
+    int64_t at;          // the fold's time
+    uint64_t seq;        // the message; 0: the event is about the queue
+    struct place place;  // of the message; slot 0: unknown
+    uint32_t deliveries; // number of the attempt
     uint32_t retries;
     uint64_t fence;
     // Deadline of the lock, or when the message is ready again; 0: at once or never.
     int64_t until;
     uint64_t order; // of a ticket
     // ordering-best-effort: open messages; purged: their number; configured: the version; upgraded:
-    // the version of the rules.
+    // the version of the rules; claim-rejected: messages wanted.
     uint64_t count;
     uint64_t sequence;  // number of the event in its shard, from 1; 0: before RULES_EVENTS
     uint64_t from;      // message-enqueued: the redriven dead message

@@ -27,7 +27,7 @@ static void init(struct machine *m, const struct queue_id *queue, uint32_t shard
 {
     *m = (struct machine){.queue = *queue, .shard = shard, .birth = *birth, .config = *birth};
     m->config_version = 1;
-    m->rules = RULES_FIRST;
+    m->rules = birth->consume == CONSUME_OWNER ? RULES_CONSUME : RULES_FIRST;
     m->seq_next = 1;
     m->now = TIME_UNKNOWN;
     rows_init(m);

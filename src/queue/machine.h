@@ -58,7 +58,7 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
 #define REQUEST_BYTES_MAX ((size_t)32 << 20)
 #define BODY_AGE_MAX_MS   (INT64_C(3600) * 1000) // limit of a body's age when it is sent
 #define WORKERS_MAX       4096
-#define SNAPSHOT_VERSION  4
+#define SNAPSHOT_VERSION  5
 
 void machine_save(const struct machine *m, struct buf *out);
 // CORRUPT: the state is reset.
@@ -105,6 +105,8 @@ uint16_t machine_rules(const struct machine *m);          // queue/rules.h; RULE
 uint16_t machine_rules_needed(const struct machine *m, const struct op *ops, size_t ops_len);
 uint64_t machine_event_count(const struct machine *m); // events so far; 0 before RULES_EVENTS
 bool machine_paused(const struct machine *m);
+// Only the shard's owner hands out messages: the fold refuses every other claim (`consume`).
+bool machine_owner_only(const struct machine *m);
 bool machine_deleted(const struct machine *m);
 
 // clang-format off
@@ -141,6 +143,7 @@ struct machine_stats {
     uint64_t waiting;    // of the delayed messages: waiting for a retry
     uint64_t granted;    // locks given in total: the last fence
     uint64_t duplicates; // sends that dedup answered
+    uint64_t refused;    // claims that `consume` refused
     uint64_t workers;    // registered
     uint64_t ranges;     // ranges of the backlog
     uint64_t records;    // messages with a record

@@ -117,6 +117,7 @@ void machine_stats(const struct machine *m, int64_t now, struct machine_stats *o
                                   .waiting = m->waiting,
                                   .granted = m->fence,
                                   .duplicates = m->duplicates,
+                                  .refused = m->refused_claims,
                                   .workers = m->registrations.len,
                                   .ranges = m->backlog.len,
                                   .records = m->msgs_used,
@@ -125,6 +126,11 @@ void machine_stats(const struct machine *m, int64_t now, struct machine_stats *o
     for (size_t s = 0; s < STATE_COUNT; s++)
         out->counts[s] = m->counts[s];
     stats_project(m, 0, now, out);
+}
+
+bool machine_owner_only(const struct machine *m)
+{
+    return is_owner_only(m);
 }
 
 bool machine_claimable(const struct machine *m, int64_t now, struct bytes worker)

@@ -11,6 +11,8 @@ const char *rules_about(uint16_t version)
         [RULES_FIRST] = "the first version",
         [RULES_EVENTS] = "events are numbered without gaps, and an expired lock that counts as a "
                          "retry has a message-outcome event",
+        [RULES_CONSUME] = "the setting consume: with consume=owner, only the shard's owner hands "
+                          "out messages",
     };
     return version <= RULES_KNOWN && about[version] ? about[version] : "";
 }

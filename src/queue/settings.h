@@ -21,6 +21,8 @@ enum ordering_mode { ORDERING_FIFO, ORDERING_LIFO };
 enum failure_mode { FAILURE_RETRY, FAILURE_DEAD_LETTER, FAILURE_HYBRID };
 // BLOCK: after a refusal the caller waits and sends again.
 enum backpressure { BACKPRESSURE_REJECT, BACKPRESSURE_BLOCK };
+// OWNER: a claim counts only in an entry of the shard's owner.
+enum consume { CONSUME_ANY, CONSUME_OWNER };
 
 struct backoff_config {
     int64_t initial_ms;
@@ -45,6 +47,7 @@ struct queue_config {
     uint64_t capacity;
     enum backpressure backpressure;
     uint32_t shards;
+    enum consume consume;
 };
 
 // In the order of storage; a new setting comes last. The columns: key, kind, field of struct
@@ -101,7 +104,11 @@ struct queue_config {
       .meaning = "What a send to a full queue does: it is refused, or it waits for space.")        \
     X("shards", NUMBER, shards, 1, CONFIG_SHARDS_MAX, 1, "Limits", "Shards", .unit = "shards",     \
       .fixed = true,                                                                               \
-      .meaning = "How many journals share the load: the number is fixed at creation.")
+      .meaning = "How many journals share the load: the number is fixed at creation.")             \
+    X("consume", CHOICE, consume, 0, CONSUME_OWNER, CONSUME_ANY, "Delivery", "Handed out by",      \
+      .choices = "any, owner", .labels = "any process|only the node that owns the shard",          \
+      .later = 1,                                                                                  \
+      .meaning = "Which processes may hand out messages: any, or only the shard's owner.")
 
 enum setting_kind {
     SETTING_CHOICE, // the number of a word

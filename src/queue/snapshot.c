@@ -5,6 +5,7 @@
 //
 // A state without failures is written as version 2, with the same bytes as before failures existed.
 // Version 1 has no bodies and no costs. Version 4 has the version of the rules, if that was raised.
+// Version 5 has the count of refused claims, if the rules have the setting `consume`.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -15,6 +16,7 @@
 #define SNAPSHOT_MAGIC   0x4d514c53u // "SLQM" in the stored byte order
 #define VERSION_BODIES   2           // the first version with bodies and costs
 #define VERSION_FAILURES 3           // ... with failures
+#define VERSION_RULES    4           // ... with the version of the rules
 
 uint64_t machine_digest(const struct machine *m)
 {
@@ -40,6 +42,7 @@ uint64_t machine_digest(const struct machine *m)
         h = mix(h, m->counts[i]);
     h = spent_mix(&m->spent, h);
     if (m->rules > RULES_FIRST) h = mix(mix(h, m->rules), m->event_count);
+    if (m->rules >= RULES_CONSUME) h = mix(h, m->refused_claims);
     struct buf config;
     buf_init(&config, 4096);
     config_encode(&m->config, &config);
@@ -51,7 +54,8 @@ uint64_t machine_digest(const struct machine *m)
 // The oldest version that has every part of the state.
 static uint8_t version_needed(const struct machine *m)
 {
-    if (m->rules > RULES_FIRST) return SNAPSHOT_VERSION;
+    if (m->rules >= RULES_CONSUME) return SNAPSHOT_VERSION;
+    if (m->rules > RULES_FIRST) return VERSION_RULES;
     return m->failures.messages > 0 ? VERSION_FAILURES : VERSION_BODIES;
 }
 
@@ -203,10 +207,11 @@ void machine_save(const struct machine *m, struct buf *out)
     bodies_save(m, out);
     spent_save(&m->spent, out);
     if (version_needed(m) >= VERSION_FAILURES) failures_save(m, out);
-    if (version_needed(m) == SNAPSHOT_VERSION) {
+    if (version_needed(m) >= VERSION_RULES) {
         buf_put_u16(out, m->rules);
         buf_put_u64(out, m->event_count);
     }
+    if (version_needed(m) == SNAPSHOT_VERSION) buf_put_u64(out, m->refused_claims);
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -460,11 +465,14 @@ static void load_workers(struct machine *m, struct reader *r)
     }
 }
 
-static void load_rules(struct machine *m, struct reader *r)
+static void load_rules(struct machine *m, struct reader *r, uint8_t version)
 {
+    bool consume = version == SNAPSHOT_VERSION;
     m->rules = read_u16(r);
     m->event_count = read_u64(r);
+    if (consume) m->refused_claims = read_u64(r);
     if (m->rules <= RULES_FIRST || m->rules > RULES_KNOWN) r->bad = true;
+    if ((m->rules >= RULES_CONSUME) != consume) r->bad = true;
 }
 
 static bool counts_ok(const struct machine *m, const struct loaded *l)
@@ -490,7 +498,9 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (all && reader_ok(&r)) bodies_load(m, &r);
     if (all && reader_ok(&r)) spent_load(&m->spent, &r);
     if (version >= VERSION_FAILURES && reader_ok(&r)) failures_load(m, &r);
-    if (version == SNAPSHOT_VERSION && reader_ok(&r)) load_rules(m, &r);
+    if (version < VERSION_RULES) m->rules = RULES_FIRST;
+    if (version >= VERSION_RULES && reader_ok(&r)) load_rules(m, &r, version);
+    if (m->config.consume != CONSUME_ANY && m->rules < RULES_CONSUME) r.bad = true;
     if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;
     memory_free(l.tickets);
     memory_free(l.dead_list);

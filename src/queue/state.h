@@ -221,7 +221,8 @@ struct machine {
     uint64_t duplicates;
     uint16_t rules;       // queue/rules.h
     uint64_t event_count; // events since the rules have RULES_EVENTS, whether or not they are kept
-    uint64_t expired;     // locks that expired while it folded; a metric, not part of the state
+    uint64_t refused_claims; // by `consume`, since the rules have RULES_CONSUME
+    uint64_t expired;        // locks that expired while it folded; a metric, not part of the state
     struct spent spent;
 
     struct backlog backlog;
@@ -299,6 +300,11 @@ static inline struct msg *msg_at(const struct machine *m, uint32_t h)
 static inline struct lock *lock_of(const struct machine *m, const struct msg *msg)
 {
     return &m->locks[msg->lock];
+}
+
+static inline bool is_owner_only(const struct machine *m)
+{
+    return m->rules >= RULES_CONSUME && m->config.consume == CONSUME_OWNER;
 }
 
 static inline bool is_strict(const struct machine *m)
@@ -435,6 +441,7 @@ void source_raise(struct machine *m, struct letter_source *s, uint64_t number);
 // event.c: the events of an entry
 struct event *emit(struct machine *m, enum event_kind kind, uint32_t h); // NULL: no list of events
 void emit_worker(struct machine *m, struct event *e, uint32_t w);
+void emit_worker_name(struct machine *m, struct event *e, struct bytes name);
 void emit_failure_text(struct machine *m, struct event *e, struct bytes text); // e: the last row
 void emit_origin(struct machine *m, const struct op_arrive *a);
 

@@ -3,7 +3,8 @@
 // whole: it has no effect and never will. A caller's op is a request that the fold checks, so it is
 // proposed once more, directly: the same op with the same request id. An op that the owner decided
 // on by itself is not proposed again; the next owner decides. An op that is fenced twice is
-// answered "not applied". It is never answered "fenced", which is about locks.
+// answered "not applied". It is never answered "fenced", which is about locks. If only the owner
+// may hand out messages, a claim is not proposed again either: the caller asks the next owner.
 #include "base/check.h"
 #include "shard/inside.h"
 
@@ -21,6 +22,11 @@ bool fenced_again(struct shard *s, struct call *c, struct journal_reply *r)
         CHECK(s->offered >= c->max);
         s->offered -= c->max;
     }
-    call_commit(s, c);
+    if (call_certain_refusal(s, c) == REASON_NOT_OWNER) {
+        c->state = CALL_SYNCING; // it is in no list
+        receive_try(s, c);
+    } else {
+        call_commit(s, c);
+    }
     return true;
 }

@@ -39,6 +39,9 @@ struct call {
     enum call_state state;
     struct bytes payload; // owned; kept while it may be submitted again
     int64_t wait_until;
+    // A receive that waits: the epoch at its begin, and how long it waits without the ownership.
+    uint64_t owner_epoch;
+    int64_t owner_until;
     int64_t deadline;
     struct bytes worker; // receive: a view into payload
     uint32_t max;

@@ -9,9 +9,17 @@
 
 #include <string.h>
 
+// How long a receive waits in a process that may not hand out messages: an owner may appear.
+#define OWNER_WAIT_MS 200
+
+bool shard_may_grant(const struct shard *s)
+{
+    return !machine_owner_only(s->machine) || journal_is_owner(s->journal);
+}
+
 static bool claimable(const struct shard *s, const struct call *c)
 {
-    return machine_claimable(s->machine, shard_now(s), c->worker);
+    return shard_may_grant(s) && machine_claimable(s->machine, shard_now(s), c->worker);
 }
 
 void receive_set_claim(struct call *c, const struct op_claim *claim)
@@ -49,6 +57,10 @@ static void end_wait(struct shard *s, struct call *c)
 {
     CHECK(c->receives);
     if (!c->awaits && recall(s, c)) return;
+    if (!shard_may_grant(s)) {
+        call_refuse(s, c, REASON_NOT_OWNER);
+        return;
+    }
     call_answer(s, c, c->awaits ? ERR_NOT_FOUND : ERR_OK, BYTES_EMPTY);
 }
 
@@ -74,6 +86,15 @@ static void end_same_request(struct shard *s, const struct call *successor)
     }
 }
 
+// When the wait of a call ends. In a process that may not hand out messages it ends soon, and at
+// once if another process becomes the owner: the caller then turns to that one.
+static int64_t wait_end(const struct shard *s, const struct call *c)
+{
+    if (shard_may_grant(s)) return c->wait_until;
+    if (c->owner_epoch != journal_epoch(s->journal)) return TIME_UNKNOWN;
+    return c->owner_until < c->wait_until ? c->owner_until : c->wait_until;
+}
+
 static void wait_or_end(struct shard *s, struct call *c)
 {
     CHECK(c->receives);
@@ -81,7 +102,9 @@ static void wait_or_end(struct shard *s, struct call *c)
         end_wait(s, c);
     } else {
         end_same_request(s, c);
-        if (c->wait_until < s->waits_end) s->waits_end = c->wait_until;
+        c->owner_epoch = journal_epoch(s->journal);
+        c->owner_until = shard_may_grant(s) ? TIME_UNKNOWN : shard_now(s) + OWNER_WAIT_MS;
+        if (wait_end(s, c) < s->waits_end) s->waits_end = wait_end(s, c);
         call_push(s, c, CALL_WAITING);
     }
 }
@@ -135,6 +158,8 @@ enum reason call_certain_refusal(const struct shard *s, const struct call *c)
 {
     bool sends = c->kind == OP_SEND && c->max > 0;
     enum reason reason = machine_refuses(s->machine, c->kind, sends ? 1 : 0);
+    bool grants = c->kind == OP_CLAIM || c->kind == OP_TAKE || c->kind == OP_PUBLISH;
+    if (grants && reason != REASON_DELETED && !shard_may_grant(s)) return REASON_NOT_OWNER;
     if (reason != REASON_FULL) return reason;
     // A duplicate needs no capacity, and a timer that is due may free some.
     bool may_fit = machine_wake_at(s->machine) <= shard_now(s) || has_dedup(c->payload);
@@ -217,7 +242,7 @@ void receive_result(struct shard *s, struct call *c, enum err err, struct bytes 
 
 void receive_join_send(struct shard *s, uint32_t messages)
 {
-    if (machine_paused(s->machine)) return;
+    if (machine_paused(s->machine) || !shard_may_grant(s)) return;
     uint64_t taken = 0;
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c && taken < messages; c = next) {
         next = c->next;
@@ -229,14 +254,15 @@ void receive_join_send(struct shard *s, uint32_t messages)
 
 static void end_waits(struct shard *s)
 {
-    if (shard_now(s) < s->waits_end) return;
+    if (shard_now(s) < s->waits_end && shard_may_grant(s)) return;
     s->waits_end = TIME_NEVER;
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
-        if (shard_now(s) >= c->wait_until) {
+        int64_t end = wait_end(s, c);
+        if (shard_now(s) >= end) {
             end_wait(s, call_take(s, c));
-        } else if (c->wait_until < s->waits_end) {
-            s->waits_end = c->wait_until;
+        } else if (end < s->waits_end) {
+            s->waits_end = end;
         }
     }
 }
@@ -269,7 +295,7 @@ void receive_wake(struct shard *s)
     if (!s->calls[CALL_WAITING].head) return;
     enum err halted = journal_halt_err(s->journal);
     if (halted || machine_deleted(s->machine)) end_all_waits(s, halted);
-    if (machine_paused(s->machine)) return;
+    if (machine_paused(s->machine) || !shard_may_grant(s)) return;
     struct machine_stats stats;
     machine_stats(s->machine, shard_now(s), &stats);
     bool any = machine_claimable(s->machine, shard_now(s), BYTES_EMPTY);

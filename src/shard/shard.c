@@ -150,6 +150,7 @@ struct shard *shard_new(const struct shard_config *config)
     struct journal_config journal = config->journal;
     journal.from_oldest = config->from_oldest;
     journal.rules_newest = config->rules_newest ? config->rules_newest : rules_newest();
+    journal.rules_oldest = config->rules_oldest ? config->rules_oldest : RULES_OLDEST;
     // The rows of a read are folded at once, and ten bytes can become an event of a hundred.
     if (config->from_oldest && journal.read_bytes_max > EVENTS_READ_BYTES)
         journal.read_bytes_max = EVENTS_READ_BYTES;
@@ -486,7 +487,8 @@ static void touch_silently(struct shard *s)
 static int64_t touch_at(const struct shard *s)
 {
     int64_t due = machine_wake_at(s->machine);
-    if (s->config.keeps_time || s->calls[CALL_WAITING].head || due == TIME_NEVER) return due;
+    bool serves = s->calls[CALL_WAITING].head && shard_may_grant(s);
+    if (s->config.keeps_time || serves || due == TIME_NEVER) return due;
     bool watches = journal_is_owner(s->journal) && machine_has_locks(s->machine);
     return watches ? due + OWNER_LATE_MS : TIME_NEVER;
 }

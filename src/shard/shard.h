@@ -29,6 +29,7 @@ struct shard_config {
     bool keeps_time;
     bool moves_dead_letters;     // deliver dead letters (shard_next_dead_letter)
     uint16_t rules_newest;       // as in journal_config; 0: rules_newest()
+    uint16_t rules_oldest;       // as in journal_config; 0: RULES_OLDEST
     struct shard_totals *totals; // borrowed; counted there too; NULL: not
 };
 
@@ -43,10 +44,14 @@ void shard_start(struct shard *s, struct interval now);
 // has an answer gets that answer.
 void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadline,
                   struct interval now);
+// Returns whether the entries of this handle may hand out messages: it owns the shard, or the
+// queue's setting `consume` allows any process. As far as it has folded.
+bool shard_may_grant(const struct shard *s);
 // A claim that can wait for messages until wait_until (store time). If that is in the past, it does
 // not wait. The answer has the messages themselves, or none. The same request id gets the same
 // messages again, as long as the fold remembers it. A waiting receive ends empty when another with
-// the same request id begins to wait.
+// the same request id begins to wait. If this handle may not hand out messages, the answer is
+// REASON_NOT_OWNER without an entry, after a short wait for the ownership.
 void shard_receive(struct shard *s, uint64_t ticket, const struct op_claim *claim,
                    int64_t wait_until, int64_t deadline, struct interval now);
 // An op that ends locks, answered as by shard_submit, together with a receive. The claim is in the

@@ -32,6 +32,7 @@ static void the_defaults_are_those_of_the_design(void **state)
         {"capacity", "10000000"},
         {"backpressure", "reject"},
         {"shards", "1"},
+        {"consume", "any"},
     };
     struct config_pair pair;
     size_t count = sizeof expected / sizeof *expected;
@@ -65,6 +66,7 @@ static void every_key_takes_back_what_it_prints(void **state)
         {"capacity", "1000"},
         {"backpressure", "block"},
         {"shards", "16"},
+        {"consume", "owner"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         assert_int_equal(config_set(&c, pairs[i][0], pairs[i][1], NULL), ERR_OK);
@@ -110,6 +112,33 @@ static void the_stored_bytes_of_version_1_stay_as_they_are(void **state)
     assert_memory_equal(got.data, expected.data, got.len);
     buf_done(&expected);
     buf_done(&got);
+}
+
+// An older program reads version 1 and refuses version 2, so only what needs version 2 has it.
+static void a_configuration_has_the_version_that_its_settings_need(void **state)
+{
+    (void)state;
+    struct queue_config c = defaults(), out;
+    struct buf any, owner;
+    buf_init(&any, 4096);
+    buf_init(&owner, 4096);
+    config_encode(&c, &any);
+    c.consume = CONSUME_OWNER;
+    config_encode(&c, &owner);
+    assert_int_equal(any.data[0], 1);
+    assert_int_equal(owner.data[0], 2);
+    assert_int_equal(owner.len, any.len + 8);
+    struct reader r = reader_of(buf_bytes(&owner));
+    assert_int_equal(config_decode(&r, &out), ERR_OK);
+    assert_int_equal(out.consume, CONSUME_OWNER);
+    owner.data[owner.len - 8] = CONSUME_ANY; // version 2 without a need for it
+    r = reader_of(buf_bytes(&owner));
+    assert_int_equal(config_decode(&r, &out), ERR_INVALID);
+    owner.data[owner.len - 8] = 2; // no value of the setting
+    r = reader_of(buf_bytes(&owner));
+    assert_int_equal(config_decode(&r, &out), ERR_INVALID);
+    buf_done(&any);
+    buf_done(&owner);
 }
 
 static void every_row_of_the_table_is_sound(void **state)
@@ -173,6 +202,7 @@ static void an_unknown_key_is_refused_with_the_known_ones(void **state)
     expect_error("orderMode", "fifo",
                  "\"orderMode\" is not one of orderingMode, orderingGuarantee, visibilityTimeout, "
                  "dedupWindow, maxMessageBytes, maxDeliveries, capacity, backpressure, shards, "
+                 "consume, "
                  "failureStrategy.*");
     expect_error("failureStrategy.colour", "red",
                  "\"failureStrategy.colour\": failureStrategy has mode, maxRetries, "
@@ -275,6 +305,7 @@ int main(void)
         CASE(the_defaults_are_those_of_the_design),
         CASE(every_key_takes_back_what_it_prints),
         CASE(the_stored_bytes_of_version_1_stay_as_they_are),
+        CASE(a_configuration_has_the_version_that_its_settings_need),
         CASE(every_row_of_the_table_is_sound),
         CASE(a_wrong_value_is_named_with_its_field_and_what_is_allowed),
         CASE(an_unknown_key_is_refused_with_the_known_ones),

@@ -64,6 +64,7 @@ struct model {
     bool paused, deleted;
     uint16_t rules;
     uint64_t event_count;
+    uint64_t refused;
     uint64_t slot;
     int64_t now, from;
     uint64_t epoch;

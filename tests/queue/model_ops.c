@@ -139,14 +139,26 @@ static uint64_t first_ticket(struct model *m, const char *worker)
     return first;
 }
 
+static bool is_refused(struct model *m, const char *worker, uint32_t wanted)
+{
+    if (m->rules < 3 || m->config.consume != CONSUME_OWNER || m->epoch > 0) return false;
+    struct event *e = say(m, EVENT_CLAIM_REJECTED, 0);
+    e->reason = REASON_NOT_OWNER;
+    e->count = wanted;
+    say_worker(m, e, worker);
+    m->refused++;
+    return true;
+}
+
 static enum reason do_claim(struct model *m, uint16_t kind, struct bytes payload)
 {
     struct op_claim op;
     if (claim_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
-    if (m->paused) return REASON_PAUSED;
     char worker[MODEL_NAME_MAX];
     name_of(op.worker, worker);
+    if (is_refused(m, worker, op.max)) return REASON_NOT_OWNER;
+    if (m->paused) return REASON_PAUSED;
     int64_t lease = op.lease_ms ? op.lease_ms : m->config.visibility_timeout_ms;
     uint32_t count = 0;
     uint64_t seq;
@@ -192,7 +204,7 @@ static enum reason do_publish(struct model *m, struct bytes payload)
     struct op_publish op;
     if (publish_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
-    if (m->epoch == 0) return REASON_NOT_OWNER;
+    if (is_refused(m, "", op.count) || m->epoch == 0) return REASON_NOT_OWNER;
     if (m->paused) return REASON_PAUSED;
     struct reader rows = reader_of(op.rows);
     uint32_t count = 0, known = 0;
@@ -346,6 +358,7 @@ static enum reason do_configure(struct model *m, struct bytes payload)
 {
     struct op_configure op;
     if (configure_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (op.config.consume == CONSUME_OWNER && m->rules < 3) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     if (config_check(&op.config, NULL, NULL) != ERR_OK) return REASON_CONFIG_INVALID;
     if (op.expected && op.expected != m->version) return REASON_CONFIG_CHANGED;
@@ -491,8 +504,9 @@ static enum reason do_raise(struct model *m, struct bytes payload)
 {
     struct op_raise op;
     if (raise_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (op.to > 2) return REASON_UNKNOWN_OP;
+    if (op.to > 3) return REASON_UNKNOWN_OP;
     if (m->deleted) return REASON_DELETED;
+    if (op.to > m->rules + 1) return REASON_RULES_SKIPPED;
     if (op.to == m->rules + 1) {
         m->rules++;
         say(m, EVENT_QUEUE_UPGRADED, 0)->count = m->rules;

@@ -43,8 +43,18 @@ static void version_1_folds_as_before_there_were_versions(void **state)
     (void)state;
     uint64_t all = 0;
     for (uint64_t seed = 1; seed <= 100; seed++)
-        all = hash64_mix(all, stream_fingerprint(seed, ENTRIES));
+        all = hash64_mix(all, stream_fingerprint(seed, ENTRIES, false));
     assert_true(all == UINT64_C(0xc9a30b4c60b97e38));
+}
+
+// The same promise for the versions up to 3, with `consume` switched on and off.
+static void version_3_folds_as_in_its_first_release(void **state)
+{
+    (void)state;
+    uint64_t all = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++)
+        all = hash64_mix(all, stream_fingerprint(seed, ENTRIES, true));
+    assert_true(all == UINT64_C(0xc74fc551fbd53c4c));
 }
 
 int main(int argc, char **argv)
@@ -54,6 +64,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(machine_and_model_agree_on_random_op_streams),
         cmocka_unit_test(machine_and_model_agree_when_the_rules_are_raised),
+        cmocka_unit_test(version_3_folds_as_in_its_first_release),
         cmocka_unit_test(version_1_folds_as_before_there_were_versions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,6 +57,7 @@ MUTANT_TEST(a_queue_that_counts_no_attempts_is_caught, MUTANT_ATTEMPTS_OFF)
 MUTANT_TEST(a_strict_queue_that_overtakes_is_caught, MUTANT_ORDER_OFF)
 MUTANT_TEST(a_queue_where_dead_letters_arrive_twice_is_caught, MUTANT_OUTBOX_MARK_OFF)
 MUTANT_TEST(a_queue_that_takes_duplicates_is_caught, MUTANT_DEDUP_OFF)
+MUTANT_TEST(a_queue_whose_claims_need_no_owner_is_caught, MUTANT_CONSUME_OFF)
 MUTANT_TEST(a_queue_that_counts_only_events_that_are_kept_is_caught, MUTANT_EVENTS_UNHEARD)
 MUTANT_TEST(a_queue_that_takes_references_of_any_age_is_caught, MUTANT_BODY_STALE_OFF)
 MUTANT_TEST(a_queue_where_letters_refer_to_old_copies_is_caught, MUTANT_LETTER_STALE_OFF)
@@ -72,6 +73,7 @@ int main(void)
         cmocka_unit_test(a_strict_queue_that_overtakes_is_caught),
         cmocka_unit_test(a_queue_where_dead_letters_arrive_twice_is_caught),
         cmocka_unit_test(a_queue_that_takes_duplicates_is_caught),
+        cmocka_unit_test(a_queue_whose_claims_need_no_owner_is_caught),
         cmocka_unit_test(a_queue_that_counts_only_events_that_are_kept_is_caught),
         cmocka_unit_test(a_queue_that_takes_references_of_any_age_is_caught),
         cmocka_unit_test(a_queue_where_letters_refer_to_old_copies_is_caught),

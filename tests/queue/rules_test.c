@@ -28,6 +28,8 @@ static void the_version_rises_by_one_and_never_falls(void **state)
     assert_int_equal(rig_events(&r, EVENT_QUEUE_UPGRADED), 0);
     assert_int_equal(raise_to(&r, 1), REASON_NONE);
     assert_int_equal(machine_rules(r.m), 2);
+    assert_int_equal(raise_to(&r, 3), REASON_NONE);
+    assert_int_equal(machine_rules(r.m), 3);
     assert_int_equal(raise_to(&r, RULES_KNOWN + 1), REASON_UNKNOWN_OP);
     assert_int_equal(raise_to(&r, 0), REASON_MALFORMED);
     rig_done(&r);
@@ -142,7 +144,17 @@ static struct buf saved(const struct machine *m)
     return b;
 }
 
-static void snapshots_of_both_versions_load(void **state)
+static void a_version_is_not_skipped(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_defaults(&r);
+    assert_int_equal(raise_to(&r, 3), REASON_RULES_SKIPPED);
+    assert_int_equal(machine_rules(r.m), 1);
+    rig_done(&r);
+}
+
+static void snapshots_of_all_versions_load(void **state)
 {
     (void)state;
     struct rig r;
@@ -152,17 +164,24 @@ static void snapshots_of_both_versions_load(void **state)
     assert_int_equal(first.data[4], 2); // as before there were versions
     (void)raise_to(&r, 2);
     struct buf second = saved(r.m);
-    assert_int_equal(second.data[4], SNAPSHOT_VERSION);
+    assert_int_equal(second.data[4], 4); // as before there was `consume`
+    (void)raise_to(&r, 3);
+    struct buf third = saved(r.m);
+    assert_int_equal(third.data[4], SNAPSHOT_VERSION);
     struct machine *m = machine_new(&r.queue, RIG_SHARD, &r.config);
     assert_int_equal(machine_load(m, buf_bytes(&first)), ERR_OK);
     assert_int_equal(machine_rules(m), 1);
     assert_int_equal(machine_load(m, buf_bytes(&second)), ERR_OK);
     assert_int_equal(machine_rules(m), 2);
     assert_int_equal(machine_event_count(m), 1);
+    assert_int_equal(machine_load(m, buf_bytes(&third)), ERR_OK);
+    assert_int_equal(machine_rules(m), 3);
+    assert_int_equal(machine_event_count(m), 2);
     assert_true(machine_digest(m) == machine_digest(r.m));
     machine_free(m);
     buf_done(&first);
     buf_done(&second);
+    buf_done(&third);
     rig_done(&r);
 }
 
@@ -173,9 +192,10 @@ static void every_flipped_bit_of_a_raised_snapshot_is_noticed(void **state)
     rig_defaults(&r);
     rig_send(&r, "x", NULL);
     (void)raise_to(&r, 2);
+    (void)raise_to(&r, 3);
     struct buf b = saved(r.m);
     struct machine *m = machine_new(&r.queue, RIG_SHARD, &r.config);
-    size_t at = b.len - 8 - 8 - 2; // the version, the count and the digest
+    size_t at = b.len - 8 - 8 - 8 - 2; // the version, both counts and the digest
     for (size_t bit = at * 8; bit < b.len * 8; bit++) {
         b.data[bit / 8] ^= (uint8_t)(1u << bit % 8);
         assert_int_equal(machine_load(m, buf_bytes(&b)), ERR_CORRUPT);
@@ -209,7 +229,8 @@ int main(void)
         CASE(an_expiry_that_counts_has_an_outcome_from_version_2_on),
         CASE(an_expiry_that_does_not_count_has_none),
         CASE(events_are_numbered_without_gaps_from_version_2_on),
-        CASE(snapshots_of_both_versions_load),
+        CASE(a_version_is_not_skipped),
+        CASE(snapshots_of_all_versions_load),
         CASE(every_flipped_bit_of_a_raised_snapshot_is_noticed),
         CASE(a_program_knows_each_of_its_versions),
     };

@@ -213,6 +213,7 @@ static void ask_configure(struct stream *s, struct buf *b)
     if (chance(s, 90)) op.config.ordering_guarantee = s->model->config.ordering_guarantee;
     if (chance(s, 5)) op.config.shards = 2;
     if (chance(s, 5)) op.config.dead_letter_queue[0] = '\0';
+    if (s->raises && chance(s, 60)) op.config.consume = CONSUME_OWNER;
     configure_encode(b, &op);
 }
 
@@ -436,6 +437,7 @@ static bool same_state(struct stream *s)
     struct machine_stats stats;
     machine_stats(s->rig.m, machine_now(s->rig.m), &stats);
     if (stats.sent != s->model->sent) return differ(s, "sent");
+    if (stats.refused != s->model->refused) return differ(s, "refused claims");
     uint64_t live = 0;
     for (size_t i = 0; i < STATE_COUNT; i++) {
         uint64_t expected = model_count(s->model, (enum message_state)i);
@@ -561,6 +563,7 @@ static bool run(uint64_t seed, size_t entries, bool raises, uint64_t *fingerprin
     rng_init(&s->rng, seed);
     struct queue_config config;
     random_config(s, &config);
+    if (raises && chance(s, 20)) config.consume = CONSUME_OWNER;
     rig_init(&s->rig, &config);
     s->model = NEW(struct model);
     model_init(s->model, &s->rig.queue, RIG_SHARD, &config);
@@ -587,10 +590,10 @@ bool stream_run_raised(uint64_t seed, size_t entries, char trouble[STREAM_TROUBL
     return run(seed, entries, true, NULL, trouble);
 }
 
-uint64_t stream_fingerprint(uint64_t seed, size_t entries)
+uint64_t stream_fingerprint(uint64_t seed, size_t entries, bool raises)
 {
     char trouble[STREAM_TROUBLE_MAX];
     uint64_t fingerprint = 0;
-    CHECK(run(seed, entries, false, &fingerprint, trouble));
+    CHECK(run(seed, entries, raises, &fingerprint, trouble));
     return fingerprint;
 }

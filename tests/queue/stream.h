@@ -13,5 +13,5 @@
 bool stream_run(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX]);
 // The same stream with ops in it that raise the version of the rules.
 bool stream_run_raised(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX]);
-// A hash over the events, digests and snapshots of the stream, which is never raised.
-uint64_t stream_fingerprint(uint64_t seed, size_t entries);
+// A hash over the events, digests and snapshots of the stream, with or without raises.
+uint64_t stream_fingerprint(uint64_t seed, size_t entries, bool raises);

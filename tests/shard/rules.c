@@ -10,10 +10,12 @@
     "a "                                                                                           \
     "newer release"
 
+// A program that folds its newest version and the one before it.
 static struct rig program(struct store *s, uint16_t newest)
 {
     struct shard_config c = rig_config();
     c.rules_newest = newest;
+    c.rules_oldest = newest > 1 ? newest - 1 : newest;
     return rig_on(s, &c);
 }
 
@@ -157,9 +159,12 @@ static void a_version_that_is_too_old_is_named(void **state)
 {
     (void)state;
     char text[160];
-    journal_rules_sentence(1, 3, text, sizeof text);
+    journal_rules_sentence(1, 2, 3, text, sizeof text);
     assert_string_equal(text, "upgrade needed: its journal has version 1 of the rules, and this "
                               "program knows 2 and 3; raise it with an older release");
+    journal_rules_sentence(4, 1, 3, text, sizeof text);
+    assert_string_equal(text, "upgrade needed: its journal has version 4 of the rules, and this "
+                              "program knows 1 to 3; use a newer release");
     struct store *s = store_mem_new();
     struct rig r = program(s, 2);
     (void)rig_sent(&r, "x");
@@ -193,7 +198,7 @@ static void the_journal_knows_the_versions_of_its_writers(void **state)
     (void)rig_sent(&r, "y");
     assert_int_equal(writers(&r, 0), 1);
     assert_int_equal(writers(&r, 1), 1);
-    assert_int_equal(writers(&r, 2), 1);
+    assert_int_equal(writers(&r, RULES_KNOWN), 1);
     assert_int_equal(journal_owner_rules(shard_journal(r.shard)), 0);
     rig_does(&old, rig_own(&old, 1));
     rig_look(&r);
