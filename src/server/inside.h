@@ -48,7 +48,8 @@ struct server {
     atomic_bool log_requests;
     uint64_t seed; // keys the hashes of clients, so that no client can choose its own
     struct limiter *limiter;
-    struct membership *member;         // NULL: the node is no member of a cluster
+    // NULL: the node is no member of a cluster, or not yet. Requests come before it is one.
+    struct membership *_Atomic member;
     struct owners_shown *owners_shown; // the owners of shards, as clients are told
     struct tls *tls;                   // NULL: plain HTTP
     pthread_rwlock_t tokens_lock;

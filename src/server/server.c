@@ -338,7 +338,10 @@ static enum sluice_code join_cluster(struct server *s, struct sluice_error *erro
                                        .observe_only = c->observe_only,
                                        .event = log_cluster_event,
                                        .event_ctx = s};
-    return c->coord ? membership_start(s->store, &config, &s->member, error) : SLUICE_OK;
+    struct membership *m = NULL;
+    enum sluice_code code = c->coord ? membership_start(s->store, &config, &m, error) : SLUICE_OK;
+    atomic_store(&s->member, m);
+    return code;
 }
 
 static void server_release(struct server *s)
