@@ -111,8 +111,9 @@ def everything_moves_under_load(sluice):
 
 
 def settled(node):
-    """What is shown when the queues' numbers have caught up."""
-    ready = lambda f: f["sluice_queue_dead_lettered_total"].get('queue="tasks"', 0) > 0 and \
+    """What is shown when the queues' numbers have caught up, and the node has freed the answers before."""
+    ready = lambda f: f["sluice_http_answer_memory_bytes"][""] == 0 and \
+        f["sluice_queue_dead_lettered_total"].get('queue="tasks"', 0) > 0 and \
         f["sluice_queue_oldest_message_age_seconds"].get('queue="kept"', 0) > 0
     return until(lambda: (lambda f: f if ready(f) else None)(read(node)), "the queues' numbers are fresh")
 
