@@ -158,6 +158,11 @@ void call_found(struct call_state *c)
     c->finding = false;
 }
 
+void call_find_owners(struct call_state *c)
+{
+    if (c->phase == CALL_PHASE_BUILT) c->finds = true;
+}
+
 void call_reroute(struct call_state *c)
 {
     if (c->kind == CALL_RECEIVE && c->phase == CALL_PHASE_BUILT) c->reroutes = true;

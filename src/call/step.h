@@ -163,6 +163,8 @@ void call_op_away(struct call_state *c, uint32_t op, enum call_away away);
 void call_claim_away(struct call_state *c, uint32_t shard, enum call_away away);
 void call_await_away(struct call_state *c, uint32_t shard, enum call_away away);
 void call_found(struct call_state *c);
+// The owners are found before the next part of the call is routed.
+void call_find_owners(struct call_state *c);
 // A shard has another owner: what waits for it is begun again.
 void call_reroute(struct call_state *c);
 void call_resumed(struct call_state *c, bool last); // last: its time is over

@@ -20,6 +20,7 @@
 #define EMPTY_MAX       20 // receives in a row that return nothing although a message is ready
 #define PAUSE_MIN_MS    50
 #define PAUSE_MAX_MS    2000
+#define PAUSE_OWNER_MS  200 // without an owner: a node may come at any moment
 #define STACK_BYTES     ((size_t)512 << 10)
 #define REOPEN_AFTER_MS 5000
 #define WAIT_PER_LEASE  8 // a receive waits at most 1/8 of the lock's time
@@ -178,7 +179,10 @@ static struct sluice_batch *receive_one(struct slot *s, int64_t *asked_ms)
         struct sluice_error error;
         enum sluice_code code =
             sluice_receive(atomic_load(&p->store), p->options.queue, &r, &b, &error);
-        if (code == SLUICE_OK) return b;
+        if (code == SLUICE_OK) {
+            atomic_store(&p->ownerless, false);
+            return b;
+        }
         if (code != SLUICE_UNKNOWN && code != SLUICE_UNAVAILABLE && code != SLUICE_LIMIT) {
             pool_fail(p, code, error.message);
             return NULL;
@@ -190,6 +194,10 @@ static struct sluice_batch *receive_one(struct slot *s, int64_t *asked_ms)
         r.wait_ms = 0;
         if (strcmp(error.reason, "queue-paused") == 0) { // not a problem
             if (p->options.drain) return NULL;
+        } else if (strcmp(error.reason, "no-owner") == 0) {
+            if (!atomic_exchange(&p->ownerless, true)) // it is said once, by one slot
+                work_ui_trouble(p, "waiting for an owner: %s", error.message);
+            pause = PAUSE_OWNER_MS;
         } else {
             work_ui_trouble(p, "the store did not answer: %s", error.message);
             pool_reopen(p, *asked_ms);

@@ -127,6 +127,7 @@ struct worker_pool {
     int done_fd;              // eventfd: the last slot has ended
     _Atomic int order;        // enum work_order
     atomic_bool found_paused; // --drain ended because the queue is paused
+    atomic_bool ownerless;    // no owner hands out messages, and a slot has said so
     pthread_mutex_t lock;
     pthread_mutex_t work_ui_lock;
     // The lock protects the fields below.

@@ -201,9 +201,13 @@ static void take_answer(struct await_poll *p, struct call_slot **woken)
         take_waiting(p, p->shards[i], true, moved ? CALL_MOVED : CALL_UNDONE, woken);
         if (moved) where_moved(h->queue, p->shards[i]);
     }
-    for (size_t i = 0; good && i < len; i++)
-        take_waiting(p, rows[i].shard, rows[i].err != ERR_OK,
-                     rows[i].err ? CALL_UNDONE : CALL_NOT_AWAY, woken);
+    for (size_t i = 0; good && i < len; i++) {
+        bool not_owner = rows[i].err == ERR_FENCED; // any more: only the owner hands out messages
+        enum call_away left = not_owner ? CALL_MOVED : CALL_UNDONE;
+        take_waiting(p, rows[i].shard, rows[i].err != ERR_OK, rows[i].err ? left : CALL_NOT_AWAY,
+                     woken);
+        if (not_owner) where_moved(h->queue, rows[i].shard);
+    }
     memory_free(rows);
 }
 

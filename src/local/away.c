@@ -201,6 +201,29 @@ bool away_part_is_over(const struct call_slot *slot)
     return slot->slice && clock_boot_ms() >= slot->away->until;
 }
 
+// Locks are no matter of a claim or an await, so no other refusal of them is FENCED.
+bool away_is_ownerless(const struct call_slot *slot)
+{
+    bool receives = slot->effect == CALL_CLAIM || slot->effect == CALL_AWAIT;
+    return receives && !slot->left && slot->err == ERR_FENCED;
+}
+
+// If there is no owner, a node waits on: it may become the owner. So does a receive that other
+// shards can serve.
+enum call_find_end away_find_owner(struct local_call *c, struct call_slot *slot, bool over)
+{
+    bool several = c->state.plan.shards > 1;
+    bool waits = !over && (several || atomic_load(&c->handle->self));
+    where_moved(c->queue, slot->index);
+    if (!slot->here) {
+        slot->left = CALL_MOVED;
+        return CALL_AGAIN;
+    }
+    if (!waits) return CALL_FAILED;
+    call_find_owners(&c->state);
+    return several && slot->effect == CALL_CLAIM ? CALL_NOTHING : CALL_AGAIN;
+}
+
 bool away_cancel(struct call_slot *slot)
 {
     struct away *a = slot->away;

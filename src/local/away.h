@@ -14,6 +14,11 @@ bool away_await(struct local_call *c, const struct call_effect *e, struct call_s
 bool away_is(struct local_call *c, uint32_t shard); // another node owns the shard
 // Returns true if only the owner's part of the claim's wait is over.
 bool away_part_is_over(const struct call_slot *slot);
+// Returns true if only the owner hands out messages of the queue, and neither this process nor the
+// node that it asked is the owner.
+bool away_is_ownerless(const struct call_slot *slot);
+// The end of such a claim or await: the present owner is found and asked, or the receive fails.
+enum call_find_end away_find_owner(struct local_call *c, struct call_slot *slot, bool over);
 // Returns true if the slot gets no event. An op in the same request is in doubt then.
 bool away_cancel(struct call_slot *slot);
 void away_free(struct call_slot *slot); // after its event; nothing if it was done here

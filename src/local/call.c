@@ -68,7 +68,8 @@ static struct call_slot *slot_take(struct local_call *c, const struct call_effec
     for (size_t i = 0; !slot && i < c->slots_len; i++)
         if (!c->slots[i].busy) slot = &c->slots[i];
     CHECK(slot);
-    *slot = (struct call_slot){.call = c, .effect = e->kind, .index = e->index, .busy = true};
+    *slot = (struct call_slot){
+        .call = c, .effect = e->kind, .index = e->index, .busy = true, .here = e->here};
     return slot;
 }
 
@@ -165,6 +166,8 @@ static void op_dropped(struct local_call *c, struct call_slot *slot)
 // its error, may become the answer of the call.
 static void pass_event(struct local_call *c, struct call_slot *slot)
 {
+    bool over = receive_left_ms(c) == 0, ownerless = away_is_ownerless(slot);
+    enum call_find_end end = ownerless ? away_find_owner(c, slot, over) : CALL_NOTHING;
     if (slot->left) {
         left_ended(c, slot);
         return;
@@ -173,8 +176,7 @@ static void pass_event(struct local_call *c, struct call_slot *slot)
         op_ended(c, slot);
         return;
     }
-    enum call_find_end end = receive_found(slot);
-    bool over = receive_left_ms(c) == 0;
+    if (!ownerless) end = receive_found(slot);
     if (end == CALL_NOTHING && !over && away_part_is_over(slot)) end = CALL_AGAIN;
     if (slot->effect == CALL_CLAIM)
         call_claimed(&c->state, slot->index, end, over);
@@ -388,7 +390,8 @@ static void claim(struct local_call *c, const struct call_effect *e)
 static void submit_joined(struct local_call *c, const struct call_effect *e)
 {
     struct call_slot *op_slot = slot_take(c, e);
-    struct call_slot *slot = slot_take(c, &(struct call_effect){.kind = CALL_CLAIM});
+    struct call_slot *slot =
+        slot_take(c, &(struct call_effect){.kind = CALL_CLAIM, .here = e->here});
     struct op op;
     uint32_t shard;
     struct shard_runner *d = c->type->op(c, e->index, &op, &shard);

@@ -28,6 +28,7 @@ struct call_slot {
     uint32_t index;
     enum err err;
     bool busy;
+    bool here; // it may not go to the owner: see struct call_effect
     // At the shard's owner (away.c). NULL: here.
     union {
         struct away *away;        // the request under way

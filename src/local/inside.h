@@ -78,6 +78,8 @@ enum sluice_code refuse_store(const struct sluice *s, struct sluice_error *error
 // A call failed because of the store. why: the store's message; may be empty. If the queue needs
 // another version of this program, the reason is UPGRADE_NEEDED.
 #define UPGRADE_NEEDED "upgrade-needed"
+// The reason of a receive from a queue with consume=owner that no owner can serve.
+#define NO_OWNER       "no-owner"
 enum sluice_code refuse_why(struct sluice_error *error, enum err err, const char *queue,
                             const char *why);
 // If a call was applied to some of its parts, UNAVAILABLE ("not applied") is not true. It becomes

@@ -4,6 +4,7 @@
 // one that was interrupted.
 #include "local/bodies.h"
 #include "local/life.h"
+#include "local/owner_only.h"
 #include "local/parallel.h"
 #include "os/entropy.h"
 
@@ -18,6 +19,7 @@ struct shards_state {
     uint64_t version;           // of the first shard's configuration
     struct queue_config config; // of the first shard
     bool first;                 // no shard was read yet
+    uint16_t rules;             // the lowest version of the rules
 };
 
 static void read_shard(void *ctx, const struct machine *m, int64_t now)
@@ -26,6 +28,7 @@ static void read_shard(void *ctx, const struct machine *m, int64_t now)
     struct machine_stats stats;
     machine_stats(m, now, &stats);
     l->outbound += stats.counts[STATE_OUTBOUND];
+    if (l->first || machine_rules(m) < l->rules) l->rules = machine_rules(m);
     if (!l->first) return;
     l->first = false;
     l->version = machine_config_version(m);
@@ -72,6 +75,11 @@ static enum sluice_code check_change(const struct open_queue *q, const struct sh
                       "orderingGuarantee of %s cannot change: the queue has %u shards, and the "
                       "setting decides the shard of a message",
                       q->row.name, q->row.birth.shards);
+    if (next->consume != CONSUME_ANY && now->rules < RULES_CONSUME)
+        return refuse(error, ERR_CONFLICT, "consume",
+                      "consume=owner needs version %d of the rules, and queue %s has version %u; "
+                      "run \"sluice upgrade %s\" first",
+                      RULES_CONSUME, q->row.name, now->rules, q->row.name);
     bool rerouted = strcmp(now->config.dead_letter_queue, next->dead_letter_queue) != 0;
     if (rerouted && now->outbound > 0) return refuse_reason(error, REASON_OUTBOX_BUSY, q->row.name);
     return SLUICE_OK;
@@ -111,6 +119,7 @@ enum sluice_code direct_queue_set(struct sluice *s, const char *queue,
         code = queue_change_config(&next, settings, settings_len, e);
         if (!code) code = queue_check_config(s, queue, &next, e);
         if (!code) code = check_change(q, &now, &next, e);
+        if (!code && next.consume == CONSUME_OWNER) code = owner_only_note(s, queue, e);
         if (!code && next.dead_letter_queue[0] != 0)
             code = queue_ensure(s, next.dead_letter_queue, e);
         if (code) return code;

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "local/awaits.h"
 #include "local/inside.h"
+#include "local/owner_only.h"
 #include "os/entropy.h"
 #include "owner/where.h"
 
@@ -578,6 +579,7 @@ enum sluice_code direct_queue_create(struct sluice *s, const char *queue,
     enum sluice_code code = queue_check_name(queue, error);
     if (!code) code = queue_change_config(&c, settings, settings_len, error);
     if (!code) code = queue_check_config(s, queue, &c, error);
+    if (!code && c.consume == CONSUME_OWNER) code = owner_only_note(s, queue, error);
     if (!code) code = create(s, queue, &c, &existed, error);
     if (!code && c.dead_letter_queue[0] != 0) code = queue_ensure(s, c.dead_letter_queue, error);
     if (!code) note_existed(error, existed);

@@ -161,8 +161,24 @@ static struct call_slot *result_slot(struct local_call *c)
     return call_slot_of(c, effects[result->from], result->shard);
 }
 
+// The journal, or this process for it, refused the claim: it was certainly not applied.
+static void refuse_no_owner(struct local_call *c, uint32_t shard)
+{
+    struct sluice_error *error = call_error(c);
+    (void)refuse(error, ERR_UNAVAILABLE, "",
+                 "queue %s: only the owner of a shard hands out its messages (consume=owner), and "
+                 "no node that owns shard %u answers; start a node (sluice serve), or set "
+                 "consume=any",
+                 c->queue->row.name, shard);
+    if (error) (void)snprintf(error->reason, sizeof error->reason, NO_OWNER);
+}
+
 static void refuse_claim(struct local_call *c, const struct call_slot *slot)
 {
+    if (slot->err == ERR_FENCED) {
+        refuse_no_owner(c, slot->index);
+        return;
+    }
     enum sluice_code code =
         refuse_op(call_error(c), slot->err, OP_CLAIM, &slot->async.answer, c->queue->row.name);
     if (code != SLUICE_NOT_FOUND) return;

@@ -97,6 +97,7 @@ enum sluice_code owner_become(struct sluice *s, const char *url, const char *nod
     (void)pthread_mutex_lock(&s->lock);
     self->before = atomic_load(&s->self);
     atomic_store(&s->self, self);
+    upkeep_wake_locked(s); // a node keeps the owners of some queues
     (void)pthread_mutex_unlock(&s->lock);
     return SLUICE_OK;
 }

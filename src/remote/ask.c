@@ -331,7 +331,9 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
         // would meet the same certificate. If that attempt timed out, its error would replace the
         // one that names the certificate.
         bool too_old = code == SLUICE_UNAVAILABLE && strcmp(last.reason, UPGRADE_NEEDED) == 0;
-        if (too_old || call->untrusted) break;
+        // The node has waited for an owner.
+        bool no_owner = code == SLUICE_UNAVAILABLE && strcmp(last.reason, NO_OWNER) == 0;
+        if (too_old || no_owner || call->untrusted) break;
         remote_pause(rounds++, ask->until);
         if (clock_boot_ms() >= ask->until) break;
     }

@@ -11,21 +11,28 @@
 
 #include "base/memory.h"
 #include "local/bodies.h"
+#include "local/owner_only.h"
 #include "os/clock.h"
 
 #include <time.h>
 
-#define POLL_MS       250  // for messages that die because their lock expires
-#define LAST_MOVE_MS  5000 // how long closing a handle waits for dead letters
-#define MOVE_AGAIN_MS 5    // the pause while letters are left
-#define NO_THREAD_MS  1000 // when to try again if no thread can be created
-#define THREADS_MAX   16   // queues that are served at the same time
+#define POLL_MS       250   // for messages that die because their lock expires
+#define LAST_MOVE_MS  5000  // how long closing a handle waits for dead letters
+#define MOVE_AGAIN_MS 5     // the pause while letters are left
+#define NO_THREAD_MS  1000  // when to try again if no thread can be created
+#define OWNED_MS      2000  // a node makes sure so often that queues with consume=owner have owners
+#define OWNED_NONE_MS 30000 // ... if there are such queues
+#define OWNED_KEY     UINT64_C(1) // of the share: one job at a time
+#define THREADS_MAX   16          // queues that are served at the same time
 
 struct upkeep {
     struct pool_task task; // first
     struct sluice *handle;
     struct pool_share *share;
     struct deleted_queues *deleted;
+    struct pool_job owned_job; // of a node (local/owner_only.h)
+    _Atomic bool owned_runs;
+    _Atomic int64_t owned_at; // when it runs next
 };
 
 struct outbox_state {
@@ -156,6 +163,28 @@ static void close_left(struct upkeep *u)
     }
 }
 
+static void run_owned(struct pool_job *job)
+{
+    struct upkeep *u = (struct upkeep *)((char *)job - offsetof(struct upkeep, owned_job));
+    size_t queues = owner_only_round(u->handle);
+    atomic_store(&u->owned_at, clock_boot_ms() + (queues > 0 ? OWNED_MS : OWNED_NONE_MS));
+    atomic_store(&u->owned_runs, false);
+    task_schedule_at(&u->task, atomic_load(&u->owned_at));
+}
+
+// Returns when to look again.
+static int64_t keep_owned(struct upkeep *u)
+{
+    if (!atomic_load(&u->handle->self)) return TASK_NEVER;
+    int64_t now = clock_boot_ms(), at = atomic_load(&u->owned_at);
+    if (now < at) return at;
+    if (atomic_exchange(&u->owned_runs, true)) return TASK_NEVER; // its end schedules the task
+    u->owned_job = (struct pool_job){.run = run_owned};
+    if (pool_share_run(u->share, OWNED_KEY, &u->owned_job) == ERR_OK) return TASK_NEVER;
+    atomic_store(&u->owned_runs, false);
+    return now + NO_THREAD_MS;
+}
+
 static int64_t look_at_queues(struct pool_task *task)
 {
     struct upkeep *u = (struct upkeep *)task;
@@ -170,7 +199,9 @@ static int64_t look_at_queues(struct pool_task *task)
             wait_ms = NO_THREAD_MS;
     }
     queues_let_go(queues, len);
-    return wait_ms == TASK_NEVER ? TASK_NEVER : clock_boot_ms() + wait_ms;
+    int64_t owned_at = keep_owned(u);
+    int64_t at = wait_ms == TASK_NEVER ? TASK_NEVER : clock_boot_ms() + wait_ms;
+    return owned_at < at ? owned_at : at;
 }
 
 static void upkeep_free(struct upkeep *u)
