@@ -366,4 +366,4 @@ def without_a_terminal_each_job_is_a_line_and_the_programs_output_is_its_own(slu
     same(sluice.ok("work", "tasks", "--once", "--quiet", "--", "cat").err, "")
 
 
-main()
+main(at_once=4)

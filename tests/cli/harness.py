@@ -10,6 +10,7 @@ every command asks a node that serves the store, and the same must come of it; w
 tests/servers/with-radosgw, the store is a prefix of the bucket there. What only a directory can show
 is marked @on_a_store.
 """
+import concurrent.futures
 import hashlib
 import json
 import os
@@ -251,24 +252,33 @@ def on_a_store(function):
     return skip if OVER_HTTP or ON_S3 else function
 
 
-def main():
+def run_case(function):
+    """Returns its lines of TAP, without the number, and whether it failed."""
+    name = function.__name__.replace("_", " ")
+    folder = tempfile.mkdtemp(prefix="sluice-cli-")
+    sluice = Sluice(folder)
+    try:
+        function(sluice)
+        return f"- {name}", [], False
+    except Skipped as why:
+        return f"- {name} # SKIP {why}", [], False
+    except Exception:  # whatever it was, the other cases run
+        return f"- {name}", traceback.format_exc().splitlines(), True
+    finally:
+        sluice.end()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def main(at_once=1, last=None):
+    """at_once: how many cases run at the same time. More than one saves time if the cases mostly wait.
+    last: the case that begins when all others have ended."""
     print(f"1..{len(CASES)}", flush=True)
-    failed = 0
-    for number, function in enumerate(CASES, 1):
-        name = function.__name__.replace("_", " ")
-        folder = tempfile.mkdtemp(prefix="sluice-cli-")
-        sluice = Sluice(folder)
-        try:
-            function(sluice)
-            print(f"ok {number} - {name}", flush=True)
-        except Skipped as why:
-            print(f"ok {number} - {name} # SKIP {why}", flush=True)
-        except Exception:  # whatever it was, the other cases run
-            failed += 1
-            print(f"not ok {number} - {name}", flush=True)
-            for line in traceback.format_exc().splitlines():
-                print(f"# {line}", flush=True)
-        finally:
-            sluice.end()
-            shutil.rmtree(folder, ignore_errors=True)
-    sys.exit(1 if failed else 0)
+    results = []
+    for some in ([one for one in CASES if one is not last], [one for one in CASES if one is last]):
+        with concurrent.futures.ThreadPoolExecutor(at_once) as threads:
+            for words, trace, failed in threads.map(run_case, some):
+                results.append(failed)
+                print(f"{'not ok' if failed else 'ok'} {len(results)} {words}", flush=True)
+                for line in trace:
+                    print(f"# {line}", flush=True)
+    sys.exit(1 if any(results) else 0)

@@ -211,4 +211,4 @@ def a_node_of_no_cluster_says_so(sluice):
         sluice.refused(CONFLICT, "--store", f"http://{node.address}", "cluster", "status", says=["no member of a cluster"])
 
 
-main()
+main(at_once=4)

@@ -52,4 +52,4 @@ def it_ends_cleanly_by_ctrl_c(sluice):
     nothing_is_left(sluice, run.pid)
 
 
-main()
+main(at_once=2)

@@ -111,4 +111,4 @@ if not ON_S3:
             contains(problem["detail"], "another directory")
 
 
-main()
+main(at_once=4)

@@ -487,4 +487,4 @@ if ON_S3:
         same((lines["probe"]["result"], "queue tasks" in lines), ("passed", True))
 
 
-main()
+main(at_once=3)

@@ -243,4 +243,4 @@ def a_node_that_is_not_there_is_named(sluice):
     sluice.refused(INVALID, "serve", says="a node already", field="store", env=env)
 
 
-main()
+main(at_once=4)

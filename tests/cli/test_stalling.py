@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bucket whose server stalls: one deadline for the whole command."""
+import concurrent.futures
 import threading
 import time
 
@@ -37,12 +38,18 @@ def ends_in_time(sluice, env, words):
     holds(took < AT_MOST, f"{words} took {took:.1f} s")
 
 
+def all_end_in_time(sluice, env, commands):
+    """They run at the same time: each of them mostly waits."""
+    with concurrent.futures.ThreadPoolExecutor(len(commands)) as threads:
+        for _ in threads.map(lambda words: ends_in_time(sluice, env, words), commands):
+            pass
+
+
 @case
 def requests_that_are_slow_one_after_another_share_one_deadline(sluice):
     sluice.create("tasks")
     with between(Slow) as env:
-        for words in COMMANDS[:4]:
-            ends_in_time(sluice, env, words)
+        all_end_in_time(sluice, env, COMMANDS[:4])
 
 
 class Late(Between):
@@ -69,8 +76,7 @@ def a_send_whose_answer_is_late_is_unknown_at_the_deadline(sluice):
 def a_server_that_does_not_answer_costs_no_more_than_the_deadline(sluice):
     sluice.create("tasks")
     with between(Silent) as env:
-        for words in COMMANDS:
-            ends_in_time(sluice, env, words)
+        all_end_in_time(sluice, env, COMMANDS)
         Silent.over.set()
 
 
@@ -81,4 +87,4 @@ def a_command_that_may_take_any_time_refuses_the_option(sluice):
     contains(result.err, "does not accept --timeout")
 
 
-main()
+main(at_once=4)

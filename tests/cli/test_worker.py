@@ -216,4 +216,4 @@ def the_table_shows_what_is_left_and_what_runs(sluice):
     same(terminal.end(), (0, True))
 
 
-main()
+main(at_once=4)

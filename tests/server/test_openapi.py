@@ -563,4 +563,4 @@ def every_answer_of_the_file_was_given(_):
     same(sorted(headers - HEADERS), [], "headers that no request got")
 
 
-main()
+main(at_once=3, last=every_answer_of_the_file_was_given)

@@ -65,8 +65,8 @@ static void tickets_of_a_dead_worker(void **state)
     bench_close(b);
 }
 
-#define BACKLOG      5000
-#define BACKLOG_OP   4 // messages of one send: more slots, too, than one read or list brings
+#define BACKLOG      2500
+#define BACKLOG_OP   2 // messages of one send: more slots, too, than one read or list brings
 #define POOL         4
 #define WORKER_LIVES 977 // after so many messages a worker's process is replaced
 
