@@ -209,8 +209,7 @@ SLUICE_API enum sluice_code sluice_queue_purge(struct sluice *s, const char *que
 SLUICE_API enum sluice_code sluice_queue_delete(struct sluice *s, const char *queue,
                                                 struct sluice_error *error);
 
-// What an upgrade of a queue would change, or has changed. Every queue has a version of the rules,
-// and a program knows two of them (docs/upgrade.md).
+// What an upgrade of a queue changes. A program knows two versions of the rules (docs/upgrade.md).
 struct sluice_upgrade {
     uint32_t version;        // before the call; the lowest of its shards
     uint32_t newest;         // that the program knows: this one, or the node
@@ -222,15 +221,16 @@ struct sluice_upgrade {
     uint32_t owner_version; // the newest version that the owner knows; 0: not known
     char owner[256];        // URL of the node that owns the queue; "": none
     char changes[400];      // a sentence: what `newest` changes
+    char old_members[256];  // nodes of the cluster that are too old: "a, b"; "": none
 };
 
 #define SLUICE_UPGRADE_CHECK 1u // only report
-#define SLUICE_UPGRADE_FORCE 2u // also if an old or unknown writer wrote lately
+#define SLUICE_UPGRADE_FORCE 2u // also if an old or unknown writer wrote lately, or is a member
 
 // Raises a queue to the newest version of the rules. Programs that do not know it then stop working
 // on the queue, with UNAVAILABLE and the reason "upgrade-needed". It is never lowered again. You
-// may repeat the call: shards that are raised stay as they are. SLUICE_CONFLICT: an old or unknown
-// writer wrote in the last 10 minutes (reason "older-programs").
+// may repeat the call. SLUICE_CONFLICT: an old or unknown writer wrote in the last 10 minutes, or a
+// node of the cluster is too old (reasons "older-programs", "older-members").
 SLUICE_API enum sluice_code sluice_queue_upgrade(struct sluice *s, const char *queue,
                                                  unsigned flags, struct sluice_upgrade *out,
                                                  struct sluice_error *error);

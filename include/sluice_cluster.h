@@ -93,12 +93,14 @@ SLUICE_API enum sluice_code sluice_cluster_plan(struct sluice *s, struct sluice_
                                                 struct sluice_error *error);
 SLUICE_API void sluice_plan_free(struct sluice_plan *p); // NULL is allowed
 
-// Makes a node give its shards to other nodes and take no more; it goes on serving. `leave` also
-// makes it leave the cluster and end. The handle must be of that node: of several nodes, the one
-// with the name gets the order.
-// SLUICE_CONFLICT: no node of the handle has the name. SLUICE_INVALID: the handle is of a store.
+// Makes a node give its shards to other nodes and take no more; it goes on serving. `undrain` ends
+// that: the node takes shards again. `leave` makes the node leave the cluster and end. The handle
+// must be of that node: of several nodes, the one with the name gets the order. SLUICE_CONFLICT: no
+// node of the handle has the name. SLUICE_INVALID: the handle is of a store.
 SLUICE_API enum sluice_code sluice_cluster_drain(struct sluice *s, const char *node,
                                                  struct sluice_error *error);
+SLUICE_API enum sluice_code sluice_cluster_undrain(struct sluice *s, const char *node,
+                                                   struct sluice_error *error);
 SLUICE_API enum sluice_code sluice_cluster_leave(struct sluice *s, const char *node,
                                                  struct sluice_error *error);
 

@@ -56,6 +56,13 @@ enum sluice_code sluice_cluster_drain(struct sluice *s, const char *node,
     return remote_cluster_order(s, CALL_CLUSTER_DRAIN, node, error);
 }
 
+enum sluice_code sluice_cluster_undrain(struct sluice *s, const char *node,
+                                        struct sluice_error *error)
+{
+    if (is_direct(s)) return refuse_direct(error, "be drained");
+    return remote_cluster_order(s, CALL_CLUSTER_UNDRAIN, node, error);
+}
+
 enum sluice_code sluice_cluster_leave(struct sluice *s, const char *node,
                                       struct sluice_error *error)
 {

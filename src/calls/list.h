@@ -242,7 +242,9 @@
       "How long ago the last old or unknown one wrote.")                                           \
     A(S, CHARS, owner, "owner", OMIT_EMPTY, "The URL of the node that owns the queue.")            \
     A(S, SMALL, owner_version, "ownerVersion", OMIT_ZERO,                                          \
-      "The newest version that the owner knows.")
+      "The newest version that the owner knows.")                                                  \
+    A(S, CHARS, old_members, "oldMembers", OMIT_EMPTY,                                             \
+      "Nodes of the cluster that are too old for it, such as \"a, b\".")
 
 #define QUEUE_ANSWER(A, S)                                                                         \
     A(S, TEXT, name, "name", OMIT_NEVER, NULL)                                                     \

@@ -109,6 +109,13 @@
       .operation = "drainNode", .status = 204, .conflicts = true,                                  \
       .summary = "Gives the shards of this node to other nodes",                                   \
       .about = "The node takes no more shards. It goes on serving.")                               \
+    X(CLUSTER_UNDRAIN, cluster_undrain, .method = "POST", .scope = SCOPE_ADMIN, .blocks = true,    \
+      .pattern = "/v1/cluster/undrain", CALL_SMALL, .repeat = REPEAT_SAME,                         \
+      .body = &cluster_order_fields, .takes = "ClusterOrder", .tag = "cluster",                    \
+      .operation = "undrainNode", .status = 204, .conflicts = true,                                \
+      .summary = "Ends the drain of this node",                                                    \
+      .about =                                                                                     \
+          "The next plans give the node shards again. Nothing changes if it was not drained.")     \
     X(CLUSTER_LEAVE, cluster_leave, .method = "POST", .scope = SCOPE_ADMIN, .blocks = true,        \
       .pattern = "/v1/cluster/leave", CALL_SMALL, .repeat = REPEAT_SAME,                           \
       .body = &cluster_order_fields, .takes = "ClusterOrder", .tag = "cluster",                    \

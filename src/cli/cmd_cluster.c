@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// cluster status, plan, drain, leave and events: what the nodes of one store do, and orders to
-// them.
+// cluster status, plan, drain, undrain, leave and events: what the nodes of one store do, and
+// orders to them.
 #include "calls/calls.h"
 #include "cli/cluster_status.h"
 #include "cli/commands.h"
@@ -95,7 +95,7 @@ static int run_plan(const struct cli *cli, const struct arguments *args, struct 
 }
 
 static int order(const struct cli *cli, struct sluice *s, const char *node, const char *key,
-                 const char *says,
+                 bool value, const char *says,
                  enum sluice_code (*give)(struct sluice *, const char *, struct sluice_error *))
 {
     struct sluice_error error = {0};
@@ -106,21 +106,27 @@ static int order(const struct cli *cli, struct sluice *s, const char *node, cons
     }
     struct json *o = json_new();
     json_text(o, "node", node);
-    json_bool(o, key, true);
+    json_bool(o, key, value);
     json_print(o, stdout);
     return 0;
 }
 
 static int run_drain(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
-    return order(cli, s, args->words[0], "draining",
+    return order(cli, s, args->words[0], "draining", true,
                  "gives its shards away; \"cluster status --watch\" shows when it has none",
                  sluice_cluster_drain);
 }
 
+static int run_undrain(const struct cli *cli, const struct arguments *args, struct sluice *s)
+{
+    return order(cli, s, args->words[0], "draining", false, "takes shards again, round by round",
+                 sluice_cluster_undrain);
+}
+
 static int run_leave(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
-    return order(cli, s, args->words[0], "leaving", "gives its shards away, leaves and ends",
+    return order(cli, s, args->words[0], "leaving", true, "gives its shards away, leaves and ends",
                  sluice_cluster_leave);
 }
 
@@ -199,9 +205,20 @@ const struct command command_cluster_drain = {
     .name = "cluster drain",
     .words = "NODE",
     .summary = "Makes a node give its shards to the others",
-    .details = "The node goes on serving and takes no more shards, until it is restarted. The\n"
-               "store is that node's URL, or a list that has it. JSON keys: node, draining.",
+    .details = "The node goes on serving and takes no more shards, until \"cluster undrain\" or a\n"
+               "restart. The store is that node's URL, or a list that has it. JSON keys: node,\n"
+               "draining.",
     .run_on = run_drain,
+    .brief = true,
+};
+
+const struct command command_cluster_undrain = {
+    .name = "cluster undrain",
+    .words = "NODE",
+    .summary = "Ends the drain of a node: it takes shards again",
+    .details = "The next plans give it shards, round by round. The store is that node's URL, or a\n"
+               "list that has it. JSON keys: node, draining.",
+    .run_on = run_undrain,
     .brief = true,
 };
 

@@ -15,7 +15,8 @@ static const struct cli_option options[] = {
     [CHECK_ONLY] = {.name = "check", .help = "only report what would change"},
     [FORCE] = {.name = "force",
                .help = "raise a queue although a program that is too old, or of\n"
-                       "unknown version, wrote to it in the last 10 minutes"},
+                       "unknown version, wrote to it in the last 10 minutes or is\n"
+                       "a node of the cluster"},
 };
 
 struct run {
@@ -45,6 +46,7 @@ static void print_json(const char *queue, const struct sluice_upgrade *u, bool r
     if (u->old_ago_ms > 0) json_number(o, "oldAgoMs", u->old_ago_ms);
     if (u->owner[0]) json_text(o, "owner", u->owner);
     if (u->owner[0] && u->owner_version > 0) json_number(o, "ownerVersion", u->owner_version);
+    if (u->old_members[0]) json_text(o, "oldMembers", u->old_members);
     json_print(o, stdout);
 }
 
@@ -57,6 +59,8 @@ static void print_writers(const struct sluice_upgrade *u)
     if (u->old_ago_ms > 0)
         (void)printf("; the last of these wrote %s ago", duration_text(u->old_ago_ms, ago));
     (void)printf("\n");
+    if (u->old_members[0])
+        print_line(stdout, "  nodes of the cluster that are too old: %s", u->old_members);
     if (!u->owner[0]) return;
     if (u->owner_version == 0)
         print_line(stdout, "  owner: %s, of unknown version", u->owner);
@@ -137,7 +141,8 @@ const struct command command_upgrade = {
                "the queues that are left.\n"
                "\n"
                "JSON prints an object per queue: queue, version, newest, shards, raised,\n"
-               "upgraded, changes, current, old, unknown, oldAgoMs, owner, ownerVersion.",
+               "upgraded, changes, current, old, unknown, oldAgoMs, owner, ownerVersion,\n"
+               "oldMembers.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_upgrade,

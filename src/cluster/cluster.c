@@ -165,8 +165,9 @@ static void dispatch(struct cluster *c, const struct cluster_event *e)
         c->list_at = TIME_UNKNOWN;
         return;
     case CLUSTER_DRAIN:
-        c->draining = true;
-        c->beat_at = TIME_UNKNOWN;
+    case CLUSTER_UNDRAIN:
+        c->draining = c->stopping || e->kind == CLUSTER_DRAIN;
+        c->beat_at = TIME_UNKNOWN; // tell the others at once
         return;
     case CLUSTER_STOP:
         stop(c, e->deadline);

@@ -68,7 +68,8 @@ enum cluster_event_kind {
     CLUSTER_LOOK,       // a hint that the members or the plan have changed: list at once
     CLUSTER_DRAIN,      // give all shards away and take no other; the node stays a
                         // member
-    CLUSTER_STOP,       // the same, then leave; deadline
+    CLUSTER_UNDRAIN,    // the end of a drain: take shards again
+    CLUSTER_STOP,       // as a drain, then leave; deadline
 };
 
 // err of an answer:

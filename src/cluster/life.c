@@ -17,14 +17,14 @@
 #define GON LIFE_GONE
 
 // clang-format off
-static const uint8_t table[6][8] = {
-    //                  steady beat late silent forgotten leaves removed replaced
-    [LIFE_JOINING]   = {HEA,   JOI, JOI, UNH,   GON,      LEA,   GON,    GON},
-    [LIFE_HEALTHY]   = {HEA,   HEA, SUS, UNH,   GON,      LEA,   GON,    GON},
-    [LIFE_SUSPECT]   = {SUS,   HEA, SUS, UNH,   GON,      LEA,   GON,    GON},
-    [LIFE_UNHEALTHY] = {HEA,   UNH, UNH, UNH,   GON,      LEA,   GON,    GON},
-    [LIFE_LEAVING]   = {LEA,   LEA, LEA, GON,   GON,      LEA,   GON,    GON},
-    [LIFE_GONE]      = {GON,   GON, GON, GON,   GON,      GON,   GON,    GON},
+static const uint8_t table[6][9] = {
+    //                  steady beat late silent forgotten leaves stays removed replaced
+    [LIFE_JOINING]   = {HEA,   JOI, JOI, UNH,   GON,      LEA,   JOI,  GON,    GON},
+    [LIFE_HEALTHY]   = {HEA,   HEA, SUS, UNH,   GON,      LEA,   HEA,  GON,    GON},
+    [LIFE_SUSPECT]   = {SUS,   HEA, SUS, UNH,   GON,      LEA,   SUS,  GON,    GON},
+    [LIFE_UNHEALTHY] = {HEA,   UNH, UNH, UNH,   GON,      LEA,   UNH,  GON,    GON},
+    [LIFE_LEAVING]   = {LEA,   LEA, LEA, GON,   GON,      LEA,   JOI,  GON,    GON},
+    [LIFE_GONE]      = {GON,   GON, GON, GON,   GON,      GON,   GON,  GON,    GON},
 };
 // clang-format on
 
@@ -156,11 +156,12 @@ static void see_again(struct member *m, const struct life_rules *r, const struct
     CHECK(member_id_equal(&m->seen.id, &seen->id));
     bool fresh = is_fresh(m, seen);
     if (fresh && time_passed(m->seen.beat, r->late_ms, seen->beat)) m->since = seen->beat;
-    bool leaving = m->seen.leaving || seen->leaving;
+    bool leaving = seen->leaving || (m->seen.leaving && !fresh); // an older record says nothing
     struct interval beat = fresh ? seen->beat : m->seen.beat;
     m->seen = *seen;
     m->seen.beat = beat;
     m->seen.leaving = leaving;
+    if (!leaving) cause(m, LIFE_STAYS, now, changes);
     if (fresh && !silent_for(m, r->late_ms, now)) cause(m, LIFE_BEAT, now, changes);
 }
 

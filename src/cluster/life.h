@@ -13,6 +13,7 @@
 //                     --^
 //
 //     removed, replaced: every state --> GONE
+//     stays: LEAVING --> JOINING
 //
 // life.c has the table. A node is a name and an incarnation. If two records
 // have one name, the record that joined later replaces the other.
@@ -30,6 +31,7 @@ enum life_cause {
     LIFE_SILENT,    // no heartbeat for lease_ms
     LIFE_FORGOTTEN, // no heartbeat for forget_ms
     LIFE_LEAVES,    // the record says that the node leaves
+    LIFE_STAYS,     // a later record says that it does not leave after all
     LIFE_REMOVED,   // the record is gone
     LIFE_REPLACED,  // the name has a later incarnation
 };

@@ -2,6 +2,8 @@
 // Raises the version of the rules of a queue, shard by shard, and reports which writers are too old
 // for it. A raise that was interrupted is completed by the next one: a shard that has the version
 // already is left as it is.
+#include "coord/coord.h"
+#include "local/cluster_show.h"
 #include "local/inside.h"
 #include "os/entropy.h"
 #include "owner/owner.h"
@@ -76,6 +78,35 @@ static enum sluice_code report(struct open_queue *q, struct sluice_upgrade *out,
     return SLUICE_OK;
 }
 
+static void add_member(void *ctx, const char *name, uint32_t rules_newest)
+{
+    struct sluice_upgrade *out = ctx;
+    size_t len = strlen(out->old_members);
+    if (rules_newest >= out->newest) return;
+    (void)snprintf(out->old_members + len, sizeof out->old_members - len, "%s%s",
+                   len > 0 ? ", " : "", name);
+}
+
+// A node knows the members of its cluster. A process that opens the store itself lists those that
+// coordinate through it.
+static void find_old_members(struct sluice *s, struct sluice_upgrade *out)
+{
+    struct owner_cluster *cluster = atomic_load(&s->cluster);
+    struct coord *coord = NULL;
+    struct coord_answer a;
+    if (cluster) {
+        cluster->members(cluster, add_member, out);
+        return;
+    }
+    if (coord_of(s, NULL, &coord, NULL)) return;
+    coord_answer_init(&a);
+    if (coord_list(coord, &a) == ERR_OK)
+        for (size_t i = 0; i < a.members_len; i++)
+            add_member(out, a.members[i].name, a.members[i].rules_hi);
+    coord_answer_done(&a);
+    coord_free(coord);
+}
+
 static void machine_version(void *ctx, const struct machine *m, int64_t now)
 {
     (void)now;
@@ -117,15 +148,30 @@ static enum sluice_code refuse_old(const struct open_queue *q, const struct slui
     return code;
 }
 
+static enum sluice_code refuse_members(const struct open_queue *q, const struct sluice_upgrade *u,
+                                       struct sluice_error *error)
+{
+    enum sluice_code code =
+        refuse(error, ERR_CONFLICT, "force",
+               "queue %s keeps version %u: the cluster has mixed versions, and these nodes are too "
+               "old for version %u: %s; replace them, or force the upgrade",
+               q->row.name, u->version, u->newest, u->old_members);
+    if (error) (void)snprintf(error->reason, sizeof error->reason, "older-members");
+    return code;
+}
+
 enum sluice_code direct_queue_upgrade(struct sluice *s, const char *queue, unsigned flags,
                                       struct sluice_upgrade *out, struct sluice_error *error)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     enum sluice_code code = queue_get(s, queue, &q, error);
     if (!code) code = report(q, out, error);
+    if (!code && out->raised < out->shards) find_old_members(s, out);
     if (code || flags & SLUICE_UPGRADE_CHECK || out->raised == out->shards) return code;
     bool lately = out->old_ago_ms > 0 && out->old_ago_ms < LATELY_MS;
-    if (lately && !(flags & SLUICE_UPGRADE_FORCE)) return refuse_old(q, out, error);
+    bool forced = flags & SLUICE_UPGRADE_FORCE;
+    if (out->old_members[0] && !forced) return refuse_members(q, out, error);
+    if (lately && !forced) return refuse_old(q, out, error);
     for (uint32_t shard = 0; shard < out->shards; shard++) {
         code = raise_shard(q, shard, (uint16_t)out->newest, error);
         if (code) return refuse_partly(error, code, shard, out->shards, "shards");

@@ -48,6 +48,7 @@ struct membership {
     uint64_t parked_renew; // a RENEW that the next heartbeat answers; 0: none
     uint64_t renew_epoch;
     bool look;                                    // the next LIST is made at once
+    bool greets;                                  // the next LIST tells every member to look
     struct coord_answer last;                     // of the newest list
     int64_t last_at;                              // clock_boot_ms
     uint64_t leader_epoch;                        // the highest that was seen

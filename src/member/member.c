@@ -367,14 +367,24 @@ enum sluice_code membership_start(struct sluice *s, const struct membership_conf
     return SLUICE_OK;
 }
 
-void membership_drain(struct membership *m)
+static void set_draining(struct membership *m, bool draining)
 {
-    struct cluster_event e = {.kind = CLUSTER_DRAIN};
+    struct cluster_event e = {.kind = draining ? CLUSTER_DRAIN : CLUSTER_UNDRAIN};
     (void)pthread_mutex_lock(&m->lock);
-    m->draining = true;
+    m->draining = draining || m->stopping;
     (void)pthread_mutex_unlock(&m->lock);
     membership_step(m, &e);
     view_look(m);
+}
+
+void membership_drain(struct membership *m)
+{
+    set_draining(m, true);
+}
+
+void membership_undrain(struct membership *m)
+{
+    set_draining(m, false);
 }
 
 static struct timespec time_after(int64_t ms)

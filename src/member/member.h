@@ -52,6 +52,8 @@ enum sluice_code membership_start(struct sluice *s, const struct membership_conf
 void membership_stop(struct membership *m, int64_t wait_ms);
 // Gives the shards of this node away and takes no others. The node stays a member until it stops.
 void membership_drain(struct membership *m);
+// Ends the drain: the next plans give it shards again. Nothing changes if the node stops.
+void membership_undrain(struct membership *m);
 
 // A node as this one sees it.
 struct membership_row {

@@ -415,7 +415,17 @@ static void on_seen(struct owner_cluster *hooks, struct open_queue *q, uint32_t 
     if (served != 0 && served < epoch) membership_step(m, &e);
 }
 
+static void on_members(struct owner_cluster *hooks,
+                       void (*each)(void *ctx, const char *name, uint32_t rules_newest), void *ctx)
+{
+    struct membership *m = (struct membership *)hooks;
+    (void)pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < m->last.members_len; i++)
+        each(ctx, m->last.members[i].name, m->last.members[i].rules_hi);
+    (void)pthread_mutex_unlock(&m->lock);
+}
+
 void shards_hooks(struct membership *m)
 {
-    m->hooks = (struct owner_cluster){.used = on_used, .seen = on_seen};
+    m->hooks = (struct owner_cluster){.used = on_used, .seen = on_seen, .members = on_members};
 }

@@ -90,13 +90,18 @@ static bool see_leader(struct membership *m, const struct coord_holder *leader)
 }
 
 // Tells nodes that this node sees for the first time to look: a lone node lists once a minute.
+// After a session that ended, it tells all of them.
 static void greet(struct membership *m, const struct coord_answer *a)
 {
+    (void)pthread_mutex_lock(&m->lock);
+    bool all = m->greets;
+    m->greets = false;
+    (void)pthread_mutex_unlock(&m->lock);
     for (size_t i = 0; m->on_store && i < a->members_len; i++) {
         const struct coord_member *row = &a->members[i];
         bool known = strcmp(row->name, m->self.name) == 0;
         (void)pthread_mutex_lock(&m->lock);
-        for (size_t k = 0; k < m->last.members_len && !known; k++)
+        for (size_t k = 0; !all && k < m->last.members_len && !known; k++)
             known = memcmp(m->last.members[k].incarnation, row->incarnation,
                            sizeof row->incarnation) == 0;
         (void)pthread_mutex_unlock(&m->lock);

@@ -71,6 +71,9 @@ struct owner_cluster {
     void (*used)(struct owner_cluster *c, struct open_queue *q, uint32_t shard);
     // The journal says that another writer owns the shard, since this epoch.
     void (*seen)(struct owner_cluster *c, struct open_queue *q, uint32_t shard, uint64_t epoch);
+    // Calls `each` for every member, with the newest version of the rules that it knows.
+    void (*members)(struct owner_cluster *c,
+                    void (*each)(void *ctx, const char *name, uint32_t rules_newest), void *ctx);
     void (*free)(struct owner_cluster *c);
 };
 // The handle frees it when it is closed.

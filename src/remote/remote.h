@@ -101,7 +101,7 @@ enum sluice_code remote_cluster_show(struct sluice *s, struct sluice_cluster **o
                                      struct sluice_error *error);
 enum sluice_code remote_cluster_plan(struct sluice *s, struct sluice_plan **out,
                                      struct sluice_error *error);
-// CALL_CLUSTER_DRAIN or CALL_CLUSTER_LEAVE
+// CALL_CLUSTER_DRAIN, CALL_CLUSTER_UNDRAIN or CALL_CLUSTER_LEAVE
 enum sluice_code remote_cluster_order(struct sluice *s, enum call_id call, const char *node,
                                       struct sluice_error *error);
 

@@ -149,6 +149,13 @@ void handle_cluster_drain(struct exchange *x)
     answer_empty(x, 204);
 }
 
+void handle_cluster_undrain(struct exchange *x)
+{
+    if (!read_order(x)) return;
+    membership_undrain(x->server->member);
+    answer_empty(x, 204);
+}
+
 void handle_cluster_leave(struct exchange *x)
 {
     struct server *s = x->server;

@@ -91,7 +91,7 @@ def status_shows_members_leader_and_owners(sluice):
 
 
 @case
-def a_drained_node_has_no_shard_and_still_serves(sluice):
+def a_drained_node_has_no_shard_and_still_serves_until_it_is_undrained(sluice):
     sluice.ok("queue", "create", "wide", "shards=12")
     with Cluster(sluice) as cluster:
         cluster.healthy()
@@ -109,6 +109,9 @@ def a_drained_node_has_no_shard_and_still_serves(sluice):
         sluice.refused(CONFLICT, "--store", f"http://{cluster.nodes['a'].address}", "cluster", "drain", "b",
                        says=["this node is \"a\"", f"at http://{cluster.nodes['b'].address}"], field="node")
         sluice.refused(CONFLICT, "--store", cluster.url, "cluster", "drain", "z", says=["no member has the name \"z\""])
+        same(cluster.ok("--json", "cluster", "undrain", "b").lines(), [{"node": "b", "draining": False}])
+        cluster.healthy()
+        until("the plan gives b shards again", lambda: (use(), cluster.members()["b"]["shards"] > 0)[1])
 
 
 @case
@@ -199,7 +202,7 @@ def the_live_screen_shows_the_table_and_ends_with_q(sluice):
 
 @case
 def a_store_takes_no_orders(sluice):
-    for words in (["plan"], ["drain", "a"], ["leave", "a"], ["events"]):
+    for words in (["plan"], ["drain", "a"], ["undrain", "a"], ["leave", "a"], ["events"]):
         sluice.refused(INVALID, "cluster", *words, says=["only a node can", "http://host:7333"], field="store")
     same(sluice.ok("--json", "cluster", "status").lines(), [])
     sluice.refused(INVALID, "cluster", "status", "--coord", "zk://a", says=["no coordination backend"], field="coord")

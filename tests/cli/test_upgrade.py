@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import time
 
 from harness import CONFLICT, INVALID, NOT_FOUND, PATIENCE, UNAVAILABLE, Result, case, contains, holds, main, same
 from node import Node
@@ -17,6 +18,13 @@ def before(sluice, *arguments, store=None):
     return Result(arguments, subprocess.run([BEFORE, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                             stdin=subprocess.DEVNULL, timeout=PATIENCE, check=False, cwd=sluice.folder,
                                             env=env))
+
+
+def until(what, condition):
+    end = time.monotonic() + PATIENCE
+    while not condition():
+        holds(time.monotonic() < end, f"never happened: {what}")
+        time.sleep(0.1)
 
 
 def worked(result):
@@ -99,6 +107,28 @@ def an_old_node_answers_503_for_that_queue_only(sluice):
         stopped(before(sluice, "send", "tasks", "y", store=url), "tasks")  # at once, not after its timeout
         sluice.send("tasks", "past the old node")
     same(bodies(sluice, "tasks"), ["x", "past the old node"])
+
+
+@case
+def a_cluster_of_mixed_versions_is_named_and_keeps_its_queues(sluice):
+    sluice.create("tasks")
+    with Node(sluice, "--node", "new") as new, Node(sluice, "--node", "old", program=BEFORE) as old:
+        url = f"http://{new.address}"
+        same(new.ask("POST", "/v1/queues/tasks/messages", {"body": "by the new one"})[0], 201)
+        for store in ([], ["--store", url]):  # the store's members, and those that the node sees
+            until("the members are seen", lambda: sluice.json("upgrade", "--check", *store).get("oldMembers"))
+            same(sluice.json("upgrade", "--check", *store)["oldMembers"], "old")
+            contains(sluice.ok("upgrade", "--check", *store).out, "nodes of the cluster that are too old: old")
+            sluice.refused(CONFLICT, "upgrade", *store, field="force", says=[
+                "queue tasks keeps version 1: the cluster has mixed versions",
+                "these nodes are too old for version 2: old; replace them, or force the upgrade"])
+        rows = {row["name"]: row for row in sluice.ok("--json", "--store", url, "cluster", "status", "--members").lines()}
+        same([rows[name]["rulesNewest"] for name in ("new", "old")], [2, 1])
+        same(old.ask("POST", "/v1/queues/tasks/messages", {"body": "by the old one"})[0], 201)
+        old.stop()
+        until("the old one has left", lambda: "oldMembers" not in sluice.json("upgrade", "--check", "--store", url))
+        sluice.ok("upgrade", "--force", "--store", url)
+    same(bodies(sluice, "tasks"), ["by the new one", "by the old one"])
 
 
 @case

@@ -82,6 +82,7 @@ static void the_table_has_the_drawn_transitions(void **state)
         {LIFE_SUSPECT, LIFE_BEAT, LIFE_HEALTHY},     {LIFE_JOINING, LIFE_SILENT, LIFE_UNHEALTHY},
         {LIFE_HEALTHY, LIFE_SILENT, LIFE_UNHEALTHY}, {LIFE_SUSPECT, LIFE_SILENT, LIFE_UNHEALTHY},
         {LIFE_UNHEALTHY, LIFE_STEADY, LIFE_HEALTHY}, {LIFE_LEAVING, LIFE_SILENT, LIFE_GONE},
+        {LIFE_LEAVING, LIFE_STAYS, LIFE_JOINING},
     };
     for (int from = LIFE_JOINING; from <= LIFE_GONE; from++) {
         for (int cause = LIFE_STEADY; cause <= LIFE_REPLACED; cause++) {

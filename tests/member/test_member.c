@@ -206,7 +206,7 @@ static void coordination_that_fails_makes_a_node_degraded(void **state)
     AWAIT((send(f, 0, "later"), owns(f, 0, "later", 0)));
 }
 
-static void a_node_that_drains_gives_its_shards_away(void **state)
+static void a_node_that_drains_gives_its_shards_away_until_it_is_undrained(void **state)
 {
     struct fixture *f = *state;
     start(f, 0, "a");
@@ -218,6 +218,10 @@ static void a_node_that_drains_gives_its_shards_away(void **state)
     membership_drain(f->members[0]);
     AWAIT((send(f, 1, "jobs"), owns(f, 1, "jobs", 0)));
     AWAIT(!owns(f, 0, "jobs", 0));
+    membership_undrain(f->members[0]);
+    AWAIT(healthy(f, 0) == 2 && healthy(f, 1) == 2);
+    membership_drain(f->members[1]); // now the shard can go back
+    AWAIT((send(f, 0, "jobs"), owns(f, 0, "jobs", 0)));
 }
 
 static void events_have_rising_numbers(void **state)
@@ -270,7 +274,7 @@ int main(void)
         CASE(a_second_node_gets_a_plan_and_its_share),
         CASE(an_owner_that_ends_is_followed_by_another),
         CASE(coordination_that_fails_makes_a_node_degraded),
-        CASE(a_node_that_drains_gives_its_shards_away),
+        CASE(a_node_that_drains_gives_its_shards_away_until_it_is_undrained),
         CASE(events_have_rising_numbers),
         CASE(observe_only_plans_and_claims_nothing),
         CASE(a_capacity_out_of_range_is_refused),

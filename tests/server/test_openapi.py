@@ -180,7 +180,7 @@ def the_node_hands_the_file_out_as_it_is(sluice):
 # ---- what works
 
 ENDS = ("leaveCluster",)  # the node ends: tests/cli/test_cluster.py
-ORDERS = ("drainNode", "leaveCluster", "hintUsed")  # of operators and of other nodes
+ORDERS = ("drainNode", "undrainNode", "leaveCluster", "hintUsed")  # of operators and of other nodes
 
 
 def with_real_names(value, message, token):
@@ -457,7 +457,7 @@ def conflicts_and_lost_locks_are_told_apart(sluice):
 @case
 def a_node_of_no_cluster_says_so(sluice):
     with Node(sluice, "--coord", "none") as node:
-        for name in ("showCluster", "showPlan", "watchCluster", "drainNode", "leaveCluster"):
+        for name in ("showCluster", "showPlan", "watchCluster", "drainNode", "undrainNode", "leaveCluster"):
             same(node.ask(name, 409, {} if name in ORDERS else None)["reason"], "no-cluster")
 
 

@@ -75,12 +75,17 @@ static int64_t spread(struct world *w)
 
 static void order(struct world *w, struct node *n, enum event_kind kind)
 {
-    if (!node_acts(w, n) || n->leaving) return;
-    n->leaving = true;
-    struct cluster_event e = {.kind = kind == EVENT_STOP ? CLUSTER_STOP : CLUSTER_DRAIN,
+    if (!node_acts(w, n) || (n->leaving && !n->drains)) return;
+    struct cluster_event e = {.kind = kind == EVENT_STOP ? CLUSTER_STOP
+                                      : n->drains        ? CLUSTER_UNDRAIN
+                                                         : CLUSTER_DRAIN,
                               .deadline = w->now + spread(w)};
+    n->drains = e.kind == CLUSTER_DRAIN;
+    n->leaving = e.kind != CLUSTER_UNDRAIN;
     trace_line(&w->trace, w->now, "! n%u.%u is to %s", n->index, n->life,
-               kind == EVENT_STOP ? "stop" : "drain");
+               kind == EVENT_STOP          ? "stop"
+               : e.kind == CLUSTER_UNDRAIN ? "end its drain"
+                                           : "drain");
     node_step(w, n, &e);
 }
 

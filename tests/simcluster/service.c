@@ -56,7 +56,7 @@ static enum err join(struct world *w, struct flight *f)
     }
     me->beat_at = w->now;
     me->expires = w->now + w->mix.lease_ms;
-    me->leaving |= f->effect.leaving;
+    me->leaving = f->effect.leaving;
     return ERR_OK;
 }
 
@@ -67,7 +67,7 @@ static enum err heartbeat(struct world *w, struct flight *f)
     if (!session_lives(w, f->life)) return ERR_NOT_FOUND;
     me->beat_at = w->now;
     me->expires = w->now + w->mix.lease_ms;
-    me->leaving |= f->effect.leaving;
+    me->leaving = f->effect.leaving;
     return ERR_OK;
 }
 

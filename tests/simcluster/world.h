@@ -88,6 +88,7 @@ struct node {
     uint32_t life; // of this start; an index of sessions
     bool up;
     bool leaving; // a drain or a stop was ordered
+    bool drains;  // ... a drain, which a second order ends
     struct cluster *cluster;
     struct member_id id;
     int64_t paused_until, cut_until, store_cut_until;
