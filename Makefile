@@ -83,10 +83,8 @@ chaos-bucket: build deps-servers ## the same on a bucket: requests meet faults, 
 	@tests/servers/with-radosgw $(BUILD)/tests/chaos/chaos --faults --restarts --timeout 1000 --processes 4 --workers 6 \
 		--seconds $(CHAOS_SECONDS) $(ARGS)
 
-chaos-cluster: build deps-servers ## three nodes on store:, etcd and Consul: failover over KILLS=20 kills, transfers
-	@SLUICE=$(BUILD)/src/cli/sluice tests/member/cluster.py --long $(or $(KILLS),20)
-	@for server in etcd consul; do SLUICE=$(BUILD)/src/cli/sluice \
-		tests/servers/with-coord $$server tests/member/cluster.py --long $(or $(KILLS),20) || exit 1; done
+chaos-cluster: build deps-servers ## three nodes on each service and store: KILLS=20 kills, transfers, outages of 30 s
+	@SLUICE=$(BUILD)/src/cli/sluice tests/member/everywhere.py --one-by-one --long $(or $(KILLS),20)
 
 chaos-node: build ## the same over HTTP: the node is killed every two seconds too
 	@$(BUILD)/tests/chaos/chaos --node $(BUILD)/src/cli/sluice --seconds $(CHAOS_SECONDS) $(ARGS)
