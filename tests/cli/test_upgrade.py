@@ -121,9 +121,9 @@ def a_cluster_of_mixed_versions_is_named_and_keeps_its_queues(sluice):
             contains(sluice.ok("upgrade", "--check", *store).out, "nodes of the cluster that are too old: old")
             sluice.refused(CONFLICT, "upgrade", *store, field="force", says=[
                 "queue tasks keeps version 1: the cluster has mixed versions",
-                "these nodes are too old for version 2: old; replace them, or force the upgrade"])
+                "these nodes are too old for version 3: old; replace them, or force the upgrade"])
         rows = {row["name"]: row for row in sluice.ok("--json", "--store", url, "cluster", "status", "--members").lines()}
-        same([rows[name]["rulesNewest"] for name in ("new", "old")], [2, 1])
+        same([rows[name]["rulesNewest"] for name in ("new", "old")], [3, 2])
         same(old.ask("POST", "/v1/queues/tasks/messages", {"body": "by the old one"})[0], 201)
         old.stop()
         until("the old one has left", lambda: "oldMembers" not in sluice.json("upgrade", "--check", "--store", url))
