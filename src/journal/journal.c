@@ -213,6 +213,12 @@ void journal_release(struct journal *j, struct interval now)
     journal_advance(j);
 }
 
+size_t journal_queued(const struct journal *j)
+{
+    CHECK(!j->queue.head == (j->queue.len == 0));
+    return j->queue.len + j->syncs.len;
+}
+
 void journal_tick(struct journal *j, struct interval now)
 {
     CHECK(j->phase != PHASE_NEW);

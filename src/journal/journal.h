@@ -95,6 +95,7 @@ void journal_touch(struct journal *j, uint64_t ticket, int64_t deadline, struct 
 // they fit. Holds nest.
 void journal_hold(struct journal *j);
 void journal_release(struct journal *j, struct interval now);
+size_t journal_queued(const struct journal *j); // ops and syncs that wait for a request
 
 // Becomes the owner. Applied if expected is the current epoch and, for the recorded coord id, the
 // token is higher than the recorded one. From then on entries have the new epoch, until another

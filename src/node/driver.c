@@ -10,6 +10,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "node/gather.h"
 #include "node/perform.h"
 #include "node/store_clock.h"
 #include "os/clock.h"
@@ -50,6 +51,12 @@ struct driver {
     bool runs_inline;                    // a caller that does not wait performs a request inline
     pthread_cond_t inline_ended;         // signalled when the inline request has ended
     bool stopping;
+    // The next entry waits for callers that were just answered (gather.h). The last of them that
+    // comes ends the wait. A caller that waits for its answer ends it when its time is over. If no
+    // op waits, the next thread that has something to do ends it.
+    struct gather gather;
+    struct waiter *gather_timer; // the sleeping caller that ends it
+    size_t answered;             // blocking waiters, by the step that runs
 };
 
 // This thread is inside a `then`. Calls that the `then` begins run on the pool. Otherwise a chain
@@ -72,13 +79,10 @@ static void asleep_add(struct driver *d, struct waiter *w)
     atomic_store(&w->word, WAKE_NONE);
 }
 
-// Moves w to the list of waiters to wake. The waiter continues when its word is set, after the lock
-// was released, so its memory is valid until then. The last waiter added is woken first.
-// assign_work adds the waiters with a request last, so their requests reach the store as early as
-// possible.
-static void queue_wake_up(struct driver *d, struct waiter *w, enum wake_reason why)
+static void asleep_remove(struct driver *d, struct waiter *w)
 {
     CHECK(w->asleep);
+    if (w == d->gather_timer) d->gather_timer = NULL;
     if (w->previous) {
         w->previous->next = w->next;
     } else {
@@ -86,6 +90,15 @@ static void queue_wake_up(struct driver *d, struct waiter *w, enum wake_reason w
     }
     if (w->next) w->next->previous = w->previous;
     w->asleep = false;
+}
+
+// Moves w to the list of waiters to wake. The waiter continues when its word is set, after the lock
+// was released, so its memory is valid until then. The last waiter added is woken first.
+// assign_work adds the waiters with a request last, so their requests reach the store as early as
+// possible.
+static void queue_wake_up(struct driver *d, struct waiter *w, enum wake_reason why)
+{
+    asleep_remove(d, w);
     w->why = why;
     w->next = d->to_wake;
     d->to_wake = w;
@@ -145,7 +158,10 @@ static void to_call_add(struct driver *d, struct waiter *w)
 void driver_wake(struct driver *d, struct waiter *w)
 {
     w->done = true;
-    if (w->then) to_call_add(d, w);
+    if (w->then)
+        to_call_add(d, w);
+    else
+        d->answered++;
     // An asynchronous waiter does not sleep. A blocking waiter that performs a request checks
     // `done` afterwards.
     if (!w->asleep) return;
@@ -186,6 +202,14 @@ static void after_step(struct driver *d)
     d->steps.deliver(d->steps.ctx);
 }
 
+// The next entry waits no longer. Its request follows.
+static void end_gather(struct driver *d)
+{
+    gather_end(&d->gather);
+    journal_release(d->steps.journal, driver_now(d));
+    after_step(d);
+}
+
 static void tick(struct driver *d)
 {
     d->steps.tick(d->steps.ctx, driver_now(d));
@@ -205,18 +229,26 @@ static int64_t local_time(struct driver *d, int64_t store_ms)
 // futex of the pool thread to wake, or NULL.
 static _Atomic uint32_t *assign_work(struct driver *d)
 {
+    bool gathers = d->gather.on && journal_queued(d->steps.journal) > 0;
+    bool untimed = gathers && !d->gather_timer && d->waking == 0;
+    if (untimed && !d->asleep) end_gather(d); // no caller sleeps that could end it
+    if (untimed && d->asleep && d->gather.on) {
+        queue_wake_up(d, d->asleep, WAKE_WORK);
+        d->waking++;
+    }
     for (; d->waited_for.len > d->waking && d->asleep; d->waking++)
         queue_wake_up(d, d->asleep, WAKE_WORK);
     if (!d->background_sleeps) return NULL; // it checks all of this before it sleeps again
     bool work = d->waited_for.len > d->waking || d->for_background.len > 0;
     int64_t wake = d->steps.wake_at(d->steps.ctx);
     // An answer can reveal that the store's clock is ahead of the estimate.
-    bool due = wake <= d->now_seen;
+    bool due = wake <= d->now_seen && !d->gather.on;
+    if (d->gather.on && wake <= d->now_seen) wake = d->now_seen + 1; // the entry waits, not a timer
     if (work || due) {
         d->background_sleeps = false;
         return task_schedule_quietly(&d->task);
     }
-    if (wake >= d->background_until) return NULL;
+    if (wake >= d->background_until || (d->gather.on && gathers)) return NULL;
     d->background_until = wake;
     return task_schedule_at_quietly(&d->task, local_time(d, wake));
 }
@@ -237,19 +269,42 @@ static void unlock(struct driver *d)
     call_all(to_call);
 }
 
+static bool may_gather(struct driver *d, const struct request *r, int64_t took_ns)
+{
+    if (r->kind != REQUEST_APPEND || !d->steps.journal || d->gather.on) return false;
+    return gather_put(&d->gather, took_ns) && d->inside > 1 && !store_is_high_latency(d->store);
+}
+
+// The step function is held, and has answered callers. The next entry waits for them, unless it
+// would have the ops of one caller only.
+static void gather_or_release(struct driver *d, enum err err)
+{
+    size_t queued = journal_queued(d->steps.journal);
+    if (!err && d->answered > 0 && d->answered + queued > 1 && (queued == 0 || d->asleep)) {
+        gather_begin(&d->gather, d->answered, clock_boot_ns());
+        return;
+    }
+    journal_release(d->steps.journal, driver_now(d));
+    after_step(d);
+}
+
 // Performs r without the lock, then takes the lock and passes the response to the step function.
 static void serve(struct driver *d, const struct request *r, struct perform_buffer *p)
 {
-    int64_t sent = clock_boot_ms();
+    int64_t sent = clock_boot_ms(), sent_ns = clock_boot_ns();
     struct response response = perform(d->store, r, p);
-    int64_t received = clock_boot_ms();
+    int64_t received = clock_boot_ms(), took_ns = clock_boot_ns() - sent_ns;
     lock(d);
     inline_policy_answered(d->policy, received - sent);
     store_clock_note(&d->clock, sent, received, response.time);
     struct interval now = driver_now(d);
     d->now_seen = now.lo;
+    bool held = may_gather(d, r, took_ns);
+    if (held) journal_hold(d->steps.journal);
+    d->answered = 0;
     d->steps.respond(d->steps.ctx, &response, now);
     after_step(d);
+    if (held) gather_or_release(d, response.err);
 }
 
 enum err driver_enter(struct driver *d, struct waiter *w)
@@ -291,6 +346,7 @@ void driver_async(struct driver *d, struct waiter *w, void (*then)(struct waiter
     CHECK(!w->done && !w->asleep); // answers are delivered by after_step
     w->then = then;
     inline_policy_arrived(d->policy);
+    if (d->gather.on) end_gather(d);
     after_step(d);
     bool may_run_inline =
         d->waited_for.len == 1 && !in_callback && !store_is_high_latency(d->store);
@@ -310,18 +366,47 @@ void driver_forget(struct driver *d, struct waiter *w)
     d->inside--;
 }
 
-// Releases the lock and sleeps. Returns true if w was woken for a request; the lock is held again.
+// Sleeps until the word is set. Returns true if w was woken for a request; the lock is held again.
 // Returns false if w has its answer; driver_wake has already counted it out.
-static bool sleep_until_woken(struct driver *d, struct waiter *w)
+static bool sleep_on_word(struct driver *d, struct waiter *w)
 {
-    asleep_add(d, w);
-    unlock(d);
     enum wake_reason why;
     while ((why = atomic_load(&w->word)) == WAKE_NONE)
         futex_wait(&w->word, WAKE_NONE, SLEEP_MAX_MS);
     if (why == WAKE_ANSWERED) return false;
     lock(d);
     d->waking--;
+    return true;
+}
+
+// Releases the lock and sleeps. The result is that of sleep_on_word.
+static bool sleep_until_woken(struct driver *d, struct waiter *w)
+{
+    asleep_add(d, w);
+    unlock(d);
+    return sleep_on_word(d, w);
+}
+
+// Sleeps until the next entry has waited long enough for callers. The result is that of
+// sleep_on_word.
+static bool sleep_until_gathered(struct driver *d, struct waiter *w)
+{
+    int64_t left = d->gather.until_ns - clock_boot_ns();
+    CHECK(d->gather.on && !d->gather_timer);
+    if (left > 0) {
+        asleep_add(d, w);
+        d->gather_timer = w;
+        unlock(d);
+        if (atomic_load(&w->word) == WAKE_NONE) futex_wait_ns(&w->word, WAKE_NONE, left);
+        if (atomic_load(&w->word) != WAKE_NONE) return sleep_on_word(d, w);
+        lock(d);
+        if (!w->asleep) { // another thread is about to set the word
+            unlock(d);
+            return sleep_on_word(d, w);
+        }
+        asleep_remove(d, w);
+    }
+    if (d->gather.on && clock_boot_ns() >= d->gather.until_ns) end_gather(d);
     return true;
 }
 
@@ -342,10 +427,14 @@ void driver_wait(struct driver *d, struct waiter *w)
     struct perform_buffer p;
     perform_buffer_init(&p);
     inline_policy_arrived(d->policy);
+    if (gather_arrived(&d->gather)) end_gather(d);
     after_step(d);
     bool inside = true;
-    while (inside && !w->done)
-        inside = serve_next(d, &d->waited_for, &p, NULL) || sleep_until_woken(d, w);
+    while (inside && !w->done) {
+        if (serve_next(d, &d->waited_for, &p, NULL)) continue;
+        bool times = d->gather.on && !d->gather_timer;
+        inside = times ? sleep_until_gathered(d, w) : sleep_until_woken(d, w);
+    }
     if (inside) driver_leave(d, w);
     perform_buffer_done(&p);
 }
@@ -361,7 +450,9 @@ static bool background_step(struct driver *d, struct perform_buffer *p, struct p
         lock(d);
         return true;
     }
-    if (d->stopping || d->steps.wake_at(d->steps.ctx) > driver_now(d).lo) return false;
+    if (d->gather.on && clock_boot_ns() >= d->gather.until_ns) end_gather(d);
+    if (d->stopping || d->gather.on) return false;
+    if (d->steps.wake_at(d->steps.ctx) > driver_now(d).lo) return false;
     tick(d);
     return true;
 }
@@ -380,7 +471,7 @@ static int64_t background(struct pool_task *task)
         steps++;
     if (steps < RUN_STEPS_MAX) {
         d->background_sleeps = true;
-        d->background_until = d->steps.wake_at(d->steps.ctx);
+        d->background_until = d->gather.on ? driver_now(d).lo + 1 : d->steps.wake_at(d->steps.ctx);
         due = local_time(d, d->background_until);
     }
     unlock(d);
@@ -461,6 +552,7 @@ static void finish(struct driver *d)
     d->stopping = true;
     while (d->runs_inline)
         (void)pthread_cond_wait(&d->inline_ended, &d->lock);
+    if (d->gather.on) end_gather(d);
     unlock(d);
     task_remove(&d->task);
     perform_buffer_init(&p);

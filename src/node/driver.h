@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "journal/journal.h"
 #include "journal/request.h"
 #include "node/thread_pool.h"
 #include "store/store.h"
@@ -25,6 +26,9 @@ struct steps {
     bool (*next_request)(void *ctx, struct request *out);
     // Delivers the replies that are ready. Calls driver_wake for each waiter that has its answer.
     void (*deliver)(void *ctx);
+    // The journal of the step function. Its next entry may wait for callers (gather.h). NULL:
+    // never.
+    struct journal *journal;
 };
 
 struct driver;

@@ -186,7 +186,8 @@ static enum err start(struct shard_runner *d, struct thread_pool *pool)
                           .tick = tick,
                           .wake_at = wake_at,
                           .next_request = next_request,
-                          .deliver = deliver};
+                          .deliver = deliver,
+                          .journal = shard_journal(d->shard)};
     struct watcher_calls calls = {.ctx = d,
                                   .poll = poll_log,
                                   .fetch = catch_up,
@@ -579,11 +580,10 @@ enum err runner_follow(struct shard_runner *d, int64_t wait_ms)
     bool there;
     enum err err = follow_once(d, &slot, &there);
     if (err || there || wait_ms <= 0) return err;
-    struct store_answer answer;
+    struct store_answer answer CLEANUP(store_answer_done);
     store_answer_init(&answer);
     err = store_wait(d->store, d->log, slot + 1, wait_ms, &answer);
     runner_note_cost(d, &answer);
-    store_answer_done(&answer);
     if (err == ERR_OK) return follow_once(d, &slot, &there);
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }

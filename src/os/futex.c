@@ -12,7 +12,12 @@
 
 void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t wait_ms)
 {
-    struct timespec t = {.tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000};
+    futex_wait_ns(word, seen, wait_ms * 1000000);
+}
+
+void futex_wait_ns(_Atomic uint32_t *word, uint32_t seen, int64_t wait_ns)
+{
+    struct timespec t = {.tv_sec = wait_ns / 1000000000, .tv_nsec = wait_ns % 1000000000};
     (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, &t, NULL, 0);
 }
 

@@ -7,4 +7,6 @@
 
 // Returns when woken, if the word is not `seen`, after wait_ms, or spuriously.
 void futex_wait(_Atomic uint32_t *word, uint32_t seen, int64_t wait_ms);
+// The same with a limit in nanoseconds.
+void futex_wait_ns(_Atomic uint32_t *word, uint32_t seen, int64_t wait_ns);
 void futex_wake_all(_Atomic uint32_t *word);

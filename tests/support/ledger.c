@@ -86,7 +86,8 @@ enum err ledger_open(struct store *s, const char *prefix, const struct ledger_op
                           .tick = tick,
                           .wake_at = wake_at,
                           .next_request = next_request,
-                          .deliver = deliver};
+                          .deliver = deliver,
+                          .journal = l->journal};
     enum err err = driver_open(s, NULL, &steps, &l->driver);
     struct waiter w;
     if (!err) err = driver_enter(l->driver, &w);
