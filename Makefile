@@ -93,7 +93,7 @@ chaos-redis: build deps-servers ## the same on Redis: one server, Sentinels, a c
 	@for form in "" "--sentinel --url durability=replicas:1" --cluster; do \
 		tests/servers/with-redis $$form $(BUILD)/tests/chaos/chaos --redis --restarts --timeout 1000 --processes 4 \
 		--workers 6 --seconds $(CHAOS_SECONDS) $(ARGS) || exit 1; done
-	@tests/servers/with-redis $(BUILD)/tests/redis/redis_server 10000
+	@tests/servers/with-redis $(BUILD)/tests/redis/redis_server 10000 60000
 	@tests/servers/with-redis --preload $(BUILD)/tests/redis/redis_preload.so $(BUILD)/tests/redis/redis_power 100
 
 chaos-remount: build ## a file system that goes down and is mounted again, 100 times; needs root

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define WORDS_MAX 40
 
@@ -97,4 +98,38 @@ void *sleep_in_store(void *arg)
     } while (me->e == ERR_NOT_FOUND && clock_boot_ms() < end);
     store_answer_done(&a);
     return NULL;
+}
+
+void *write_slots(void *arg)
+{
+    struct writer *me = arg;
+    struct store_answer a;
+    store_answer_init(&a);
+    for (uint64_t slot = 1; !atomic_load(&me->stop) && !me->bad; slot++) {
+        struct bytes body = body_make(slot, 100);
+        bool doubt = false;
+        for (bool again = true; again;) {
+            enum err e = store_append(me->s, LOG, slot, body, &a);
+            again = e == ERR_UNKNOWN || e == ERR_UNAVAILABLE;
+            if (again) me->doubts++;
+            doubt = doubt || e == ERR_UNKNOWN;
+            if (!again && e != ERR_OK && !(doubt && e == ERR_CONFLICT)) {
+                me->bad = e;
+                (void)snprintf(me->why, sizeof me->why, "slot %llu: %.200s",
+                               (unsigned long long)slot, a.why);
+            }
+        }
+        bytes_free(body);
+        if (!me->bad) atomic_store(&me->done, slot);
+    }
+    store_answer_done(&a);
+    return NULL;
+}
+
+void wait_for_slot(_Atomic uint64_t *done, uint64_t slot)
+{
+    int64_t end = clock_boot_ms() + DEADLINE_MS;
+    while (atomic_load(done) < slot && clock_boot_ms() < end)
+        (void)usleep(1000);
+    NEED(atomic_load(done) >= slot);
 }

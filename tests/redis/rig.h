@@ -6,6 +6,7 @@
 #include "store/redis/redis.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #define URL_MAX 512
@@ -35,3 +36,18 @@ struct sleeper {
     pthread_t thread;
 };
 void *sleep_in_store(void *arg);
+
+// Appends slot after slot, as a journal does: a slot in doubt is sent again until it is decided.
+struct writer {
+    struct store *s;
+    _Atomic bool stop;
+    _Atomic uint64_t done;
+    enum err bad;
+    uint64_t doubts;
+    char why[STORE_WHY_MAX];
+    pthread_t thread;
+};
+
+void *write_slots(void *arg); // a struct writer
+// Waits until *done is the slot, or later.
+void wait_for_slot(_Atomic uint64_t *done, uint64_t slot);

@@ -49,43 +49,6 @@ static unsigned slot_of_log(const struct world *w, const char *log)
     return redis_slot_of(key.text);
 }
 
-// Appends slot after slot, as a journal does: a slot in doubt is sent again until it is decided.
-struct writer {
-    struct store *s;
-    _Atomic bool stop;
-    _Atomic uint64_t done;
-    enum err bad;
-    uint64_t doubts;
-    char why[STORE_WHY_MAX];
-    pthread_t thread;
-};
-
-static void *write_slots(void *arg)
-{
-    struct writer *me = arg;
-    struct store_answer a;
-    store_answer_init(&a);
-    for (uint64_t slot = 1; !atomic_load(&me->stop) && !me->bad; slot++) {
-        struct bytes body = body_make(slot, 100);
-        bool doubt = false;
-        for (bool again = true; again;) {
-            enum err e = store_append(me->s, LOG, slot, body, &a);
-            again = e == ERR_UNKNOWN || e == ERR_UNAVAILABLE;
-            if (again) me->doubts++;
-            doubt = doubt || e == ERR_UNKNOWN;
-            if (!again && e != ERR_OK && !(doubt && e == ERR_CONFLICT)) {
-                me->bad = e;
-                (void)snprintf(me->why, sizeof me->why, "slot %llu: %.200s",
-                               (unsigned long long)slot, a.why);
-            }
-        }
-        bytes_free(body);
-        if (!me->bad) atomic_store(&me->done, slot);
-    }
-    store_answer_done(&a);
-    return NULL;
-}
-
 // Follows the log by waits and reads.
 static void *read_slots(void *arg)
 {
@@ -109,14 +72,6 @@ static void *read_slots(void *arg)
     return NULL;
 }
 
-static void wait_for(_Atomic uint64_t *done, uint64_t slot)
-{
-    int64_t end = clock_boot_ms() + DEADLINE_MS;
-    while (atomic_load(done) < slot && clock_boot_ms() < end) {
-    }
-    NEED(atomic_load(done) >= slot);
-}
-
 static void a_log_goes_on_while_its_slot_moves(void **state)
 {
     struct world *w = *state;
@@ -134,14 +89,14 @@ static void a_log_goes_on_while_its_slot_moves(void **state)
     for (int i = 0; i < 3; i++) {
         uint64_t before = atomic_load(&writer.done);
         control(word);
-        wait_for(&writer.done, before + 50);
+        wait_for_slot(&writer.done, before + 50);
         ANSWERS(ERR_OK, &w->a, store_list(w->s, "q/id/0/", NULL, 100, &w->a));
         NEED(w->a.rows_len == 8);
     }
     atomic_store(&writer.stop, true);
     (void)pthread_join(writer.thread, NULL);
     uint64_t last = atomic_load(&writer.done);
-    wait_for(&reader.done, last);
+    wait_for_slot(&reader.done, last);
     atomic_store(&reader.stop, true);
     (void)pthread_join(reader.thread, NULL);
     if (writer.bad || reader.bad)

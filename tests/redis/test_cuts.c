@@ -427,6 +427,8 @@ static void a_server_that_answers_garbage_is_refused(void **state)
         relay_stop(&r);
         NEED(e == ERR_INVALID || e == ERR_UNAVAILABLE);
         NEED(why[0] != 0 && s == NULL);
+        // A server of HTTP is refused for good, and the sentence says why.
+        if (i == 0) NEED(e == ERR_INVALID && strstr(why, "is not the protocol of Redis"));
     }
 }
 

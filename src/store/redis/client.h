@@ -113,6 +113,9 @@ MUST_USE enum err redis_hello(struct redis_client *c, const struct redis_place *
 MUST_USE enum err redis_dial(struct redis_client *c, const struct redis_place *at, int64_t until,
                              struct redis_connection **out, int64_t *id,
                              char why[static STORE_WHY_MAX]);
+// In hello.c: says why the first requests on a connection got no answer.
+MUST_USE enum err redis_say_lost(const struct redis_client *c, const struct redis_place *at,
+                                 struct redis_connection *on, char why[static STORE_WHY_MAX]);
 // In hello.c: appends AUTH to a request. Returns false if there is no password.
 bool redis_put_auth(const struct redis_client *c, struct buf *to);
 // In hello.c: asks the facts again.

@@ -91,16 +91,19 @@ static enum err dial(struct redis_client *c, const struct redis_place *at, int64
     return ERR_OK;
 }
 
-// Says why the first requests got no answer.
-static enum err say_lost(struct redis_client *c, const struct redis_place *at,
-                         struct redis_connection *on, char *why)
+enum err redis_say_lost(const struct redis_client *c, const struct redis_place *at,
+                        struct redis_connection *on, char why[static STORE_WHY_MAX])
 {
-    char reason[STORE_WHY_MAX];
+    static const char *const forms[] = {
+        [REDIS_ONE] = "", [REDIS_SENTINEL] = "+sentinel", [REDIS_CLUSTER] = "+cluster"};
+    char reason[STORE_WHY_MAX], hint[60] = "";
     redis_connection_why(on, reason);
     bool closed = strstr(reason, "closed") != NULL;
-    (void)snprintf(
-        why, STORE_WHY_MAX, "%.120s: %.60s%s", c->url.path[0] ? c->url.path : at->host, reason,
-        closed && !c->tls && !c->url.path[0] ? " (a port with TLS needs rediss://)" : "");
+    if (closed && !c->tls && !c->url.path[0])
+        (void)snprintf(hint, sizeof hint, " (a port with TLS needs rediss%s://)",
+                       forms[c->url.form]);
+    (void)snprintf(why, STORE_WHY_MAX, "%.120s: %.60s%s", c->url.path[0] ? c->url.path : at->host,
+                   reason, hint);
     return strstr(reason, "protocol") ? ERR_INVALID : ERR_UNAVAILABLE;
 }
 
@@ -113,7 +116,7 @@ enum err redis_ask_facts(struct redis_client *c, const struct redis_place *at,
     buf_init(&commands, HELLO_MAX);
     size_t count = redis_facts_ask(&commands);
     if (redis_connection_ask(on, buf_bytes(&commands), count, until, replies) != REDIS_ANSWERED)
-        return say_lost(c, at, on, why);
+        return redis_say_lost(c, at, on, why);
     enum err e = redis_facts_read(replies, &c->url, facts, why);
     free_replies(replies, count);
     return e;
@@ -128,7 +131,7 @@ static enum err load_scripts(struct redis_client *c, const struct redis_place *a
     for (enum redis_script s = 0; s < SCRIPTS; s++)
         put_command(&commands, "SCRIPT", "LOAD", redis_script_text(s));
     if (redis_connection_ask(on, buf_bytes(&commands), SCRIPTS, until, replies) != REDIS_ANSWERED)
-        return say_lost(c, at, on, why);
+        return redis_say_lost(c, at, on, why);
     enum err e = ERR_OK;
     for (enum redis_script s = 0; s < SCRIPTS && !e; s++) {
         if (replies[s]->kind == RESP_TEXT && replies[s]->len == REDIS_SHA_LEN) {
@@ -153,7 +156,7 @@ static enum err login(struct redis_client *c, const struct redis_place *at,
     buf_init(&commands, HELLO_MAX);
     size_t count = put_login(c, &commands);
     if (redis_connection_ask(on, buf_bytes(&commands), count, until, replies) != REDIS_ANSWERED)
-        return say_lost(c, at, on, why);
+        return redis_say_lost(c, at, on, why);
     enum err e = read_login(c, replies, count, why);
     if (!e) *id = resp_number(replies[count - 1]);
     free_replies(replies, count);

@@ -85,7 +85,7 @@ static enum err ask_one(struct redis_client *c, const struct redis_place *sentin
     if (reply)
         e = read_answer(c, sentinel, reply, out, why);
     else
-        e = ERR_UNAVAILABLE, redis_connection_why(on, why);
+        e = redis_say_lost(c, sentinel, on, why);
     resp_free(reply);
     redis_connection_free(on, true);
     return e;
