@@ -11,34 +11,35 @@
 
 #include <stddef.h>
 
-#define NOW                                                                                        \
-    "local t=redis.call('TIME') local now=t[1]*1000+math.floor(t[2]/1000)\n"                       \
-    "local function n(x) return string.format('%.0f',x) end\n"
+#define TIME "local t=redis.call('TIME') local now=t[1]*1000+math.floor(t[2]/1000)\n"
+#define NOW  TIME "local function n(x) return string.format('%.0f',x) end\n"
 #define SLOT_OF                                                                                    \
     "local function slot(id) return tonumber(string.match(id,'^(%d+)-')) end\n"                    \
     "local function ours(e) return #e==4 and e[1]=='t' and e[3]=='b' end\n"                        \
     "local foreign={err='FOREIGN the stream has an entry that is not a slot'}\n"
 
+// The most frequent script: the time is made into text once.
 static const char append_text[] =
-    NOW "local m=redis.pcall('HMGET',KEYS[2],'last','time') if m.err then return m end\n"
-        "local last,before=m[1],tonumber(m[2] or 0)\n"
-        "if before>now then now=before end\n"
-        "if not last then last='0'\n"
-        "  local x=redis.pcall('XINFO','STREAM',KEYS[1])\n"
-        "  if x.err then if not string.find(x.err,'no such key',1,true) then return x end\n"
-        "  else for i=1,#x,2 do if x[i]=='last-generated-id' then\n"
-        "    last=string.match(x[i+1],'^(%d+)-') end end end\n"
-        "end\n"
-        "if last~=ARGV[2] then\n"
-        "  if tonumber(ARGV[1])<=tonumber(last) then return {'exists',n(now),last} end\n"
-        "  return {'gap',n(now),last}\n"
-        "end\n"
-        "local r=redis.pcall('XADD',KEYS[1],ARGV[1]..'-0','t',n(now),'b',ARGV[3])\n"
-        "if r.err then\n"
-        "  if string.find(r.err,'equal or smaller',1,true) then return {'exists',n(now),last} end\n"
-        "  return r end\n"
-        "redis.call('HSET',KEYS[2],'last',ARGV[1],'time',n(now))\n"
-        "return {'ok',n(now),ARGV[1]}\n";
+    TIME "local m=redis.pcall('HMGET',KEYS[2],'last','time') if m.err then return m end\n"
+         "local last=m[1]\n"
+         "if m[2] and tonumber(m[2])>now then now=tonumber(m[2]) end\n"
+         "local at=string.format('%.0f',now)\n"
+         "if not last then last='0'\n"
+         "  local x=redis.pcall('XINFO','STREAM',KEYS[1])\n"
+         "  if x.err then if not string.find(x.err,'no such key',1,true) then return x end\n"
+         "  else for i=1,#x,2 do if x[i]=='last-generated-id' then\n"
+         "    last=string.match(x[i+1],'^(%d+)-') end end end\n"
+         "end\n"
+         "if last~=ARGV[2] then\n"
+         "  if tonumber(ARGV[1])<=tonumber(last) then return {'exists',at,last} end\n"
+         "  return {'gap',at,last}\n"
+         "end\n"
+         "local r=redis.pcall('XADD',KEYS[1],ARGV[1]..'-0','t',at,'b',ARGV[3])\n"
+         "if r.err then\n"
+         "  if string.find(r.err,'equal or smaller',1,true) then return {'exists',at,last} end\n"
+         "  return r end\n"
+         "redis.call('HSET',KEYS[2],'last',ARGV[1],'time',at)\n"
+         "return {'ok',at,ARGV[1]}\n";
 
 // Reads in steps, so that the server handles little more than it answers.
 static const char read_text[] =
