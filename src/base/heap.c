@@ -19,11 +19,6 @@ void heap_done(struct heap *h)
     *h = (struct heap){0};
 }
 
-void heap_clear(struct heap *h)
-{
-    heap_done(h);
-}
-
 static bool before(const struct heap_row *a, const struct heap_row *b)
 {
     return a->key != b->key ? a->key < b->key : a->tie < b->tie;

@@ -24,7 +24,6 @@ struct heap {
 
 void heap_init(struct heap *h);
 void heap_done(struct heap *h);
-void heap_clear(struct heap *h); // empty again; frees its memory
 
 void heap_push(struct heap *h, int64_t key, uint64_t tie, uint32_t ref);
 void heap_remove(struct heap *h, uint32_t ref); // must be in the heap

@@ -94,11 +94,6 @@ bool stop_requested(void)
     return stopped != 0;
 }
 
-int stop_signal(void)
-{
-    return stopped;
-}
-
 // The library has threads, and any of them may receive the signal. So the handler writes to a pipe
 // that the wait also polls.
 static int wait_input(bool keys, int wait_ms)

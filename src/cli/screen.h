@@ -43,6 +43,5 @@ enum screen_event screen_wait(int wait_ms, int *key);
 // INT, TERM and HUP set a flag instead of ending the program.
 void stop_on_signals(void);
 bool stop_requested(void);
-int stop_signal(void); // the signal; 0: none
 // Sleeps until the timeout or a signal.
 void stop_sleep(int wait_ms);

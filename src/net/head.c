@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "base/memory.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -167,9 +166,4 @@ const char *head_value(const struct head *h, const char *name)
         if (row->name_len == len && strncasecmp(row->name, name, len) == 0) return row->value;
     }
     return NULL;
-}
-
-bool head_is_chunked(const struct head *h)
-{
-    return h->has_coding;
 }

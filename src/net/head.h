@@ -43,5 +43,3 @@ void head_done(struct head *h);
 
 const char *head_value(const struct head *h, const char *name); // the first one; NULL: none
 void head_each(const struct head *h, httpd_header_fn *each, void *ctx);
-// Returns whether a body of unknown length follows.
-bool head_is_chunked(const struct head *h);

@@ -50,12 +50,3 @@ int file_write(const char *path, struct bytes body)
     if (close(fd) != 0 && failed == 0) failed = errno;
     return failed;
 }
-
-int file_sync_dir(const char *path)
-{
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0) return errno;
-    int failed = fsync(fd) == 0 ? 0 : errno;
-    (void)close(fd);
-    return failed;
-}

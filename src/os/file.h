@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads or writes a whole file, and makes a directory entry durable; for programs and tests. The
-// functions return 0 or an errno value.
+// Reads or writes a whole file, for programs and tests. The functions return 0 or an errno value.
 #pragma once
 
 #include "base/bytes.h"
@@ -10,4 +9,3 @@
 MUST_USE int file_read(const char *path, struct buf *to);
 MUST_USE int file_write(const char *path, struct bytes body); // creates or truncates; not durable
 MUST_USE int file_write_fd(int fd, struct bytes body);        // writes all bytes
-MUST_USE int file_sync_dir(const char *path);

@@ -26,18 +26,6 @@ bool request_id_set(const struct request_id *id)
     return any != 0;
 }
 
-struct place walk_start(const struct walk *w, struct place p)
-{
-    if (w->base != p.slot || p.skip < w->passed) return p;
-    return (struct place){w->slot, p.skip - w->passed};
-}
-
-void walk_note(struct walk *w, struct place p, uint64_t slot, uint32_t left)
-{
-    CHECK(slot >= p.slot && left <= p.skip);
-    *w = (struct walk){.base = p.slot, .slot = slot, .passed = p.skip - left};
-}
-
 void headers_put(struct buf *b, struct bytes name, struct bytes value)
 {
     buf_put_sized(b, name);

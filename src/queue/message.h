@@ -35,18 +35,6 @@ struct place {
 
 #define PLACE_SPAN 64
 
-// How far a walk from a place got. The next place of the same range continues there, so reading a
-// backlog in order reads each entry once.
-struct walk {
-    uint64_t base;   // the place's slot; 0: nothing known
-    uint64_t slot;   // an entry after it
-    uint32_t passed; // messages in base .. slot - 1
-};
-
-struct place walk_start(const struct walk *w, struct place p); // an equal place, at or after p.slot
-// p was found in the entry at slot, after `left` other messages.
-void walk_note(struct walk *w, struct place p, uint64_t slot, uint32_t left);
-
 enum message_when { WHEN_NOW, WHEN_DELAY, WHEN_DUE };
 
 // A body that was uploaded before. The machine stores only its name (queue/body_name.h) and size.

@@ -214,7 +214,6 @@ uint64_t auth_client(const struct exchange *x);    // the number of its token, e
 void log_access(const struct exchange *x);
 
 struct json *stats_json(const char *queue, const struct sluice_stats *v);
-void answer_batch(struct exchange *x, const struct sluice_batch *b);
 // `spent` is freed as soon as it is not needed; may be NULL. `acked`: as for answer_acked, or NULL.
 void answer_messages(struct exchange *x, const struct sluice_batch *b, struct sluice_batch *spent,
                      const struct async_answer *acked);

@@ -48,11 +48,6 @@ void answer_messages(struct exchange *x, const struct sluice_batch *b, struct sl
     answer_json(x, 200, o);
 }
 
-void answer_batch(struct exchange *x, const struct sluice_batch *b)
-{
-    answer_messages(x, b, NULL, NULL);
-}
-
 void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct async_answer *a)
 {
     answer_messages(x, b, NULL, a);

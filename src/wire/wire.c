@@ -97,13 +97,20 @@ void wire_sends_done(struct wire_sends *s)
     *s = (struct wire_sends){0};
 }
 
-void wire_put_sent(struct buf *to, const struct sluice_sent *sent, size_t len,
-                   const struct sluice_error *first)
+// Writes `len` structs and an error.
+static void put_rows(struct buf *to, const struct compact *table, const void *rows, size_t size,
+                     size_t len, const struct sluice_error *first)
 {
     put_head(to, len);
     for (size_t i = 0; i < len; i++)
-        compact_put(to, &compact_sent, &sent[i]);
+        compact_put(to, table, (const char *)rows + i * size);
     put_error(to, first);
+}
+
+void wire_put_sent(struct buf *to, const struct sluice_sent *sent, size_t len,
+                   const struct sluice_error *first)
+{
+    put_rows(to, &compact_sent, sent, sizeof *sent, len, first);
 }
 
 // Reads `len` structs and an error.
@@ -298,10 +305,7 @@ bool wire_read_looked(struct bytes from, struct sluice_batch **out)
 void wire_put_outcomes(struct buf *to, const struct sluice_outcome *outcomes, size_t len,
                        const struct sluice_error *first)
 {
-    put_head(to, len);
-    for (size_t i = 0; i < len; i++)
-        compact_put(to, &compact_outcome, &outcomes[i]);
-    put_error(to, first);
+    put_rows(to, &compact_outcome, outcomes, sizeof *outcomes, len, first);
 }
 
 bool wire_read_outcomes(struct bytes from, struct sluice_outcome *outcomes, size_t len,
@@ -319,11 +323,4 @@ bool wire_read_batch_acked(struct bytes from, struct sluice_batch **out,
     struct sluice_batch *b = read_messages(&r);
     read_rows(&r, &compact_outcome, outcomes, sizeof *outcomes, len, why);
     return give_batch(b, reader_end(&r), out);
-}
-
-bool wire_read_batch_only(struct bytes from, struct sluice_batch **out)
-{
-    struct reader r = reader_of(from);
-    struct sluice_batch *b = read_messages(&r);
-    return give_batch(b, reader_ok(&r), out);
 }

@@ -57,7 +57,6 @@ bool wire_read_receive(struct bytes from, struct receive_in *out);
 void wire_put_batch(struct buf *to, const struct sluice_batch *b);
 // free with sluice_batch_free
 bool wire_read_batch(struct bytes from, struct sluice_batch **out);
-bool wire_read_batch_only(struct bytes from, struct sluice_batch **out); // ignores what follows
 
 #define WIRE_TYPE_FAILURES WIRE_TYPE "; failures=1"
 void wire_put_failures(struct buf *to, const struct sluice_batch *b); // after the batch

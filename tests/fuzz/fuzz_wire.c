@@ -134,7 +134,6 @@ static void try_acked(struct bytes in)
     struct sluice_batch *out;
     for (size_t len = 0; len <= ROWS; len++)
         if (wire_read_batch_acked(in, &out, outcomes, len, &error)) sluice_batch_free(out);
-    if (wire_read_batch_only(in, &out)) sluice_batch_free(out);
 }
 
 static void try_answers(struct bytes in)

@@ -218,27 +218,6 @@ static void slots_are_needed_until_their_messages_are_done(void **state)
     rig_done(&r);
 }
 
-static void a_walk_goes_on_from_where_the_last_one_ended(void **state)
-{
-    (void)state;
-    struct rig r;
-    struct grant g[30];
-    rig_defaults(&r);
-    for (int i = 0; i < 30; i++)
-        rig_send(&r, "x", NULL);
-    assert_int_equal(rig_claim(&r, "w", 30, g), 30);
-    struct walk w = {0};
-    for (uint64_t i = 0; i < 30; i++) {
-        struct place at = walk_start(&w, g[i].place);
-        assert_true(at.slot + 1 >= g[i].seq); // the entry before it, at most
-        assert_true(rig_message(&r, at).body.data == rig_message(&r, g[i].place).body.data);
-        walk_note(&w, g[i].place, g[i].seq, 0); // one message per entry
-    }
-    struct place earlier = walk_start(&w, g[3].place);
-    assert_int_equal(earlier.slot, g[3].place.slot);
-    rig_done(&r);
-}
-
 static void messages_can_be_listed_by_state(void **state)
 {
     (void)state;
@@ -273,7 +252,6 @@ int main(void)
         CASE(plain_messages_cost_ranges_and_no_records),
         CASE(every_body_is_found_although_ranges_break),
         CASE(slots_are_needed_until_their_messages_are_done),
-        CASE(a_walk_goes_on_from_where_the_last_one_ended),
         CASE(messages_can_be_listed_by_state),
     };
     return RUN(tests);
