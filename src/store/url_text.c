@@ -5,6 +5,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_LEN 64
 
 bool url_wrong(struct url_complaint c, const char *format, ...)
 {
@@ -34,5 +38,45 @@ bool url_decode(const char *from, size_t len, char *to, size_t to_len, const cha
         to[at++] = (char)ch;
     }
     to[at] = 0;
+    return true;
+}
+
+bool url_take(char *to, size_t to_len, const char *name, const char *value, struct url_complaint c)
+{
+    if (value[0] == 0) return url_wrong(c, "%s is empty", name);
+    if (strlen(value) >= to_len)
+        return url_wrong(c, "%s is longer than %zu bytes", name, to_len - 1);
+    memcpy(to, value, strlen(value) + 1);
+    return true;
+}
+
+bool url_number(const char *name, const char *value, int64_t lo, int64_t hi, int64_t *out,
+                struct url_complaint c)
+{
+    char *end = NULL;
+    long long n = strtoll(value, &end, 10);
+    if (value[0] >= '0' && value[0] <= '9' && *end == 0 && n >= lo && n <= hi) {
+        *out = n;
+        return true;
+    }
+    return url_wrong(c, "%s \"%.40s\" is not a whole number from %lld to %lld", name, value,
+                     (long long)lo, (long long)hi);
+}
+
+bool url_settings(const char *query, const char *secret, url_setting_fn *read, void *out,
+                  struct url_complaint c)
+{
+    char name[NAME_MAX_LEN] = "", value[URL_SETTING_MAX] = "";
+    while (query[0]) {
+        size_t len = strcspn(query, "&");
+        size_t name_len = strcspn(query, "=&");
+        const char *at = query + name_len + (name_len < len ? 1 : 0);
+        if (!url_decode(query, name_len, name, sizeof name, "a setting's name", c)) return false;
+        if ((!secret || strcmp(name, secret) != 0) &&
+            !url_decode(at, (size_t)(query + len - at), value, sizeof value, name, c))
+            return false;
+        if (len > 0 && !read(name, value, out, c)) return false;
+        query += len + (query[len] == '&' ? 1 : 0);
+    }
     return true;
 }

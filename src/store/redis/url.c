@@ -6,24 +6,10 @@
 #include "store/url_text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SETTINGS "prefix, db, durability, timeoutMs, passwordFile, ca, cert, key"
 #define FORMS    "redis://host:6379/0?prefix=name"
-
-static bool read_number(const char *name, const char *value, int64_t lo, int64_t hi, int64_t *out,
-                        struct url_complaint c)
-{
-    char *end = NULL;
-    long long n = strtoll(value, &end, 10);
-    if (value[0] >= '0' && value[0] <= '9' && *end == 0 && n >= lo && n <= hi) {
-        *out = n;
-        return true;
-    }
-    return url_wrong(c, "%s \"%.40s\" is not a whole number from %lld to %lld", name, value,
-                     (long long)lo, (long long)hi);
-}
 
 static bool prefix_good(const char *prefix)
 {
@@ -70,7 +56,7 @@ static bool read_durability(const char *value, struct redis_url *out, struct url
     out->replicas = 0;
     if (strncmp(value, durabilities[REDIS_REPLICAS], len) == 0) {
         out->durability = REDIS_REPLICAS;
-        return read_number("replicas", value + len, 1, REDIS_REPLICA_MAX, &out->replicas, c);
+        return url_number("replicas", value + len, 1, REDIS_REPLICA_MAX, &out->replicas, c);
     }
     for (enum redis_durability d = REDIS_ALWAYS; d <= REDIS_NONE; d++) {
         if (strcmp(value, durabilities[d]) != 0) continue;
@@ -81,50 +67,23 @@ static bool read_durability(const char *value, struct redis_url *out, struct url
                      value);
 }
 
-static bool take(char *to, size_t to_len, const char *name, const char *value,
-                 struct url_complaint c)
+static bool read_setting(const char *name, const char *value, void *into, struct url_complaint c)
 {
-    if (value[0] == 0) return url_wrong(c, "%s is empty", name);
-    if (strlen(value) >= to_len)
-        return url_wrong(c, "%s is longer than %zu bytes", name, to_len - 1);
-    memcpy(to, value, strlen(value) + 1);
-    return true;
-}
-
-static bool read_setting(const char *name, const char *value, struct redis_url *out,
-                         struct url_complaint c)
-{
+    struct redis_url *out = into;
     if (strcmp(name, "prefix") == 0) return read_prefix(value, out, c);
     if (strcmp(name, "durability") == 0) return read_durability(value, out, c);
-    if (strcmp(name, "db") == 0) return read_number(name, value, 0, REDIS_DB_MAX, &out->db, c);
+    if (strcmp(name, "db") == 0) return url_number(name, value, 0, REDIS_DB_MAX, &out->db, c);
     if (strcmp(name, "timeoutMs") == 0)
-        return read_number(name, value, 1, REDIS_TIMEOUT_MAX, &out->timeout_ms, c);
+        return url_number(name, value, 1, REDIS_TIMEOUT_MAX, &out->timeout_ms, c);
     if (strcmp(name, "passwordFile") == 0)
-        return take(out->password_file, sizeof out->password_file, name, value, c);
-    if (strcmp(name, "ca") == 0) return take(out->ca, sizeof out->ca, name, value, c);
-    if (strcmp(name, "cert") == 0) return take(out->cert, sizeof out->cert, name, value, c);
-    if (strcmp(name, "key") == 0) return take(out->key, sizeof out->key, name, value, c);
+        return url_take(out->password_file, sizeof out->password_file, name, value, c);
+    if (strcmp(name, "ca") == 0) return url_take(out->ca, sizeof out->ca, name, value, c);
+    if (strcmp(name, "cert") == 0) return url_take(out->cert, sizeof out->cert, name, value, c);
+    if (strcmp(name, "key") == 0) return url_take(out->key, sizeof out->key, name, value, c);
     if (strcmp(name, "password") == 0)
         return url_wrong(c, "a password must not be in the URL: URLs are logged and shown. Set "
                             "SLUICE_REDIS_PASSWORD or passwordFile");
     return url_wrong(c, "\"%.60s\" is not a setting of a redis URL: those are " SETTINGS, name);
-}
-
-static bool read_settings(const char *query, struct redis_url *out, struct url_complaint c)
-{
-    char name[64] = "", value[REDIS_FILE_MAX] = "";
-    while (query[0]) {
-        size_t len = strcspn(query, "&");
-        size_t name_len = strcspn(query, "=&");
-        const char *at = query + name_len + (name_len < len ? 1 : 0);
-        if (!url_decode(query, name_len, name, sizeof name, "a setting's name", c)) return false;
-        if (strcmp(name, "password") != 0 &&
-            !url_decode(at, (size_t)(query + len - at), value, sizeof value, name, c))
-            return false;
-        if (len > 0 && !read_setting(name, value, out, c)) return false;
-        query += len + (query[len] == '&' ? 1 : 0);
-    }
-    return true;
 }
 
 static bool host_good(const char *host, size_t len, bool bracket)
@@ -143,7 +102,7 @@ static bool read_port(const char *from, size_t len, struct redis_place *out, str
     char text[8];
     int64_t port;
     (void)snprintf(text, sizeof text, "%.*s", (int)(len < 7 ? len : 7), from);
-    if (!read_number("port", text, 1, 65535, &port, c)) return false;
+    if (!url_number("port", text, 1, 65535, &port, c)) return false;
     (void)snprintf(out->port, sizeof out->port, "%u", (unsigned)(port & 0xffff));
     return true;
 }
@@ -216,7 +175,7 @@ static bool read_db(const char *from, size_t len, struct redis_url *out, struct 
     if (len > 0 && from[0] == '/') from++, len--;
     if (len == 0) return true;
     (void)snprintf(text, sizeof text, "%.*s", (int)(len < 23 ? len : 23), from);
-    return read_number("database", text, 0, REDIS_DB_MAX, &out->db, c);
+    return url_number("database", text, 0, REDIS_DB_MAX, &out->db, c);
 }
 
 // name[/db]
@@ -255,7 +214,8 @@ static bool read_place(const char *rest, bool path, struct redis_url *out, struc
         if (named && !read_name(rest + host_len, len - host_len, out, c)) return false;
         if (!named && !read_db(rest + host_len, len - host_len, out, c)) return false;
     }
-    return read_settings(rest[len] == '?' ? rest + len + 1 : rest + len, out, c);
+    return url_settings(rest[len] == '?' ? rest + len + 1 : rest + len, "password", read_setting,
+                        out, c);
 }
 
 static bool check_cluster(const struct redis_url *u, struct url_complaint c)

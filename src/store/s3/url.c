@@ -6,7 +6,6 @@
 #include "store/url_text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define SETTINGS "endpoint, region, pathStyle, profile, caBundle, maxPutsPerSecond, timeoutMs"
@@ -71,19 +70,6 @@ static bool read_prefix(const char *from, size_t len, struct s3_url *out, struct
     return url_wrong(c, "prefix \"%.100s\" has an empty part, \".\" or \"..\"", out->prefix);
 }
 
-static bool read_number(const char *name, const char *value, int64_t lo, int64_t hi, int64_t *out,
-                        struct url_complaint c)
-{
-    char *end = NULL;
-    long long n = strtoll(value, &end, 10);
-    if (value[0] >= '0' && value[0] <= '9' && *end == 0 && n >= lo && n <= hi) {
-        *out = n;
-        return true;
-    }
-    return url_wrong(c, "%s \"%.40s\" is not a whole number from %lld to %lld", name, value,
-                     (long long)lo, (long long)hi);
-}
-
 static bool read_style(const char *value, struct s3_url *out, struct url_complaint c)
 {
     bool path = strcmp(value, "1") == 0 || strcmp(value, "true") == 0;
@@ -93,50 +79,25 @@ static bool read_style(const char *value, struct s3_url *out, struct url_complai
     return true;
 }
 
-static bool take(char *to, size_t to_len, const char *name, const char *value,
-                 struct url_complaint c)
+static bool read_setting(const char *name, const char *value, void *into, struct url_complaint c)
 {
-    if (value[0] == 0) return url_wrong(c, "%s is empty", name);
-    if (strlen(value) >= to_len)
-        return url_wrong(c, "%s is longer than %zu bytes", name, to_len - 1);
-    memcpy(to, value, strlen(value) + 1);
-    return true;
-}
-
-static bool read_setting(const char *name, const char *value, struct s3_url *out,
-                         struct url_complaint c)
-{
+    struct s3_url *out = into;
     if (strcmp(name, "endpoint") == 0)
-        return take(out->endpoint, sizeof out->endpoint, name, value, c);
+        return url_take(out->endpoint, sizeof out->endpoint, name, value, c);
     if (strcmp(name, "region") == 0) {
-        if (region_good(value)) return take(out->region, sizeof out->region, name, value, c);
+        if (region_good(value)) return url_take(out->region, sizeof out->region, name, value, c);
         return url_wrong(c, "region \"%.60s\" is not a region's name, such as eu-west-1", value);
     }
     if (strcmp(name, "profile") == 0)
-        return take(out->profile, sizeof out->profile, name, value, c);
+        return url_take(out->profile, sizeof out->profile, name, value, c);
     if (strcmp(name, "caBundle") == 0)
-        return take(out->ca_bundle, sizeof out->ca_bundle, name, value, c);
+        return url_take(out->ca_bundle, sizeof out->ca_bundle, name, value, c);
     if (strcmp(name, "pathStyle") == 0) return read_style(value, out, c);
     if (strcmp(name, "maxPutsPerSecond") == 0)
-        return read_number(name, value, 0, S3_PUTS_MAX, &out->puts_per_second, c);
+        return url_number(name, value, 0, S3_PUTS_MAX, &out->puts_per_second, c);
     if (strcmp(name, "timeoutMs") == 0)
-        return read_number(name, value, 1, S3_TIMEOUT_MAX, &out->timeout_ms, c);
+        return url_number(name, value, 1, S3_TIMEOUT_MAX, &out->timeout_ms, c);
     return url_wrong(c, "\"%.60s\" is not a setting of an s3 URL: those are " SETTINGS, name);
-}
-
-static bool read_settings(const char *query, struct s3_url *out, struct url_complaint c)
-{
-    char name[64] = "", value[S3_SETTING_MAX] = "";
-    while (query[0]) {
-        size_t len = strcspn(query, "&");
-        size_t name_len = strcspn(query, "=&");
-        const char *at = query + name_len + (name_len < len ? 1 : 0);
-        if (!url_decode(query, name_len, name, sizeof name, "a setting's name", c)) return false;
-        if (!url_decode(at, (size_t)(query + len - at), value, sizeof value, name, c)) return false;
-        if (len > 0 && !read_setting(name, value, out, c)) return false;
-        query += len + (query[len] == '&' ? 1 : 0);
-    }
-    return true;
 }
 
 enum err s3_url_parse(const char *url, struct s3_url *out, char *why, size_t why_len)
@@ -158,7 +119,7 @@ enum err s3_url_parse(const char *url, struct s3_url *out, char *why, size_t why
     }
     bool good = read_bucket(bucket, bucket_len, out, c) &&
                 read_prefix(prefix, prefix_len, out, c) &&
-                read_settings(rest[0] == '?' ? rest + 1 : rest, out, c);
+                url_settings(rest[0] == '?' ? rest + 1 : rest, NULL, read_setting, out, c);
     return good ? ERR_OK : ERR_INVALID;
 }
 
