@@ -36,3 +36,10 @@ void memory_free(void *old)
 {
     free(old);
 }
+
+char *memory_text(const char *text)
+{
+    if (!text) return NULL;
+    size_t len = strlen(text) + 1;
+    return memcpy(memory_new(len), text, len);
+}

@@ -8,6 +8,7 @@
 void *memory_new(size_t len); // never NULL
 void *memory_zeroed(size_t count, size_t size);
 void *memory_resize(void *old, size_t len);
-void memory_free(void *old); // accepts NULL
+void memory_free(void *old);         // accepts NULL
+char *memory_text(const char *text); // a copy; NULL for NULL
 
 #define NEW(type) ((type *)memory_zeroed(1, sizeof(type)))

@@ -10,7 +10,6 @@
 #include "os/entropy.h"
 
 #include <string.h>
-#include <time.h>
 
 struct mem_member {
     struct coord_member member;
@@ -257,15 +256,7 @@ static void mem_wait(struct mem_world *w, int64_t wait_ms)
         if (w->members[i].ends_ms - mem_now(w) < wait_ms)
             wait_ms = w->members[i].ends_ms - mem_now(w);
     if (wait_ms < 1) wait_ms = 1;
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += wait_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    (void)pthread_cond_timedwait(&w->changed, &w->lock, &until);
+    clock_wait(&w->changed, &w->lock, clock_boot_ms() + wait_ms);
 }
 
 static enum err mem_watch(struct coord *c, uint64_t at, int64_t wait_ms, struct coord_answer *a)
@@ -453,11 +444,7 @@ struct coord *coord_mem_new(const struct coord_config *config)
 {
     struct mem_world *w = NEW(struct mem_world);
     uint8_t id[COORD_ID_LEN];
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&w->changed, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    clock_cond_init(&w->changed);
     (void)pthread_mutex_init(&w->lock, NULL);
     buf_init(&w->plan, COORD_PLAN_MAX);
     w->lease_ms = config && config->lease_ms ? config->lease_ms : COORD_LEASE_MS;

@@ -268,7 +268,7 @@ static struct await_hub *hub_of(struct open_queue *q, struct link_target *t, con
         h = NEW(struct await_hub);
         h->queue = q;
         h->target = t;
-        if (token) h->token = memcpy(memory_new(strlen(token) + 1), token, strlen(token) + 1);
+        h->token = memory_text(token);
         h->covered = memory_zeroed(q->row.birth.shards, sizeof *h->covered);
         (void)pthread_mutex_init(&h->lock, NULL);
         (void)pthread_cond_init(&h->ended, NULL);

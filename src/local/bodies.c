@@ -12,7 +12,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define PAUSE_MIN_MS   20
 #define PAUSE_MAX_MS   1000
@@ -57,8 +56,7 @@ static bool try_again(struct retry_limit *p, enum err err)
 {
     bool passing = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
     if (!passing || clock_boot_ms() + p->pause_ms >= p->until) return false;
-    struct timespec pause = {p->pause_ms / 1000, p->pause_ms % 1000 * 1000000};
-    (void)nanosleep(&pause, NULL);
+    clock_sleep(p->pause_ms);
     if (p->pause_ms < PAUSE_MAX_MS) p->pause_ms *= 2;
     return true;
 }

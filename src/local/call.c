@@ -11,7 +11,6 @@
 
 #include <stddef.h>
 #include <string.h>
-#include <time.h>
 
 #define PAUSE_MIN_MS 5 // a blocking send tries a full queue again after this, then twice this ...
 #define PAUSE_MAX_MS 200
@@ -446,8 +445,7 @@ static void pause_thread(struct local_call *c)
     bool last = clock_boot_ms() >= c->until;
     c->pause_ms = c->pause_ms == 0 ? PAUSE_MIN_MS : c->pause_ms * 2;
     if (c->pause_ms > PAUSE_MAX_MS) c->pause_ms = PAUSE_MAX_MS;
-    struct timespec pause = {.tv_nsec = c->pause_ms * 1000000};
-    if (!last) (void)nanosleep(&pause, NULL);
+    if (!last) clock_sleep(c->pause_ms);
     call_resumed(&c->state, last);
 }
 

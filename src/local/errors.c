@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static_assert((int)SLUICE_DENIED == (int)ERR_DENIED && (int)SLUICE_UNKNOWN == (int)ERR_UNKNOWN,
               "the public codes are the engine's");
@@ -83,6 +84,13 @@ enum sluice_code refuse_partly(struct sluice_error *error, enum sluice_code code
     (void)snprintf(error->message + len, sizeof error->message - len,
                    "; it was applied to %zu of %zu %s: repeat it", done, all, parts);
     return SLUICE_UNKNOWN;
+}
+
+void worker_default(char name[static WORKER_NAME_MAX + 1])
+{
+    char host[65] = "";
+    if (gethostname(host, sizeof host - 1) != 0) (void)snprintf(host, sizeof host, "worker");
+    (void)snprintf(name, WORKER_NAME_MAX + 1, "%s-%ld", host, (long)getpid());
 }
 
 enum sluice_code worker_check(const char *name, struct sluice_error *error)

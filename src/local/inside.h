@@ -95,6 +95,7 @@ size_t op_body_len(struct bytes op, size_t index);
 void refuse_large(struct sluice_error *error, struct open_queue *q, size_t body_len);
 // INVALID unless the name of a worker has 1 to WORKER_NAME_MAX bytes of plain text.
 enum sluice_code worker_check(const char *name, struct sluice_error *error);
+void worker_default(char name[static WORKER_NAME_MAX + 1]); // the host and the process
 // After a successful sluice_queue_create: sets the reason "exists" if the queue existed before.
 void note_existed(struct sluice_error *error, bool existed);
 // A stream of events has ended, because its queue was deleted.

@@ -9,14 +9,6 @@
 
 #define NAMES_STEP 256
 
-static char *copy_text(const char *text)
-{
-    size_t len = strlen(text) + 1;
-    char *copy = memory_new(len);
-    memcpy(copy, text, len);
-    return copy;
-}
-
 static void read_info(void *ctx, const struct machine *m, int64_t now)
 {
     (void)now;
@@ -28,7 +20,7 @@ static void read_info(void *ctx, const struct machine *m, int64_t now)
     info->settings = memory_zeroed(info->settings_len, sizeof *info->settings);
     for (size_t i = 0; i < info->settings_len; i++) {
         (void)config_print(machine_config(m), i, &pair);
-        info->settings[i] = (struct sluice_setting){pair.key, copy_text(pair.value)};
+        info->settings[i] = (struct sluice_setting){pair.key, memory_text(pair.value)};
     }
 }
 
@@ -41,7 +33,7 @@ enum sluice_code direct_queue_show(struct sluice *s, const char *queue,
     if (!code) code = queue_synced_runner(q, 0, &d, error);
     if (code) return code;
     struct sluice_queue_info *info = NEW(struct sluice_queue_info);
-    info->name = copy_text(queue);
+    info->name = memory_text(queue);
     for (int i = 0; i < 16; i++)
         (void)snprintf(info->id + (size_t)i * 2, 3, "%02x", q->row.id.bytes[i]);
     runner_inspect(d, read_info, info);
@@ -64,7 +56,7 @@ static void add_name(void *ctx, const char *name)
     struct sluice_names *list = ctx;
     if (list->len % NAMES_STEP == 0)
         list->names = memory_resize(list->names, (list->len + NAMES_STEP) * sizeof *list->names);
-    list->names[list->len++] = copy_text(name);
+    list->names[list->len++] = memory_text(name);
 }
 
 static int by_name(const void *a, const void *b)

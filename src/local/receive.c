@@ -12,7 +12,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define WAIT_MAX_MS (INT64_C(24) * 3600 * 1000)
 #define ACKS_PART   (UINT64_C(1) << 62) // a part number of the request that no other part reaches
@@ -30,13 +29,6 @@ struct receive_call {
     struct sluice_outcome *acked; // owned, if the caller has none
 };
 static_assert(sizeof(struct receive_call) <= CALL_BYTES_MAX, "malloc has it at hand");
-
-static void default_worker(char *name, size_t len)
-{
-    char host[65] = "";
-    if (gethostname(host, sizeof host - 1) != 0) (void)snprintf(host, sizeof host, "worker");
-    (void)snprintf(name, len, "%s-%ld", host, (long)getpid());
-}
 
 struct answer_budget *receive_budget(struct local_call *c)
 {
@@ -280,12 +272,11 @@ static struct receive_call *receive_new(struct sluice *s, const char *queue,
     call_prepare(&r->call, &receive_type, s, queue, caller);
     r->call.until = clock_boot_ms() + wait;
     if (!o->worker)
-        default_worker(r->worker, sizeof r->worker);
+        worker_default(r->worker);
     else if (strlen(o->worker) < sizeof r->worker)
         memcpy(r->worker, o->worker, strlen(o->worker));
     else
-        r->long_worker =
-            memcpy(memory_new(strlen(o->worker) + 1), o->worker, strlen(o->worker) + 1);
+        r->long_worker = memory_text(o->worker);
     r->claim = (struct op_claim){.worker = bytes_str(r->worker),
                                  .max = o->max > 0 ? o->max : 1,
                                  .lease_ms = o->visibility_ms};

@@ -2,19 +2,16 @@
 // A buffer between two threads, of which only the writer may block.
 #include "net/feed.h"
 
+#include "os/clock.h"
+
 #include <string.h>
-#include <time.h>
 
 void feed_init(struct feed *f, size_t limit)
 {
     *f = (struct feed){.sent = 0};
     buf_init(&f->text, limit);
     (void)pthread_mutex_init(&f->lock, NULL);
-    pthread_condattr_t steady;
-    (void)pthread_condattr_init(&steady);
-    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&f->less, &steady);
-    (void)pthread_condattr_destroy(&steady);
+    clock_cond_init(&f->less);
 }
 
 void feed_done(struct feed *f)
@@ -63,11 +60,7 @@ ssize_t feed_read(struct feed *f, void *to, size_t max)
 
 bool feed_write(struct feed *f, struct bytes some, int64_t wait_ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t nanoseconds = until.tv_nsec + wait_ms % 1000 * 1000000;
-    until.tv_sec += (time_t)(wait_ms / 1000 + nanoseconds / 1000000000);
-    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    struct timespec until = clock_after(wait_ms);
     (void)pthread_mutex_lock(&f->lock);
     int late = 0;
     while (!f->gone && !late && f->text.len + some.len > f->text.limit)

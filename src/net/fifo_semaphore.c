@@ -31,11 +31,7 @@ void fifo_semaphore_done(struct fifo_semaphore *t)
 static void waiter_init(struct semaphore_waiter *w)
 {
     *w = (struct semaphore_waiter){0};
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&w->called, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    clock_cond_init(&w->called);
 }
 
 static void join(struct fifo_semaphore *t, struct semaphore_waiter *w)

@@ -186,22 +186,15 @@ static void line_push(struct http_connection **list, struct http_connection *l)
     *list = l;
 }
 
-static char *text_copy(const char *text)
-{
-    if (!text) return NULL;
-    size_t len = strlen(text) + 1;
-    return memcpy(memory_new(len), text, len);
-}
-
 struct http *http_new(const struct http_config *config)
 {
     static const struct http_config defaults = {0};
     if (!config) config = &defaults;
     (void)pthread_once(&curl_once, curl_start);
     struct http *h = NEW(struct http);
-    h->ca_file = text_copy(config->ca_file);
-    h->user_agent = text_copy(config->user_agent ? config->user_agent : "sluice");
-    h->unix_socket = text_copy(config->unix_socket);
+    h->ca_file = memory_text(config->ca_file);
+    h->user_agent = memory_text(config->user_agent ? config->user_agent : "sluice");
+    h->unix_socket = memory_text(config->unix_socket);
     h->connect_ms = config->connect_ms ? (long)config->connect_ms : CONNECT_MS;
     h->connections_max = config->connections_max ? config->connections_max : CONNECTIONS_MAX;
     h->direct = config->direct;

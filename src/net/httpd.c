@@ -18,7 +18,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define HEAD_ROOM     ((size_t)8 << 10)   // for libmicrohttpd: a record per field, and the answer
@@ -508,11 +507,7 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
     connections_init(&h->lines,
                      &(struct connections_config){.connections_max = h->config.connections_max,
                                                   .per_address_max = h->config.per_address_max});
-    pthread_condattr_t steady;
-    (void)pthread_condattr_init(&steady);
-    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&h->fewer, &steady);
-    (void)pthread_condattr_destroy(&steady);
+    clock_cond_init(&h->fewer);
     struct disconnect_watch_config watching = {
         .gone = request_client_gone, .tick = cut_slow, .ctx = h};
     h->looked_ms = clock_boot_ms();

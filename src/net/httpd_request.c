@@ -3,8 +3,7 @@
 #include "base/memory.h"
 #include "net/disconnect_watch.h"
 #include "net/httpd_inside.h"
-
-#include <time.h>
+#include "os/clock.h"
 
 #define ANSWER_RATE ((size_t)16 << 10)
 
@@ -193,11 +192,7 @@ void httpd_stream_cut(struct httpd_stream *s, int64_t within_ms)
 
 void requests_wait(struct httpd *h, int64_t wait_ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t nanoseconds = until.tv_nsec + wait_ms % 1000 * 1000000;
-    until.tv_sec += (time_t)(wait_ms / 1000 + nanoseconds / 1000000000);
-    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    struct timespec until = clock_after(wait_ms);
     int late = 0;
     while (h->requests_len > 0 && !late)
         late = pthread_cond_timedwait(&h->fewer, &h->lock, &until);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <time.h>
@@ -35,6 +36,31 @@ struct timespec clock_after(int64_t ms)
 {
     int64_t at = clock_read_ns(CLOCK_MONOTONIC) + ms * 1000000;
     return (struct timespec){.tv_sec = at / 1000000000, .tv_nsec = at % 1000000000};
+}
+
+void clock_sleep(int64_t ms)
+{
+    if (ms <= 0) return;
+    struct timespec left = {ms / 1000, ms % 1000 * 1000000};
+    while (nanosleep(&left, &left) != 0 && errno == EINTR)
+        ;
+}
+
+void clock_cond_init(pthread_cond_t *c)
+{
+    pthread_condattr_t attr;
+    CHECK(pthread_condattr_init(&attr) == 0);
+    CHECK(pthread_condattr_setclock(&attr, CLOCK_MONOTONIC) == 0);
+    CHECK(pthread_cond_init(c, &attr) == 0);
+    (void)pthread_condattr_destroy(&attr);
+}
+
+void clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, int64_t until_ms)
+{
+    int64_t ms = until_ms - clock_boot_ms();
+    if (ms <= 0) return;
+    struct timespec until = clock_after(ms);
+    (void)pthread_cond_timedwait(c, lock, &until);
 }
 
 static int hex_value(char c)

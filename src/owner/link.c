@@ -42,11 +42,6 @@ struct links {
     struct link_target *all;
 };
 
-static char *text_copy(const char *text)
-{
-    return memcpy(memory_new(strlen(text) + 1), text, strlen(text) + 1);
-}
-
 static const char *token_of(const struct sluice_options *options)
 {
     const char *token = options && options->token ? options->token : getenv("SLUICE_TOKEN");
@@ -59,7 +54,7 @@ struct links *links_new(const struct sluice_options *options, struct thread_pool
     if ((options && options->direct) || (setting && strcmp(setting, "off") == 0)) return NULL;
     struct links *l = NEW(struct links);
     l->pool = pool;
-    l->token = text_copy(token_of(options));
+    l->token = memory_text(token_of(options));
     (void)pthread_mutex_init(&l->lock, NULL);
     return l;
 }
@@ -85,7 +80,7 @@ void links_free(struct links *l)
 
 void links_set_hosts(struct links *l, const char *hosts)
 {
-    if (l && hosts) l->hosts = text_copy(hosts);
+    if (l && hosts) l->hosts = memory_text(hosts);
 }
 
 const char *links_token(const struct links *l)

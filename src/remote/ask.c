@@ -16,10 +16,8 @@
 
 #include <assert.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #define PAUSE_MIN_MS 10
 #define PAUSE_MAX_MS 1000
@@ -221,9 +219,7 @@ void remote_pause(unsigned tries, int64_t until)
     int64_t left = until - clock_boot_ms();
     if (most > left) most = left;
     if (most <= 0) return;
-    int64_t ms = (int64_t)(entropy_u64() % (uint64_t)most) + 1;
-    struct timespec pause = {.tv_sec = (time_t)(ms / 1000), .tv_nsec = (long)(ms % 1000) * 1000000};
-    (void)nanosleep(&pause, NULL);
+    clock_sleep((int64_t)(entropy_u64() % (uint64_t)most) + 1);
 }
 
 // Returns whether the call changes something, so that an attempt without an answer may have had an

@@ -11,9 +11,7 @@
 #include "queue/ops.h"
 #include "wire/wire.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #define PART_BYTES_MAX ((size_t)8 << 20) // of messages in one request, unless one message is larger
 #define MESSAGE_ROOM   4096              // an estimate of a message without its body
@@ -113,11 +111,6 @@ static size_t part_len(const struct sluice_send *messages, size_t len)
     return count;
 }
 
-bool remote_is_one_request(const struct sluice_send *messages, size_t len)
-{
-    return part_len(messages, len) == len;
-}
-
 // A body that every node refuses is not sent.
 static enum sluice_code check_sizes(const struct sluice_send *messages, size_t len,
                                     struct sluice_error *error)
@@ -163,13 +156,6 @@ enum sluice_code remote_send(struct sluice *s, const char *queue,
     if (!sent) memory_free(answers);
     return taken > 0 || in_doubt ? refuse_partly(error, sending.code, taken, len, "messages")
                                  : sending.code;
-}
-
-static void default_worker(char name[WORKER_NAME_MAX + 1])
-{
-    char host[65] = "";
-    if (gethostname(host, sizeof host - 1) != 0) (void)snprintf(host, sizeof host, "worker");
-    (void)snprintf(name, WORKER_NAME_MAX + 1, "%s-%ld", host, (long)getpid());
 }
 
 // The leases of the answer count from the node's answer. The network's time is subtracted.
@@ -276,7 +262,7 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
     *out = NULL;
     enum sluice_code code = remote_check(remote, queue, error);
     if (code) return code;
-    if (!o->worker) default_worker(name);
+    if (!o->worker) worker_default(name);
     if (o->worker) code = worker_check(o->worker, error);
     if (code) return code;
     struct remote_receive r = {.remote = remote,

@@ -8,7 +8,6 @@
 #include "calls/calls.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 static enum sluice_code do_plain(struct sluice *s, const char *queue, enum call_id id,
@@ -105,12 +104,6 @@ enum sluice_code remote_queue_set(struct sluice *s, const char *queue,
     return put_settings(s, queue, CALL_QUEUE_PATCH, settings, len, &status, error);
 }
 
-static char *text_copy(const char *text)
-{
-    size_t len = strlen(text) + 1;
-    return memcpy(memory_new(len), text, len);
-}
-
 // Formats the values as for a queue in a store, where 2 is printed as "2.000". Settings of a newer
 // node that this library does not know are left out.
 static void take_settings(struct sluice_queue_info *info, const struct json_pairs *pairs)
@@ -124,7 +117,7 @@ static void take_settings(struct sluice_queue_info *info, const struct json_pair
         info->settings_len++;
     info->settings = memory_zeroed(info->settings_len, sizeof *info->settings);
     for (size_t i = 0; config_print(&config, i, &known); i++)
-        info->settings[i] = (struct sluice_setting){known.key, text_copy(known.value)};
+        info->settings[i] = (struct sluice_setting){known.key, memory_text(known.value)};
 }
 
 enum sluice_code remote_queue_show(struct sluice *s, const char *queue,
@@ -141,7 +134,7 @@ enum sluice_code remote_queue_show(struct sluice *s, const char *queue,
     struct json *settings = json_member(o, "settings");
     if (settings && json_pairs_of(settings, &pairs)) {
         struct sluice_queue_info *info = *out = NEW(struct sluice_queue_info);
-        info->name = text_copy(queue);
+        info->name = memory_text(queue);
         fields_take(o, &queue_answer, info);
         take_settings(info, &pairs);
         json_pairs_done(&pairs);
@@ -155,7 +148,7 @@ enum sluice_code remote_queue_show(struct sluice *s, const char *queue,
 static void add_name(struct sluice_names *list, const char *name)
 {
     list->names = memory_resize(list->names, (list->len + 1) * sizeof *list->names);
-    list->names[list->len++] = text_copy(name);
+    list->names[list->len++] = memory_text(name);
 }
 
 // Reads one page of names. `more` becomes true if other names follow.

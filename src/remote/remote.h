@@ -109,5 +109,3 @@ static inline struct remote *remote_of(struct sluice *s)
 {
     return (struct remote *)s;
 }
-
-bool remote_is_one_request(const struct sluice_send *messages, size_t len);

@@ -3,20 +3,15 @@
 #include "server/memory_budget.h"
 
 #include "base/check.h"
-
-#include <time.h>
+#include "os/clock.h"
 
 void budget_init(struct memory_budget *r, size_t max)
 {
-    pthread_condattr_t steady;
     r->max = max;
     r->small = 0;
     r->large = 0;
     (void)pthread_mutex_init(&r->lock, NULL);
-    (void)pthread_condattr_init(&steady);
-    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&r->freed, &steady);
-    (void)pthread_condattr_destroy(&steady);
+    clock_cond_init(&r->freed);
 }
 
 void budget_done(struct memory_budget *r)
@@ -95,11 +90,7 @@ static bool fits(const struct memory_budget *r, size_t own, size_t bytes)
 
 static bool take_large(struct memory_budget *r, size_t own, size_t bytes, int64_t wait_ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    int64_t nanoseconds = until.tv_nsec + wait_ms % 1000 * 1000000;
-    until.tv_sec += (time_t)(wait_ms / 1000 + nanoseconds / 1000000000);
-    until.tv_nsec = (long)(nanoseconds % 1000000000);
+    struct timespec until = clock_after(wait_ms);
     (void)pthread_mutex_lock(&r->lock);
     int late = wait_ms > 0 ? 0 : 1;
     while (!fits(r, own, bytes) && !late)

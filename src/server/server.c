@@ -395,7 +395,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     s->owners_shown = owners_shown_new();
     set_defaults(s);
     (void)pthread_mutex_init(&s->lock, NULL);
-    (void)pthread_cond_init(&s->fewer, NULL);
+    clock_cond_init(&s->fewer);
     budget_init(&s->budget, s->config.answer_memory_max);
     s->waiters.max = s->config.waiting_max;
     s->streaming.max = s->config.streams_max;
@@ -437,9 +437,7 @@ const char *server_node(const struct server *s)
 // are quick, unless the store is unavailable.
 static bool calls_end(struct server *s, int64_t wait_ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_REALTIME, &until);
-    until.tv_sec += (time_t)(wait_ms / 1000) + 1;
+    struct timespec until = clock_after(wait_ms + 1000);
     (void)pthread_mutex_lock(&s->lock);
     int late = 0;
     while (s->calls > 0 && !late)

@@ -250,11 +250,7 @@ struct store *store_mem_new(void)
     struct mem *m = NEW(struct mem);
     store_init(&m->base, &mem_ops);
     (void)pthread_mutex_init(&m->lock, NULL);
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&m->created, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    clock_cond_init(&m->created);
     m->offset_ms = clock_realtime_ms() - clock_boot_ms();
     return &m->base;
 }

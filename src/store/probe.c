@@ -13,7 +13,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define PROBE_WRITERS 16
 #define PROBE_ROUNDS  8
@@ -41,9 +40,7 @@ struct writer {
 
 static void probe_pause(int tries)
 {
-    int64_t ms = (int64_t)PROBE_WAIT_MS * (tries + 1);
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    (void)nanosleep(&t, NULL);
+    clock_sleep((int64_t)PROBE_WAIT_MS * (tries + 1));
 }
 
 static bool worth_again(enum err e)

@@ -9,7 +9,6 @@
 #include "os/clock.h"
 
 #include <stdio.h>
-#include <time.h>
 
 #define PATIENCE_MS  30000 // a visit ends when the store has failed for this long
 #define PAUSE_MS_MAX 100
@@ -59,9 +58,7 @@ static bool serve_next(struct visit *v)
 static void sleep_until_wake(const struct visit *v)
 {
     int64_t wake = shard_wake_at(v->shard), at = now(v).lo;
-    int64_t ms = wake > at && wake - at < PAUSE_MS_MAX ? wake - at : PAUSE_MS_MAX;
-    struct timespec some = {0, ms * 1000000};
-    (void)nanosleep(&some, NULL);
+    clock_sleep(wake > at && wake - at < PAUSE_MS_MAX ? wake - at : PAUSE_MS_MAX);
 }
 
 // Performs requests until the journal and the collector have none left.

@@ -14,8 +14,6 @@
 #include "local/owner_only.h"
 #include "os/clock.h"
 
-#include <time.h>
-
 #define POLL_MS       250   // for messages that die because their lock expires
 #define LAST_MOVE_MS  5000  // how long closing a handle waits for dead letters
 #define MOVE_AGAIN_MS 5     // the pause while letters are left
@@ -272,5 +270,5 @@ void upkeep_stop(struct sluice *s)
     }
     int64_t until = clock_boot_ms() + LAST_MOVE_MS;
     while (move_all(s, until) > 0 && clock_boot_ms() < until)
-        (void)nanosleep(&(struct timespec){0, MOVE_AGAIN_MS * 1000000}, NULL);
+        clock_sleep(MOVE_AGAIN_MS);
 }

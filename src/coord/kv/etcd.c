@@ -387,12 +387,6 @@ static const struct kv_ops etcd_ops = {
     .free = etcd_free,
 };
 
-static char *text_copy(const char *text)
-{
-    size_t len = strlen(text) + 1;
-    return memcpy(memory_new(len), text, len);
-}
-
 enum err coord_etcd_open(const char *rest, bool tls, const struct coord_config *config,
                          struct coord **out, char why[static COORD_WHY_MAX])
 {
@@ -404,8 +398,8 @@ enum err coord_etcd_open(const char *rest, bool tls, const struct coord_config *
     x->endpoints = parsed;
     (void)pthread_mutex_init(&x->lock, NULL);
     if (config->user && config->user[0]) {
-        x->user = text_copy(config->user);
-        x->password = text_copy(config->password ? config->password : "");
+        x->user = memory_text(config->user);
+        x->password = memory_text(config->password ? config->password : "");
     }
     kv_init(&x->kv, &etcd_ops, config);
     endpoints_open(&x->endpoints, config->ca_file, x->kv.base.timeout_ms);

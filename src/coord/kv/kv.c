@@ -8,7 +8,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define PAUSE_MS 50 // before an exchange is repeated
 
@@ -102,7 +101,7 @@ bool attempts_again(struct attempts *t, enum err e)
 bool attempts_pause(struct attempts *t)
 {
     if (clock_boot_ms() + PAUSE_MS >= t->until_ms) return false;
-    (void)nanosleep(&(struct timespec){.tv_nsec = PAUSE_MS * 1000000}, NULL);
+    clock_sleep(PAUSE_MS);
     return true;
 }
 

@@ -10,7 +10,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 // The newest object of a claim.
 struct top {
@@ -245,19 +244,6 @@ static void copy_last(const struct coord_answer *from, struct coord_answer *to)
     to->at = from->at;
 }
 
-static void wait_changed(struct store_coord *s, int64_t wait_ms)
-{
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += wait_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000;
-    }
-    (void)pthread_cond_timedwait(&s->changed, &s->lock, &until);
-}
-
 // The heartbeats of a member list anyway. A watch lists only if they are late, or if there are
 // none.
 static enum err store_watch(struct coord *c, uint64_t at, int64_t wait_ms, struct coord_answer *a)
@@ -272,7 +258,7 @@ static enum err store_watch(struct coord *c, uint64_t at, int64_t wait_ms, struc
         if (s->last_began_ms == 0) list_at = now;
         int64_t wait = (list_at < end ? list_at : end) - now;
         if (changed) copy_last(&s->last, a);
-        if (!changed && wait > 0) wait_changed(s, wait);
+        if (!changed && wait > 0) clock_wait(&s->changed, &s->lock, now + wait);
         (void)pthread_mutex_unlock(&s->lock);
         if (changed) return ERR_OK;
         if (wait > 0) continue;
@@ -315,7 +301,6 @@ static const struct coord_ops store_ops = {
 struct coord *coord_store_new(const struct coord_config *config)
 {
     struct store_coord *s = NEW(struct store_coord);
-    pthread_condattr_t attr;
     CHECK(config->store != NULL);
     coord_init(&s->base, &store_ops, config,
                store_is_high_latency(config->store) ? COORD_LEASE_HIGH_MS : COORD_LEASE_MS);
@@ -323,9 +308,6 @@ struct coord *coord_store_new(const struct coord_config *config)
     s->lone_ms = config->lone_ms ? config->lone_ms : COORD_LONE_MS;
     coord_answer_init(&s->last);
     (void)pthread_mutex_init(&s->lock, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&s->changed, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    clock_cond_init(&s->changed);
     return &s->base;
 }

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define MEMORY_EVERY_MS 1000
 #define PAUSE_MS        20
@@ -55,11 +54,7 @@ enum err redis_client_init(struct redis_client *c, const struct redis_url *url, 
 {
     *c = (struct redis_client){.url = *url};
     (void)pthread_mutex_init(&c->lock, NULL);
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&c->changed, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    clock_cond_init(&c->changed);
     if (url->form == REDIS_CLUSTER) {
         c->slots = memory_new(REDIS_SLOTS * sizeof *c->slots);
         memset(c->slots, 0xff, REDIS_SLOTS * sizeof *c->slots); // no server
@@ -83,12 +78,6 @@ void redis_client_done(struct redis_client *c, bool ours)
     (void)pthread_cond_destroy(&c->changed);
     (void)pthread_mutex_destroy(&c->lock);
     memset(c->password, 0, sizeof c->password);
-}
-
-static void pause_ms(int64_t ms)
-{
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    (void)nanosleep(&t, NULL);
 }
 
 static int64_t deadline(const struct redis_client *c)
@@ -182,7 +171,7 @@ static enum redis_step refuse_error(struct redis_client *c, struct attempt *t,
     struct redis_class class = redis_classify(text, t->call->writes);
     t->err = answer_refuse(a, class.err, "the Redis server answered: %.180s", text);
     if (class.step == REDIS_MOVE) redis_connection_break(line->connection, a->why);
-    if (class.step == REDIS_AGAIN) pause_ms(PAUSE_MS);
+    if (class.step == REDIS_AGAIN) clock_sleep(PAUSE_MS);
     if (class.step != REDIS_FOLLOW) return class.step;
     struct redis_server *to = redis_cluster_follow(c, t->server, text, &t->asking);
     if (!to) return REDIS_FINAL;

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #define READ_LEN ((size_t)64 << 10)
@@ -179,21 +178,13 @@ static void poll_once(struct redis_connection *c, int64_t until)
     flush(c);
 }
 
-static void sleep_until(struct redis_connection *c, struct request *r, int64_t until)
-{
-    int64_t ms = until - clock_boot_ms();
-    if (ms <= 0) return;
-    struct timespec t = clock_after(ms);
-    (void)pthread_cond_timedwait(&r->wake, &c->lock, &t);
-}
-
 static void wait_for(struct redis_connection *c, struct request *r, int64_t until)
 {
     while (!r->done) {
         if (clock_boot_ms() >= until) {
             go_bad(c, "the server did not answer in time");
         } else if (c->reading) {
-            sleep_until(c, r, until);
+            clock_wait(&r->wake, &c->lock, until);
         } else {
             c->reading = true;
             while (!r->done && clock_boot_ms() < until)
@@ -237,11 +228,7 @@ enum redis_end redis_connection_ask(struct redis_connection *c, struct bytes com
     CHECK(count > 0 && count <= REDIS_REPLIES_MAX);
     struct request r = {.count = count, .replies = replies};
     memset(replies, 0, count * sizeof *replies);
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&r.wake, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    clock_cond_init(&r.wake);
     (void)pthread_mutex_lock(&c->lock);
     r.end = REDIS_NOT_SENT;
     enqueue(c, &r, commands);

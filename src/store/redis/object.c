@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define FOLDERS_MAX (STORE_KEY_MAX / 2)
 #define HEADER_LEN  16 // before an object's bytes
@@ -193,8 +192,7 @@ static enum err run_list(struct redis *me, struct redis_call *call, struct resp 
         resp_free(*reply);
         if (clock_boot_ms() >= until)
             return answer_refuse(a, ERR_UNAVAILABLE, "a slot of the Redis Cluster moves");
-        struct timespec pause = {.tv_nsec = MOVING_MS * 1000000};
-        (void)nanosleep(&pause, NULL);
+        clock_sleep(MOVING_MS);
     }
 }
 

@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define FACTS_EVERY_MS    60000
 #define SENTINEL_EVERY_MS 5000 // the Sentinels are asked more often: the primary changes
@@ -29,14 +28,6 @@ void redis_server_free(struct redis_server *s, bool ours)
         line_free(s->line, ours);
     }
     memory_free(s);
-}
-
-static void wait_changed(struct redis_client *c, int64_t until)
-{
-    int64_t ms = until - clock_boot_ms();
-    if (ms <= 0) return;
-    struct timespec t = clock_after(ms);
-    (void)pthread_cond_timedwait(&c->changed, &c->lock, &t);
 }
 
 // Another life of the server: it was started again, or another server took over.
@@ -148,13 +139,13 @@ enum err redis_line_enter(struct redis_client *c, struct redis_server *server, i
         if (server->line) break;
         if (clock_boot_ms() >= until) break;
         if (server->connecting) {
-            wait_changed(c, until);
+            clock_wait(&c->changed, &c->lock, until);
             continue;
         }
         e = connect_line(c, server, until, why);
         if (!e) break;
         if (e != ERR_UNAVAILABLE || clock_boot_ms() >= connect_until) break;
-        wait_changed(c, clock_boot_ms() + PAUSE_MS);
+        clock_wait(&c->changed, &c->lock, clock_boot_ms() + PAUSE_MS);
     }
     struct redis_line *line = server->line;
     if (line) {

@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define WAIT_KEYS_MAX 500
 #define READ_MAX      ((size_t)4 << 20)
@@ -32,14 +31,6 @@ void redis_waits_done(struct redis_waits *w, bool ours)
     CHECK(!ours || !w->first);
     redis_connection_free(w->connection, ours);
     (void)pthread_mutex_destroy(&w->lock);
-}
-
-static void sleep_until(struct redis_waits *w, struct redis_wait *me, int64_t until)
-{
-    int64_t ms = until - clock_boot_ms();
-    if (ms <= 0) return;
-    struct timespec t = clock_after(ms);
-    (void)pthread_cond_timedwait(&me->wake, &w->lock, &t);
 }
 
 // XREAD COUNT 1 BLOCK ms STREAMS key... id...
@@ -219,7 +210,7 @@ static void poll_slot(struct redis *r, struct redis_waits *w, struct redis_wait 
     (void)pthread_mutex_lock(&w->lock);
     if (e == ERR_OK) me->woken = true;
     int64_t soon = clock_boot_ms() + POLL_MS;
-    if (!me->woken) sleep_until(w, me, soon < end ? soon : end);
+    if (!me->woken) clock_wait(&me->wake, &w->lock, soon < end ? soon : end);
 }
 
 static void wait_in_turn(struct redis *r, struct redis_waits *w, struct redis_wait *me,
@@ -236,11 +227,11 @@ static void wait_in_turn(struct redis *r, struct redis_waits *w, struct redis_wa
         } else if (me->asked || !w->blocked || w->unblocking) {
             // A read that begins now has this caller, too; one that was sent before may not.
             int64_t soon = clock_boot_ms() + UNBLOCK_MS;
-            sleep_until(w, me, me->asked || end < soon ? end : soon);
+            clock_wait(&me->wake, &w->lock, me->asked || end < soon ? end : soon);
         } else {
             unblock(r, w);
             int64_t soon = clock_boot_ms() + UNBLOCK_MS;
-            if (!me->asked && !me->woken) sleep_until(w, me, soon < end ? soon : end);
+            if (!me->asked && !me->woken) clock_wait(&me->wake, &w->lock, soon < end ? soon : end);
         }
     }
     // The caller asks again at once: a slot that moves takes a moment.
@@ -266,11 +257,7 @@ enum err redis_wait(struct store *s, const char *log, uint64_t slot, int64_t wai
     redis_key_of(&me.key, r->client.url.prefix, 'l', log);
     if (r->client.slots) me.hash_slot = redis_slot_of(me.key.text);
     struct redis_waits *w = &r->waits[me.hash_slot % WAIT_GROUPS];
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&me.wake, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    clock_cond_init(&me.wake);
     (void)pthread_mutex_lock(&w->lock);
     me.next = w->first;
     w->first = &me;

@@ -9,7 +9,6 @@
 #include "store/backend.h"
 
 #include <string.h>
-#include <time.h>
 
 #define WAIT_ANSWER_MS 2000 // a poll may take this much longer than its wait
 
@@ -22,11 +21,7 @@ void s3_logs_init(struct s3_logs *l)
 {
     *l = (struct s3_logs){0};
     (void)pthread_mutex_init(&l->lock, NULL);
-    pthread_condattr_t attr;
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&l->wrote, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    clock_cond_init(&l->wrote);
 }
 
 void s3_logs_done(struct s3_logs *l)
@@ -151,16 +146,6 @@ static enum err poll_once(struct s3_client *c, const char *key, int64_t wait_ms,
     return s3_perform(c, &get, a);
 }
 
-// Sleeps until that time, or until this handle writes a slot that a caller waits for. The caller
-// holds l->lock.
-static void sleep_until(struct s3_logs *l, int64_t boot_ms)
-{
-    int64_t ms = boot_ms - clock_boot_ms();
-    if (ms <= 0) return;
-    struct timespec t = clock_after(ms);
-    (void)pthread_cond_timedwait(&l->wrote, &l->lock, &t);
-}
-
 // Returns false if the wait ends before the next poll is due.
 static bool wait_for_poll(struct s3_logs *l, uint64_t id, uint64_t slot, int64_t end)
 {
@@ -171,7 +156,7 @@ static bool wait_for_poll(struct s3_logs *l, uint64_t id, uint64_t slot, int64_t
         int64_t due = s3_polls_due(&l->polls, id, slot, now);
         poll_now = due <= now;
         if (poll_now || now >= end) break;
-        sleep_until(l, due < end ? due : end);
+        clock_wait(&l->wrote, &l->lock, due < end ? due : end);
     }
     (void)pthread_mutex_unlock(&l->lock);
     return poll_now;

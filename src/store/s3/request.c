@@ -54,14 +54,6 @@ void s3_header(struct s3_exchange *x, const char *name, const char *value)
     x->headers[x->headers_len++] = (struct sigv4_pair){name, value};
 }
 
-void s3_pause(int64_t ms)
-{
-    if (ms <= 0) return;
-    struct timespec t = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
-    while (nanosleep(&t, &t) != 0 && errno == EINTR)
-        ;
-}
-
 static struct interval whole_second(struct bytes text)
 {
     int64_t ms;
@@ -172,7 +164,7 @@ enum err s3_begin(struct s3_client *c, struct s3_exchange *x, struct store_answe
     if (start - now_boot > store_patience_ms(c->store, c->timeout_ms))
         return answer_refuse(a, ERR_UNAVAILABLE,
                              "the store asks for fewer requests, and other requests wait already");
-    s3_pause(start - now_boot);
+    clock_sleep(start - now_boot);
     (void)pthread_mutex_lock(&c->lock);
     x->place = c->place;
     int64_t now_ms = c->time_known ? clock_boot_ms() + c->offset_ms : c->wall_ms();
@@ -322,7 +314,7 @@ static bool repeat_later(struct s3_client *c, struct s3_exchange *x, int tries, 
     int64_t wait = s3_pace_retry(&c->pace, tries, after, clock_boot_ms(), end_ms, &c->rng);
     (void)pthread_mutex_unlock(&c->lock);
     if (wait < 0) return false;
-    s3_pause(wait);
+    clock_sleep(wait);
     x->repeated = true;
     return true;
 }

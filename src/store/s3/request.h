@@ -79,7 +79,6 @@ MUST_USE enum err s3_perform(struct s3_client *c, struct s3_exchange *x, struct 
 MUST_USE enum err s3_begin(struct s3_client *c, struct s3_exchange *x, struct store_answer *a);
 void s3_conclude(struct s3_client *c, struct s3_exchange *x, struct store_answer *a);
 MUST_USE enum err s3_explain(const struct s3_exchange *x, struct store_answer *a);
-void s3_pause(int64_t ms);
 
 // Last-Modified, as an interval of one second; the whole of time if the header is missing.
 struct interval s3_modified(const struct s3_exchange *x, struct store_answer *a);
