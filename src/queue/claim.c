@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Delivery: a claim by a worker gets its tickets first; the shard's owner publishes tickets.
 #include "base/check.h"
-#include "base/mutant.h"
 #include "queue/state.h"
 
 struct grant grant_of(const struct machine *m, uint32_t h)
@@ -71,7 +70,7 @@ static void claimed(struct machine *m, uint32_t h, uint32_t worker)
 // the entries of a former owner, so an epoch is the present one.
 static bool is_refused(struct machine *m, struct bytes worker, uint32_t wanted)
 {
-    if (!is_owner_only(m) || m->epoch != 0 || MUTANT(CONSUME_OFF)) return false;
+    if (!is_owner_only(m) || m->epoch != 0) return false;
     m->refused_claims++;
     struct event *e = emit(m, EVENT_CLAIM_REJECTED, 0);
     if (!e) return true;

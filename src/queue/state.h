@@ -8,6 +8,7 @@
 
 #include "base/heap.h"
 #include "base/map.h"
+#include "base/mutant.h"
 #include "queue/body_name.h"
 #include "queue/machine.h"
 
@@ -304,7 +305,8 @@ static inline struct lock *lock_of(const struct machine *m, const struct msg *ms
 
 static inline bool is_owner_only(const struct machine *m)
 {
-    return m->rules >= RULES_CONSUME && m->config.consume == CONSUME_OWNER;
+    bool owner = m->config.consume == CONSUME_OWNER && !MUTANT(CONSUME_OFF);
+    return m->rules >= RULES_CONSUME && owner;
 }
 
 static inline bool is_strict(const struct machine *m)

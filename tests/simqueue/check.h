@@ -5,7 +5,8 @@
 
 #include "life.h"
 
-// I1 and I7, check_history.c: one history, one state for all handles; stale epochs have no effect.
+// I1 and I7, check_history.c: one history, one state for all handles; stale epochs have no effect;
+// no grant outside the owner's epoch, where only the owner hands out messages.
 void check_state(struct world *w, struct node *n);
 void check_epoch(struct reference *g, const struct entry *e, const struct op *op,
                  enum reason reason);

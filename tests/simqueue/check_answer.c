@@ -101,12 +101,33 @@ static bool was_empty(const struct reference *g, uint64_t from, uint64_t to)
     return empty;
 }
 
+// The handle refused a claim without an entry, because only the owner hands out messages.
+static bool is_ownerless(const struct shard_reply *r)
+{
+    return r->body.len == 1 && r->body.data[0] == REASON_NOT_OWNER;
+}
+
+// There was a moment since it was asked at which that was so, and the handle has seen it.
+static void check_ownerless(struct world *w, struct node *n, uint32_t ask,
+                            const struct shard_reply *r)
+{
+    const struct sim_call *a = asked(w, ask);
+    const struct lane *l = &w->life->lanes[a->lane];
+    uint64_t to = journal_slot(n->journal);
+    bool only = l->birth.consume == CONSUME_OWNER && a->tail_then == 0;
+    for (uint64_t slot = a->tail_then > 0 ? a->tail_then : 1; slot <= to && !only; slot++)
+        only = reference_at(&l->reference, slot)->owner_only;
+    if (!only) wrong(w, ask, r, "any process may claim");
+}
+
 static void check_receive(struct world *w, struct node *n, uint32_t ask,
                           const struct shard_reply *r)
 {
     struct sim_call *a = asked(w, ask);
     const struct reference *g = &w->life->lanes[a->lane].reference;
-    if (refused_at_once(w, n, a, r)) {
+    if (is_ownerless(r)) {
+        check_ownerless(w, n, ask, r);
+    } else if (refused_at_once(w, n, a, r)) {
         if (!deletion_was_seen(g, n)) wrong(w, ask, r, "the queue is there");
     } else if (r->body.len > 0) {
         check_done(w, ask, r, seen_of(w, a));
@@ -160,7 +181,11 @@ static void check_await(struct world *w, struct node *n, uint32_t ask, const str
     if (r->err == ERR_NOT_FOUND && r->body.len == 0 &&
         !was_empty(g, a->tail_then, journal_slot(n->journal)))
         wrong(w, ask, r, "there was something all the time");
-    if (r->body.len > 0 && !deletion_was_seen(g, n)) wrong(w, ask, r, "the queue is there");
+    if (is_ownerless(r)) {
+        check_ownerless(w, n, ask, r);
+    } else if (r->body.len > 0 && !deletion_was_seen(g, n)) {
+        wrong(w, ask, r, "the queue is there");
+    }
 }
 
 // What the receive brought, or that it had brought nothing when this was asked.
@@ -278,7 +303,8 @@ void check_committed(struct reference *g, const struct entry *e, const struct wa
                      "lane %u: slot %" PRIu64 " holds an op no client submitted", g->lane, g->slot);
         return;
     }
-    if (is_claim(o->op->kind) && o->events_len == 0) return;
+    bool rejected = o->events_len > 0 && o->events[0].kind == EVENT_CLAIM_REJECTED;
+    if (is_claim(o->op->kind) && (o->events_len == 0 || rejected)) return;
     if (a->given_up && o->events_len > 0)
         findings_add(&w->findings, "I2",
                      "ask %u took effect in slot %" PRIu64 " after its caller gave it up",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // I1: after slot n every handle has the reference machine's state and the same whole state. I7:
-// every handle has the epoch of the slot, and an entry of a former owner changes nothing.
+// every handle has the epoch of the slot, and an entry of a former owner changes nothing. With
+// consume=owner, only an entry of the owner's epoch grants anything.
 #include "check.h"
 
 #include <inttypes.h>
@@ -52,6 +53,16 @@ void check_state(struct world *w, struct node *n)
 void check_epoch(struct reference *g, const struct entry *e, const struct op *op,
                  enum reason reason)
 {
+    bool claims = op->kind == OP_CLAIM || op->kind == OP_TAKE;
+    bool only = g->config.consume == CONSUME_OWNER && (claims || op->kind == OP_PUBLISH);
+    if (only && reason == REASON_NONE && e->epoch == 0)
+        findings_add(&g->world->findings, "consume",
+                     "lane %u: slot %" PRIu64 ": a grant outside the owner's epoch", g->lane,
+                     g->slot);
+    if (claims && reason == REASON_NOT_OWNER && (!only || e->epoch != 0))
+        findings_add(&g->world->findings, "consume",
+                     "lane %u: slot %" PRIu64 ": a claim of the owner was refused", g->lane,
+                     g->slot);
     bool owners = op->kind == OP_PUBLISH || op->kind == OP_RECOVER;
     if (owners && reason == REASON_NONE && e->epoch == 0)
         findings_add(&g->world->findings, "I7",

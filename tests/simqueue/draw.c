@@ -2,6 +2,7 @@
 // What one seed draws beside the journal's mix: queues, workers, habits. The mix itself is made
 // faster: what takes minutes of journal time there takes seconds here, where locks do.
 #include "base/check.h"
+#include "base/hash.h"
 #include "life.h"
 
 #include <stdio.h>
@@ -85,6 +86,8 @@ static void draw_lane(struct world *w, uint32_t queue, uint32_t shard)
     memset(l->id.bytes, 'A' + (int)queue, sizeof l->id.bytes);
     if (shard == 0) {
         draw_config(w, l, &l->birth);
+        if (w->life->owner_only && rng_chance(&w->life->consume, 8500))
+            l->birth.consume = CONSUME_OWNER;
     } else {
         l->birth = l[-1].birth;
     }
@@ -125,6 +128,8 @@ void draw_life(struct world *w)
     struct life *life = w->life;
     struct rng *rng = &w->rng;
     hasten(&w->mix, rng);
+    rng_init(&life->consume, hash64_mix(w->seed, 0x636f6e73756d65));
+    life->owner_only = !life_is_crowd(w) && rng_chance(&life->consume, 3333);
     draw_queues(w);
     w->mix.nodes = (uint32_t)rng_range(rng, 2 * life->lanes_len, MIX_NODES_MAX);
     w->mix.writers = w->mix.nodes;
@@ -138,6 +143,7 @@ void draw_life(struct world *w)
         w->mix.own_every_ms = 700;
         w->mix.courtesy_ms = w->mix.courtesy_live_ms = 0;
     }
+    if (life->owner_only && w->mix.own_every_ms == 0) w->mix.own_every_ms = 5 * SECOND;
     life->dispatch_every_ms = w->mix.own_every_ms ? rng_range(rng, 200, 2 * SECOND) : 0;
     life->carriers = (uint32_t)rng_range(rng, 1, 3);
     life->joins = (uint32_t)maybe(rng, 8000, 2000, 9500);

@@ -29,6 +29,16 @@ struct node *node_pick(struct world *w, uint32_t lane)
     return NULL;
 }
 
+struct node *node_owner(struct world *w, uint32_t lane)
+{
+    for (uint32_t i = 0; i < w->mix.nodes; i++) {
+        struct node *n = &w->nodes[i];
+        bool here = w->life->handles[i].lane == lane && node_can_act(n);
+        if (here && journal_is_owner(n->journal)) return n;
+    }
+    return node_pick(w, lane);
+}
+
 struct bucket *node_bucket(struct world *w, struct node *n)
 {
     return &lane_of(w, n)->bucket;

@@ -71,7 +71,7 @@ static void send_both(struct world *w, struct sim_call *a, struct sim_call *r, s
     bool believes = journal_is_owner(n->journal);
     a->fenced = believes && journal_epoch(n->journal) != w->life->lanes[a->lane].reference.epoch;
     if (a->fenced) count(w, JOINED_FENCED);
-    r->paused_then = machine_paused(shard_machine(s));
+    r->paused_then = machine_paused(shard_machine(s)) || !shard_may_grant(s);
     struct buf *out = &w->life->scratch;
     buf_clear(out);
     sim_call_put_outcome(w, a, n, out);

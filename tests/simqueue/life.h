@@ -123,7 +123,7 @@ struct sim_call {
     uint32_t partner; // the other one + 1; 0: none
     bool in_turn;     // the receive goes when its acks were answered, whatever that was
     bool acks_heard;  // ... and they were
-    bool paused_then; // the handle believed so when it was asked
+    bool paused_then; // when it was asked, the handle believed so, or that it may hand out nothing
     bool fenced;      // its handle was not the owner any more, and did not know
     bool in_an_entry; // of the history
 };
@@ -228,6 +228,9 @@ struct life {
     // the other worlds are what they were.
     bool raises;
     struct rng releases;
+    // The same for worlds whose queues are consumed through the owner alone.
+    bool owner_only;
+    struct rng consume;
     uint64_t joined[JOINED_FIGURES];
     struct late_upload *lates;
     uint32_t lates_len;
@@ -248,6 +251,8 @@ void draw_life(struct world *w);
 void draw_config(struct world *w, const struct lane *l, struct queue_config *c);
 
 struct node *node_pick(struct world *w, uint32_t lane); // one that can act; NULL: none
+// One that believes to own the lane, if there is such a one.
+struct node *node_owner(struct world *w, uint32_t lane);
 
 uint32_t sim_call_new(struct world *w, enum sim_call_what what, uint16_t kind, uint32_t lane);
 bool sim_call_submit(struct world *w, uint32_t ask); // through some handle; false: none can

@@ -47,6 +47,8 @@ static void configure(struct world *w, struct lane *l)
     // The order changes only while nothing is held, so mostly it is left as it is.
     if (rng_chance(&w->rng, 8000))
         op.config.ordering_guarantee = l->reference.config.ordering_guarantee;
+    if (l->reference.rules >= RULES_CONSUME && rng_chance(&w->life->consume, 6000))
+        op.config.consume = CONSUME_OWNER;
     buf_clear(out);
     configure_encode(out, &op);
     submit(w, ask, out);
@@ -58,7 +60,8 @@ void operator_raise(struct world *w, struct lane *l)
     struct buf *out = &w->life->scratch;
     uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_RAISE, l->index);
     buf_clear(out);
-    raise_encode(out, &(struct op_raise){.request = w->life->calls[ask].request, .to = 2});
+    uint16_t to = l->reference.rules < RULES_KNOWN ? l->reference.rules + 1 : RULES_KNOWN;
+    raise_encode(out, &(struct op_raise){.request = w->life->calls[ask].request, .to = to});
     submit(w, ask, out);
 }
 

@@ -15,6 +15,7 @@ void reference_init(struct reference *g, struct world *w, uint32_t lane)
     struct lane *l = &w->life->lanes[lane];
     *g = (struct reference){
         .world = w, .lane = lane, .config = l->birth, .now = TIME_UNKNOWN, .rules = 1};
+    if (l->birth.consume == CONSUME_OWNER) g->rules = RULES_CONSUME;
     g->machine = machine_new(&l->id, l->shard, &l->birth);
     events_init(&g->events);
     buf_init(&g->text, SIZE_MAX);
@@ -203,6 +204,7 @@ static void fold_entry(struct reference *g, const struct entry *e, struct refere
     row->events_end = g->events.len;
     row->empty = g->dry || !machine_claimable(g->machine, g->now, BYTES_EMPTY);
     row->full = reference_held(g) >= g->config.capacity;
+    row->owner_only = g->config.consume == CONSUME_OWNER;
 }
 
 static void extend(struct reference *g, struct bytes bytes)

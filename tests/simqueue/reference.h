@@ -14,6 +14,7 @@ struct reference_slot {
     struct bytes bytes; // owned
     int64_t made_at;    // true store time
     bool is_void;
+    bool owner_only;         // only the owner hands out messages
     bool full;               // held as much as its capacity allows
     bool empty;              // had nothing (more) to claim, at its end or for some claim in it
     uint64_t epoch;          // after the slot

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs of two releases: in every fourth world a start of a handle is one of the older or of the
-// newer program, as chance has it. Each shard is raised once, at some moment. A handle of the older
-// program then stops, and is replaced by one of the newer program a while later. A handle that
-// crashes after the raise may come back as the older program: that is a downgrade, and it stops.
+// newer program, as chance has it. Each shard is raised twice, at some moments: to a version that
+// both know, and to one that only the newer knows. A handle of the older program then stops, and is
+// replaced by one of the newer program a while later. A handle that crashes after the raise may
+// come back as the older program: that is a downgrade, and it stops.
 #include "check.h"
 
 #include "base/hash.h"
 
-#define OLDER 1
-#define NEWER 2
+#define OLDER 2
+#define NEWER 3
 
 void releases_draw(struct world *w)
 {
     struct life *life = w->life;
     rng_init(&life->releases, hash64_mix(w->seed, 0x72756c6573));
-    life->raises = !life_is_crowd(w) && rng_chance(&life->releases, 2500);
-    for (uint32_t i = 0; life->raises && i < life->lanes_len; i++)
-        life_after(w, rng_range(&life->releases, 2 * SECOND, w->mix.run_ms), LIFE_RAISE, i, 0);
+    life->raises = !life_is_crowd(w) && rng_chance(&life->releases, 2500) && !life->owner_only;
+    for (uint32_t i = 0; life->raises && i < 2 * life->lanes_len; i++)
+        life_after(w, rng_range(&life->releases, 2 * SECOND, w->mix.run_ms), LIFE_RAISE, i / 2, 0);
 }
 
 uint16_t releases_start(struct world *w, struct handle *h)

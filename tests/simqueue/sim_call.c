@@ -195,7 +195,12 @@ void call_async(struct world *w, uint32_t ask)
 
 bool sim_call_submit(struct world *w, uint32_t ask)
 {
-    struct node *n = node_pick(w, w->life->calls[ask].lane);
+    const struct sim_call *a = &w->life->calls[ask];
+    bool only = w->life->lanes[a->lane].reference.config.consume == CONSUME_OWNER;
+    bool claims = a->kind == OP_CLAIM || a->kind == OP_TAKE;
+    struct node *n = only && claims && rng_chance(&w->life->consume, life_drains(w) ? 9000 : 6000)
+                         ? node_owner(w, a->lane)
+                         : node_pick(w, a->lane);
     if (n) {
         sim_call_submit_to(w, ask, n);
     } else {
@@ -258,7 +263,10 @@ void sim_call_again(struct world *w, uint32_t ask)
 // Not a refusal that may have no entry, while an earlier attempt may still take effect.
 static bool is_decided(const struct sim_call *a, const struct shard_reply *r)
 {
-    return !a->in_doubt || err_repeated(r->err) != ERR_UNKNOWN || MUTANT(REFUSAL_DECIDES);
+    bool claims = a->kind == OP_CLAIM || a->kind == OP_TAKE;
+    bool ownerless = claims && r->body.len > 0 && r->body.data[0] == REASON_NOT_OWNER;
+    bool open = ownerless || err_repeated(r->err) == ERR_UNKNOWN;
+    return !a->in_doubt || !open || MUTANT(REFUSAL_DECIDES);
 }
 
 static bool is_final(const struct sim_call *a, const struct shard_reply *r)

@@ -20,7 +20,7 @@ static const struct sim_mutant mutants[] = {
     SIM_MUTANT(RECALL_BLIND),      SIM_MUTANT(FETCH_FLOOR_OFF),
     SIM_MUTANT(FETCH_TAIL_OFF),    SIM_MUTANT(RULES_UNCHECKED),
     SIM_MUTANT(RULES_UNMARKED),    SIM_MUTANT(FLOOR_CHECK_OFF),
-    SIM_MUTANT(UNKNOWN_IS_FAILED),
+    SIM_MUTANT(UNKNOWN_IS_FAILED), SIM_MUTANT(CONSUME_OFF),
 };
 
 static void set_crowd(struct runner_options *o)

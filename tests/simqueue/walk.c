@@ -94,7 +94,8 @@ static void on_op(struct reference *g, const struct walk_op *o)
         walk_op(g, o);
     }
     bool claims = o->op->kind == OP_CLAIM || o->op->kind == OP_TAKE;
-    bool empty = claims && o->events_len == 0; // not worth remembering
+    bool refused = o->events_len > 0 && o->events[0].kind == EVENT_CLAIM_REJECTED;
+    bool empty = claims && (o->events_len == 0 || refused); // not worth remembering
     if (named && !empty) reference_remember(g, &id, o->op->kind, o->body);
 }
 

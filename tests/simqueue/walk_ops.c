@@ -161,12 +161,16 @@ static void on_grants(struct reference *g, const struct walk_op *o)
     struct result result;
     struct op_claim claim;
     if (result_open(o->body, o->op->kind, &result)) return;
+    size_t at = 0;
+    if (result.reason == REASON_NOT_OWNER && g->config.consume == CONSUME_OWNER) {
+        (void)next_event(g, o, &at, EVENT_CLAIM_REJECTED, 0);
+        return;
+    }
     if (o->op->kind == OP_CLAIM && !claim_decode(o->op->payload, &claim))
         g->dry = g->dry || result.count < claim.max;
     if (result.reason != REASON_NONE) return;
     enum event_kind kind =
         o->op->kind == OP_PUBLISH ? EVENT_TICKETS_PUBLISHED : EVENT_MESSAGE_CLAIMED;
-    size_t at = 0;
     for (uint32_t i = 0; i < result.count; i++) {
         struct grant grant;
         if (!grant_next(&result, &grant)) {
