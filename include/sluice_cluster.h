@@ -40,6 +40,10 @@ struct sluice_shard {
     int moving;                    // it is claimed, taken over or given away right now
     char reason[32];               // of the last move; "": none
     char from[SLUICE_NODE_MAX];    // the owner before the last move; "": none
+    int counted; // the counts below are known: the node, or this process, has read the journal
+    uint64_t ready;
+    uint64_t open;    // locked messages
+    uint64_t refused; // claims that the journal refused because of consume=owner
 };
 
 // The cluster as one node sees it.

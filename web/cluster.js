@@ -70,6 +70,39 @@ function makeNodes() {
   return { node, update: (members) => show(members, ({ name }) => name) };
 }
 
+// ---- the shards, one by one
+
+const SHARD_COLUMNS = ["Queue", "Shard", "Owner", "Epoch", "Ready", "Open", "Refused claims"];
+const ROWS_MAX = 200;
+const isNumber = (index) => index === 1 || index > 2;
+
+function makeShards() {
+  const body = h("tbody", {});
+  const show = keyedRows(body, ({ queue }) => {
+    const cells = SHARD_COLUMNS.slice(1).map((label, index) =>
+      h("td", { class: isNumber(index + 1) ? "number" : null, "data-label": label }),
+    );
+    return {
+      node: h("tr", {}, h("th", { scope: "row" }, queue), cells),
+      update(row) {
+        const counts = [row.ready, row.open, row.refusedClaims];
+        const texts = counts.map((n) => (row.counted ? count(n) : "–"));
+        [String(row.shard), row.owner || "–", count(row.epoch), ...texts].forEach((text, index) =>
+          setText(cells[index], text),
+        );
+      },
+    };
+  });
+  const heads = SHARD_COLUMNS.map((label, index) => ({
+    label,
+    class: isNumber(index) ? "number" : null,
+  }));
+  const node = h("div", {}, table("Owners of shards", heads, body));
+  const update = (shards) =>
+    show(shards.slice(0, ROWS_MAX), ({ queue, shard }) => `${queue}/${shard}`);
+  return { node, update };
+}
+
 // ---- the map
 
 // The node that a shard is drawn under. If this node does not know the owner, it is the planned one.
@@ -119,6 +152,7 @@ export function clusterPage() {
   const facts = h("dl", { class: "facts" });
   const warning = h("p", { class: "problem", role: "alert" });
   const nodes = makeNodes();
+  const shards = makeShards();
   const map = h("div", { class: "shard-map" });
   const moves = h("ul", { class: "moves" });
   const still = empty("No shard moves.");
@@ -134,11 +168,16 @@ export function clusterPage() {
       ),
     );
     nodes.update(cluster.members);
+    shards.update(cluster.shards);
+    shards.node.hidden = cluster.shards.length === 0;
     unused.hidden = cluster.shards.length > 0;
     const under = movesOf(cluster);
     still.hidden = under.length > 0;
-    // The map is large: it is drawn again only if it changed.
-    const now = JSON.stringify([cluster.shards, cluster.members.map(({ name }) => name)]);
+    // The map is large: it is drawn again only if it changed. It has no counts.
+    const now = JSON.stringify([
+      cluster.shards.map((s) => [words(s), holder(s)]),
+      cluster.members.map(({ name }) => name),
+    ]);
     if (now === drawn) return;
     drawn = now;
     map.replaceChildren(...mapOf(cluster));
@@ -157,7 +196,14 @@ export function clusterPage() {
     warning,
     h("section", { class: "panel", "aria-label": "About" }, facts),
     nodes.node,
-    h("section", { class: "panel", "aria-label": "Shards" }, h("h2", {}, "Shards"), unused, map),
+    h(
+      "section",
+      { class: "panel", "aria-label": "Shards" },
+      h("h2", {}, "Shards"),
+      unused,
+      map,
+      shards.node,
+    ),
     h("section", { class: "panel", "aria-label": "Moves" }, h("h2", {}, "Moves"), still, moves),
   );
   return { title: "Cluster", nav: "cluster", node, update, keys: {} };

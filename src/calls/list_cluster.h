@@ -50,7 +50,13 @@
     A(S, CHARS, planned, "planned", OMIT_NEVER, "The node that should own it. Empty: none.")       \
     A(S, FLAG, moving, "moving", OMIT_NEVER, "It is being taken over or given away.")              \
     A(S, CHARS, reason, "reason", OMIT_EMPTY, "Why it moved last.")                                \
-    A(S, CHARS, from, "from", OMIT_EMPTY, "The owner before the last move.")
+    A(S, CHARS, from, "from", OMIT_EMPTY, "The owner before the last move.")                       \
+    A(S, FLAG, counted, "counted", OMIT_NEVER,                                                     \
+      "The counts are known: the node that answers has read the journal.")                         \
+    A(S, COUNT, ready, "ready", OMIT_NEVER, "Messages that are ready.")                            \
+    A(S, COUNT, open, "open", OMIT_NEVER, "Messages that are locked.")                             \
+    A(S, COUNT, refused, "refusedClaims", OMIT_NEVER,                                              \
+      "Claims that the journal refused because of consume=owner.")
 
 #define CLUSTER_ANSWER(A, S)                                                                       \
     A(S, CHARS, node, "node", OMIT_NEVER, "The node that answers.")                                \

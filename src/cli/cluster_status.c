@@ -64,9 +64,26 @@ static const char *holder_of(const struct sluice_shard *s)
     return *s->owner ? s->owner : s->epoch > 0 || *s->planned ? "(not known)" : "(none)";
 }
 
+// What the rows of one holder have together.
+struct sums {
+    uint64_t epoch; // the highest
+    size_t moving, counted;
+    uint64_t ready, open, refused;
+};
+
+static void sums_add(struct sums *sums, const struct sluice_shard *s)
+{
+    if (s->epoch > sums->epoch) sums->epoch = s->epoch;
+    sums->moving += s->moving != 0;
+    sums->counted += s->counted != 0;
+    sums->ready += s->ready;
+    sums->open += s->open;
+    sums->refused += s->refused;
+}
+
 // Writes "0-3,7" for the rows of the queue that begins at `from` and have the same holder.
 static size_t print_ranges(const struct sluice_cluster *c, size_t from, bool *listed,
-                           char out[RANGES_MAX], uint64_t *epoch, size_t *moving)
+                           char out[RANGES_MAX], struct sums *sums)
 {
     const char *queue = c->shards[from].queue, *holder = holder_of(&c->shards[from]);
     size_t count = 0, len = 0;
@@ -80,8 +97,7 @@ static size_t print_ranges(const struct sluice_cluster *c, size_t from, bool *li
              i++) {
             listed[i] = true;
             last = c->shards[i].shard;
-            if (c->shards[i].epoch > *epoch) *epoch = c->shards[i].epoch;
-            *moving += c->shards[i].moving != 0;
+            sums_add(sums, &c->shards[i]);
             count++;
         }
         int more =
@@ -95,23 +111,34 @@ static size_t print_ranges(const struct sluice_cluster *c, size_t from, bool *li
     return count;
 }
 
+// "-": no shard of the row was read.
+static void print_count(struct table *t, const struct sums *sums, uint64_t count)
+{
+    if (sums->counted > 0)
+        table_number(t, count);
+    else
+        table_cell(t, "-");
+}
+
 static void print_shards(const struct cli *cli, const struct sluice_cluster *c, FILE *out)
 {
-    static const char *const heads[] = {"QUEUE",  "OWNER",   ">SHARDS",
-                                        ">EPOCH", ">MOVING", "NUMBERS"};
+    static const char *const heads[] = {"QUEUE",  "OWNER", ">SHARDS",  ">EPOCH", ">MOVING",
+                                        ">READY", ">OPEN", ">REFUSED", "NUMBERS"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     bool *listed = calloc(c->shards_len + 1, sizeof *listed);
     for (size_t i = 0; listed && i < c->shards_len; i++) {
         char ranges[RANGES_MAX];
-        uint64_t epoch = 0;
-        size_t moving = 0;
+        struct sums sums = {0};
         if (listed[i]) continue;
-        size_t count = print_ranges(c, i, listed, ranges, &epoch, &moving);
+        size_t count = print_ranges(c, i, listed, ranges, &sums);
         table_cell(t, c->shards[i].queue);
         table_cell(t, holder_of(&c->shards[i]));
         table_number(t, count);
-        table_number(t, epoch);
-        table_number(t, moving);
+        table_number(t, sums.epoch);
+        table_number(t, sums.moving);
+        print_count(t, &sums, sums.ready);
+        print_count(t, &sums, sums.open);
+        print_count(t, &sums, sums.refused);
         table_cell(t, ranges);
     }
     table_print(t, cli, out);

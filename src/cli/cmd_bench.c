@@ -25,7 +25,7 @@
 #define PACED_PART       200 // divisor of --messages; the default takes ten seconds
 #define MANY_PROCESSES   8
 
-enum { AT_WORKLOAD, AT_MESSAGES, AT_SIZE, AT_CLIENTS, AT_BATCH, AT_PROCESSES };
+enum { AT_WORKLOAD, AT_MESSAGES, AT_SIZE, AT_CLIENTS, AT_BATCH, AT_PROCESSES, AT_CONSUME };
 
 static const struct cli_option options[] = {
     [AT_WORKLOAD] = {"workload", 0, "NAME", OPTION_TEXT, 0, 0, "bulk, cycle, paced, or all (all)"},
@@ -39,6 +39,8 @@ static const struct cli_option options[] = {
     [AT_PROCESSES] = {"processes", 0, "N", OPTION_COUNT, 1, BENCH_PROCESSES_MAX,
                       "processes that share the clients (1; cycle also 8,\n"
                       "paced also 2)"},
+    [AT_CONSUME] = {"consume", 0, "WORD", OPTION_TEXT, 0, 0,
+                    "consume of the queue: any, owner (any)"},
 };
 
 struct bench {
@@ -237,6 +239,7 @@ static int run_bench(const struct cli *cli, const struct arguments *args)
                                 .size = (size_t)or_default(&v[AT_SIZE], SIZE_DEFAULT),
                                 .clients = (uint32_t)or_default(&v[AT_CLIENTS], CLIENTS_DEFAULT),
                                 .batch = (uint32_t)or_default(&v[AT_BATCH], BATCH_DEFAULT)};
+    if (v[AT_CONSUME].given) b.settings.consume = v[AT_CONSUME].texts[0];
     if (!place_init(&b))
         return cli_fail_as(cli, SLUICE_UNAVAILABLE, "TMPDIR", "cannot create a directory: %s",
                            strerror(errno));

@@ -184,8 +184,9 @@ const struct command command_cluster_status = {
                "coordination service and reads the owners from the journals; no node is needed.\n"
                "\n"
                "JSON prints an object per shard: queue, shard, owner, epoch, planned, moving,\n"
-               "reason, from. With --members, an object per node: name, url, version, status,\n"
-               "capacity, shards, rulesLowest, rulesNewest, beatAgeMs, leads, self.",
+               "reason, from, counted, ready, open, refusedClaims. With --members, an object per\n"
+               "node: name, url, version, status, capacity, shards, rulesLowest, rulesNewest,\n"
+               "beatAgeMs, leads, self.",
     .options = status_options,
     .options_len = COUNT_OF(status_options),
     .run_on = run_status,

@@ -83,6 +83,33 @@ static void count_shard(struct sluice_cluster *c, const char *owner)
         c->members[i].shards += strcmp(c->members[i].name, owner) == 0;
 }
 
+static void count_messages(void *ctx, const struct machine *m, int64_t now)
+{
+    struct sluice_shard *row = ctx;
+    struct machine_stats stats;
+    machine_stats(m, now, &stats);
+    row->counted = 1;
+    row->ready = stats.counts[STATE_READY];
+    row->open = stats.counts[STATE_LOCKED];
+    row->refused = stats.refused;
+}
+
+void cluster_count_shards(struct sluice *s, struct sluice_shard *rows, size_t len)
+{
+    struct open_queue **queues;
+    size_t queues_len = queues_hold(s, &queues), at = 0;
+    for (size_t i = 0; i < len && queues_len > 0; i++) {
+        if (strcmp(queues[at]->row.name, rows[i].queue) != 0) // rows of a queue are consecutive
+            for (at = 0; at + 1 < queues_len && strcmp(queues[at]->row.name, rows[i].queue) != 0;)
+                at++;
+        struct open_queue *q = queues[at];
+        bool found = strcmp(q->row.name, rows[i].queue) == 0 && rows[i].shard < q->row.birth.shards;
+        struct shard_runner *d = found ? runner_if_open(q, rows[i].shard) : NULL;
+        if (d) runner_inspect(d, count_messages, &rows[i]);
+    }
+    queues_let_go(queues, queues_len);
+}
+
 static enum sluice_code add_queue(struct sluice *s, const char *queue, struct sluice_cluster *c,
                                   struct sluice_error *error)
 {
@@ -103,6 +130,7 @@ static enum sluice_code add_queue(struct sluice *s, const char *queue, struct sl
         *row = (struct sluice_shard){.shard = i};
         COPY(row->queue, queue);
         runner_owner(d, &o);
+        runner_inspect(d, count_messages, row);
         row->epoch = o.epoch;
         if (o.epoch != 0 && owner_parse(o.address, &name) && strlen(name.node) < SLUICE_NODE_MAX)
             memcpy(row->owner, name.node, strlen(name.node) + 1);

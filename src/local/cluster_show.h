@@ -3,6 +3,10 @@
 // and the owner that each journal names.
 #pragma once
 
+#include <stddef.h>
+
+struct sluice_shard;
+
 #include "sluice_cluster.h"
 
 // Opens the coordination service with the credentials of the environment. coord is its URL; NULL:
@@ -12,3 +16,5 @@ enum sluice_code coord_of(const struct sluice *s, const char *coord, struct coor
                           struct sluice_error *error);
 enum sluice_code direct_cluster_show(struct sluice *s, const char *coord,
                                      struct sluice_cluster **out, struct sluice_error *error);
+// Fills in the counts of the shards that this process has open, as far as it has read them.
+void cluster_count_shards(struct sluice *s, struct sluice_shard *rows, size_t len);

@@ -2,6 +2,7 @@
 // /v1/cluster: what this node knows of the cluster, the next plan, and the orders to drain and to
 // leave.
 #include "base/memory.h"
+#include "local/cluster_show.h"
 #include "member/member.h"
 #include "server/inside.h"
 
@@ -36,15 +37,14 @@ static struct json *member_json(const struct membership_row *row)
     return fields_json(&member_answer, &m);
 }
 
-static struct json *shard_json(const struct membership_shard *row)
+static void shard_fill(const struct membership_shard *row, struct sluice_shard *s)
 {
-    struct sluice_shard s = {.shard = row->shard, .epoch = row->epoch, .moving = row->moving};
-    COPY(s.queue, row->queue);
-    COPY(s.owner, row->owner);
-    COPY(s.planned, row->planned);
-    COPY(s.from, row->from);
-    if (row->reason != MOVE_NONE) COPY(s.reason, move_reason_name(row->reason));
-    return fields_json(&shard_answer, &s);
+    *s = (struct sluice_shard){.shard = row->shard, .epoch = row->epoch, .moving = row->moving};
+    COPY(s->queue, row->queue);
+    COPY(s->owner, row->owner);
+    COPY(s->planned, row->planned);
+    COPY(s->from, row->from);
+    if (row->reason != MOVE_NONE) COPY(s->reason, move_reason_name(row->reason));
 }
 
 static struct json *head_json(const struct membership_status *from)
@@ -75,19 +75,31 @@ static bool sees(const struct exchange *x, const char *queue)
     return *queue && auth_may(x, SCOPE_READ, queue);
 }
 
+static struct json *shards_json(const struct exchange *x, const struct membership_status *status)
+{
+    struct sluice_shard *rows = memory_zeroed(status->shards_len + 1, sizeof *rows);
+    struct json *list = json_list_new();
+    size_t len = 0;
+    for (size_t i = 0; i < status->shards_len; i++)
+        if (sees(x, status->shards[i].queue)) shard_fill(&status->shards[i], &rows[len++]);
+    cluster_count_shards(x->server->store, rows, len);
+    for (size_t i = 0; i < len; i++)
+        json_list_take(list, fields_json(&shard_answer, &rows[i]));
+    memory_free(rows);
+    return list;
+}
+
 void handle_cluster(struct exchange *x)
 {
     struct membership *m = member_of(x);
     struct membership_status status;
     if (!m || !read_request(x, NULL)) return;
     membership_status(m, &status);
-    struct json *o = head_json(&status), *members = json_list_new(), *shards = json_list_new();
+    struct json *o = head_json(&status), *members = json_list_new();
     for (size_t i = 0; i < status.members_len; i++)
         json_list_take(members, member_json(&status.members[i]));
-    for (size_t i = 0; i < status.shards_len; i++)
-        if (sees(x, status.shards[i].queue)) json_list_take(shards, shard_json(&status.shards[i]));
     json_take(o, "members", members);
-    json_take(o, "shards", shards);
+    json_take(o, "shards", shards_json(x, &status));
     membership_status_done(&status);
     answer_json(x, 200, o);
 }
