@@ -9,8 +9,8 @@ declare -A packages=(
     [build]="build-essential meson ninja-build pkg-config libxxhash-dev libjansson-dev libcurl4-openssl-dev libssl-dev libexpat1-dev libhiredis-dev libcmocka-dev libmicrohttpd-dev libgnutls28-dev clang-format python3 curl"
     [clang]="clang libclang-rt-dev" # the second compiler, libFuzzer and its sanitizers
     [lint]="clang-tidy"
-    [servers]="ceph-mon ceph-osd radosgw ceph-common openssl nghttp2-server prometheus etcd-server redis-server redis-tools" # the real servers of the tests: S3, TLS, HTTP/2, coordination, Redis
-    [browser]="chromium nodejs npm util-linux" # the dashboard's tests; npm fetches what tests/web/package-lock.json names
+    [servers]="ceph-mon ceph-osd radosgw ceph-common openssl nghttp2-server prometheus etcd-server redis-server redis-tools e2fsprogs mount" # the real servers of the tests: S3, TLS, HTTP/2, coordination, Redis; file systems that fill up and go down
+    [browser]="chromium nodejs npm ca-certificates util-linux" # the dashboard's tests; npm fetches what tests/web/package-lock.json names
     [clients]="golang-go jq nodejs" # the languages of docs/clients.md
     [peers]="beanstalkd rabbitmq-server librabbitmq-dev" # the servers that bench/peers compares with, and a client library
 )
