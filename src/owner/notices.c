@@ -78,7 +78,8 @@ void notices_free(struct notices *n)
 void notices_add(struct notices *n, struct open_queue *q, uint32_t shard)
 {
     struct notice *e = NEW(struct notice);
-    *e = (struct notice){.queue = q, .shard = shard, .at = clock_boot_ms() + NOTICE_MS};
+    int64_t at = clock_boot_ms() + NOTICE_MS;
+    *e = (struct notice){.queue = q, .shard = shard, .at = at};
     queue_hold(q);
     (void)pthread_mutex_lock(&n->lock);
     if (n->last)
@@ -87,5 +88,5 @@ void notices_add(struct notices *n, struct open_queue *q, uint32_t shard)
         n->first = e;
     n->last = e;
     (void)pthread_mutex_unlock(&n->lock);
-    task_schedule_at(&n->task, e->at);
+    task_schedule_at(&n->task, at); // e may be freed by now
 }
