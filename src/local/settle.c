@@ -244,8 +244,8 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
     const char *field = m->kind == SETTLE_RENEW ? "visibility" : "delay";
     bool blocks;
     if (s->wait_ms < 0 || s->wait_ms > LEASE_MAX_MS) {
-        (void)refuse(call_error(c), ERR_INVALID, field, "%s of %lld ms is not in 0..24h", field,
-                     (long long)s->wait_ms);
+        (void)refuse(call_error(c), ERR_INVALID, field,
+                     "%s must be between 0ms and 24h, not %lldms", field, (long long)s->wait_ms);
         return CALL_ENDED;
     }
     enum call_built opened = call_open_queue(c, may_block);
