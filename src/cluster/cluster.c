@@ -235,6 +235,16 @@ bool cluster_lone(const struct cluster *c)
            member_id_equal(&m->rows[0].seen.id, &c->config.self);
 }
 
+bool cluster_awaits_end(const struct cluster *c)
+{
+    for (size_t i = 0; i < c->members.len; i++) {
+        const struct member *m = &c->members.rows[i];
+        if (m->life != LIFE_UNHEALTHY) continue;
+        if (!time_passed(m->changed, c->config.life.lease_ms, c->now)) return true;
+    }
+    return false;
+}
+
 bool cluster_replaced(const struct cluster *c)
 {
     return c->replaced;

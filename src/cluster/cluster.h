@@ -175,7 +175,9 @@ const struct member_id *cluster_owner(const struct cluster *c, const struct shar
 // initialised.
 void cluster_preview(const struct cluster *c, const struct shard_key *shards, size_t shards_len,
                      struct plan *out);
-bool cluster_lone(const struct cluster *c);     // lazy, and no other member is seen
+bool cluster_lone(const struct cluster *c); // lazy, and no other member is seen
+// A member fell silent less than a lease ago, and the service still lists it: its claims end soon.
+bool cluster_awaits_end(const struct cluster *c);
 bool cluster_replaced(const struct cluster *c); // a later incarnation has the name
 bool cluster_used(const struct cluster *c, const struct shard_key *shard);   // CLUSTER_USED said so
 bool cluster_moving(const struct cluster *c, const struct shard_key *shard); // a request is open

@@ -126,12 +126,14 @@ static void look(struct cluster *c, const struct cluster_view *view)
 }
 
 // A LIST that was sent before the session, or before this node led, is followed by another at once.
+// While a member that fell silent is still listed, the next one follows soon.
 static int64_t next_list(struct cluster *c, const struct open *open, enum err err)
 {
     if (err != ERR_OK) return retry_time(c);
     bool too_old = open->request <= c->fresh_after ||
                    (cluster_leads(c) && open->request <= c->promoted_request);
-    return too_old ? TIME_UNKNOWN : c->now.hi + c->config.list_ms;
+    if (too_old) return TIME_UNKNOWN;
+    return cluster_awaits_end(c) ? retry_time(c) : c->now.hi + c->config.list_ms;
 }
 
 void session_view(struct cluster *c, const struct open *open, const struct cluster_event *e)

@@ -245,7 +245,8 @@ void view_list(struct membership *m, const struct cluster_effect *e)
     bool quiet = rests(m);
     bool recent = clock_boot_ms() - m->last_at < 2 * m->lease_ms / 3;
     bool parks = !quiet && m->on_store && !m->look && m->last_at != 0 &&
-                 (recent || cluster_lone(m->cluster)) && !cluster_degraded(m->cluster);
+                 (recent || cluster_lone(m->cluster)) && !cluster_degraded(m->cluster) &&
+                 !cluster_awaits_end(m->cluster);
     if (parks) {
         m->parked_list = e->request;
         m->parked_at = clock_boot_ms();
