@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Figures of three nodes: failover over many kills, calls during a planned transfer, requests of idle nodes."""
+import datetime
 import http.client
+import os
 import re
 import secrets
 import signal
@@ -27,27 +29,47 @@ def served(cluster, but):
     return time.monotonic() - began
 
 
+def owned_since(node, queue, shard):
+    """When the node became the owner, by its log, as seconds since 1970."""
+    found = re.findall(rf"time=(\S+)Z level=\S+ event=ownership-acquired .*?queue={queue} shard={shard} ", node.log())
+    return datetime.datetime.fromisoformat(found[-1] + "+00:00").timestamp()
+
+
+def show_events(cluster, began):
+    """The events of every node since shortly before the kill."""
+    since = datetime.datetime.fromtimestamp(began - 12, datetime.timezone.utc).isoformat()
+    for node in cluster.nodes.values():
+        for line in node.log().splitlines():
+            if line.startswith("time=") and line[5:] > since and re.search(r"event=(member|coord|owner)", line):
+                print(f"# {node.name}: {line}")
+
+
 def failover(kills):
     service, ownership = [], []
     with prepared() as cluster:
+        limit = (2 if COORD.startswith("consul") else 1) * cluster.lease + 1
         until(cluster.settled, "the cluster has a leader")
         until(lambda: (served(cluster, None), cluster.all_owned())[1], "every shard has an owner")
-        for _ in range(kills):
+        for number in range(kills):
             victim = until(lambda: cluster.owner("jobs", 0), "shard 0 has an owner")
-            began = time.monotonic()
+            began, killed_at = time.monotonic(), time.time()
             victim.signal(signal.SIGKILL)
             victim.process.wait()
             served(cluster, None)
             service.append(time.monotonic() - began)
-            until(lambda: (served(cluster, None), cluster.owner("jobs", 0))[1], "shard 0 has another owner")
-            ownership.append(time.monotonic() - began)
+            owner = until(lambda: (served(cluster, None), cluster.owner("jobs", 0))[1], "shard 0 has another owner")
+            ownership.append(owned_since(owner, "jobs", 0) - killed_at)
+            if ownership[-1] > limit or service[-1] > 1.5:
+                print(f"# kill {number + 1} of {victim.name}: service after {service[-1]:.2f} s, owner {owner.name} after "
+                      f"{ownership[-1]:.2f} s, load average {os.getloadavg()[0]:.1f}")
+                show_events(cluster, killed_at)
             cluster.start(victim.name)
             until(cluster.settled, "the cluster is whole again")
             until(lambda: (served(cluster, None), cluster.all_owned())[1], "every shard has an owner")
     for name, times in (("service failover", service), ("ownership failover", ownership)):
         times.sort()
         print(f"# {COORD.split(':')[0]}: {name} over {kills} kills: p50 {times[len(times) // 2] * 1000:.0f} ms, "
-              f"max {times[-1] * 1000:.0f} ms", flush=True)
+              f"max {times[-1] * 1000:.0f} ms, load average {os.getloadavg()[0]:.1f}", flush=True)
 
 
 def transfer_pause(rounds=5):

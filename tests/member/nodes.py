@@ -26,6 +26,7 @@ BUCKET = os.environ.get("SLUICE_TEST_S3")
 PATIENCE = 60.0
 SHARDS = 3
 GROUPS = 4  # of each sender
+LOG_LEVEL = "debug"
 
 LIBC = ctypes.CDLL(None)
 PR_SET_PDEATHSIG = 1
@@ -150,7 +151,7 @@ class Node:
         coord, env = (self.links.coord_url, self.links.env) if self.links else (cluster.coord, {})
         log = open(self.log_path, "wb")
         command = [program, "serve", "--listen", f"127.0.0.1:{port}", "--json", "--node", name, "--coord", coord,
-                   "--store", cluster.store_url, "--set", "log.level=debug", *cluster.options]
+                   "--store", cluster.store_url, "--set", f"log.level={LOG_LEVEL}", *cluster.options]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL,
                                         preexec_fn=die_with_parent, env={**os.environ, **env})
         log.close()
