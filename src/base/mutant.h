@@ -55,6 +55,8 @@ enum mutant {
     MUTANT_CALL_PAUSE_OFF,     // a send does not wait for space
     MUTANT_CALL_DOUBT_LOST,    // an attempt at an owner without an answer is taken for undone
     MUTANT_CALL_MOVED_LOST,    // an await whose shard has moved is not made again
+    MUTANT_CALL_LOOK_SKIPS,    // a read leaves a shard out
+    MUTANT_CALL_LOOK_STALE,    // a read takes the state that was folded last, not the tail's
     MUTANT_CALL_REROUTE_ENDS,  // a receive that is withdrawn for another owner ends
     // The queue.
     MUTANT_TOKEN_OFF,

@@ -22,6 +22,7 @@ struct route_facts {
     bool here;           // the owner was tried, and did not do it
     bool has_token;      // the caller's token goes with the request ...
     bool may_have_token; // ... and the owner's host may be told it
+    bool lacks_token;    // the clients of this node have tokens, and this call has none
     size_t bytes;        // of the request
 };
 

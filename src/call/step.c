@@ -46,8 +46,8 @@ void call_built(struct call_state *c, const struct call_plan *plan)
 {
     CHECK(c->phase == CALL_PHASE_BUILDING);
     CHECK(plan->ops == 0 || plan->at_once > 0);
-    CHECK(plan->ops > 0 || c->kind == CALL_RECEIVE);
-    CHECK((plan->shards > 0) == (c->kind == CALL_RECEIVE) && plan->first_shard <= plan->shards);
+    CHECK(plan->ops > 0 || c->kind >= CALL_RECEIVE);
+    CHECK((plan->shards > 0) == (c->kind >= CALL_RECEIVE) && plan->first_shard <= plan->shards);
     CHECK(!plan->joined || (plan->ops == 1 && plan->shards == 1));
     free_parts(c);
     c->phase = CALL_PHASE_BUILT;
@@ -56,7 +56,9 @@ void call_built(struct call_state *c, const struct call_plan *plan)
     c->full = false;
     c->has_turn = plan->has_turn;
     if (plan->ops > 0) c->ops = memory_zeroed(plan->ops, sizeof *c->ops);
-    if (plan->shards > 1) c->shards = memory_zeroed(plan->shards, sizeof *c->shards);
+    c->shard_next = plan->first_shard;
+    bool waits = c->kind == CALL_FOLLOW || (c->kind == CALL_RECEIVE && plan->shards > 1);
+    if (waits) c->shards = memory_zeroed(plan->shards, sizeof *c->shards);
     for (uint32_t i = 0; c->shards && i < plan->shards; i++)
         if (i == plan->first_shard || !MUTANT(CALL_AWAIT_FIRST)) c->shards[i].await = AWAIT_WANTED;
 }
@@ -263,6 +265,13 @@ void call_withdrawn(struct call_state *c, uint32_t shard, bool cancelled)
     c->awaits--;
 }
 
+void call_looked(struct call_state *c, bool enough)
+{
+    CHECK(c->looks && c->shard_next > 0 && c->shard_next <= c->plan.shards);
+    c->looks = false;
+    if (enough) c->shard_next = c->plan.shards;
+}
+
 void call_delivered(struct call_state *c)
 {
     CHECK(c->phase == CALL_PHASE_DELIVERING);
@@ -276,7 +285,7 @@ void call_has_turn(struct call_state *c)
 
 void call_cancel(struct call_state *c)
 {
-    if (c->kind == CALL_RECEIVE && !MUTANT(CALL_CANCEL_OFF)) c->unwanted = true;
+    if (c->kind >= CALL_RECEIVE && !MUTANT(CALL_CANCEL_OFF)) c->unwanted = true;
 }
 
 static bool emit(struct call_effect *out, enum call_effect_kind kind, uint32_t index)
@@ -335,7 +344,7 @@ static bool claim(struct call_state *c, struct call_effect *out, uint32_t shard)
 
 static bool ask_next(struct call_state *c, struct call_effect *out)
 {
-    emit(out, CALL_RECALL, c->round_next++);
+    emit(out, CALL_RECALL, c->shard_next++);
     out->sync = !c->started;
     c->recalls++;
     return true;
@@ -374,7 +383,7 @@ static bool next_find(struct call_state *c, struct call_effect *out)
     }
     if (c->plan.named && !c->certain && !MUTANT(CALL_ROUND_OFF)) {
         c->in_round = true;
-        c->round_next = 0;
+        c->shard_next = 0;
         return ask_next(c, out);
     }
     for (uint32_t i = 0; found && i < c->plan.shards; i++)
@@ -387,7 +396,7 @@ static bool next_find(struct call_state *c, struct call_effect *out)
 
 static bool next_in_round(struct call_state *c, struct call_effect *out)
 {
-    if (c->round_next < c->plan.shards) return ask_next(c, out);
+    if (c->shard_next < c->plan.shards) return ask_next(c, out);
     if (c->recalls > 0) return false;
     c->in_round = false;
     c->certain = true;
@@ -413,8 +422,38 @@ static bool next_receive(struct call_state *c, struct call_effect *out)
     return c->shards ? next_find(c, out) : claim(c, out, 0);
 }
 
+static bool next_look(struct call_state *c, struct call_effect *out)
+{
+    if (c->looks) return false;
+    if (c->unwanted || c->shard_next == c->plan.shards) {
+        c->phase = CALL_PHASE_ENDING;
+        return call_next(c, out);
+    }
+    if (MUTANT(CALL_LOOK_SKIPS) && c->shard_next + 1 < c->plan.shards) c->shard_next++;
+    c->looks = true;
+    emit(out, CALL_LOOK, c->shard_next++);
+    out->sync = !MUTANT(CALL_LOOK_STALE);
+    return true;
+}
+
+static bool next_follow(struct call_state *c, struct call_effect *out)
+{
+    uint32_t shard = 0;
+    if (!c->unwanted && find(c, false, &shard)) {
+        decide(c, CALL_FROM_AWAIT, false, shard);
+        return call_next(c, out);
+    }
+    if (!c->unwanted && !c->failed && find(c, true, &shard)) return await_next(c, out, shard);
+    if (!c->unwanted && !c->failed && c->awaits > 0) return false;
+    bool failed = c->failed && !c->unwanted;
+    decide(c, failed ? CALL_FROM_AWAIT : CALL_FROM_NOTHING, failed, c->failed_at);
+    return call_next(c, out);
+}
+
 static bool next_built(struct call_state *c, struct call_effect *out)
 {
+    if (c->kind == CALL_READ) return next_look(c, out);
+    if (c->kind == CALL_FOLLOW) return next_follow(c, out);
     if (c->finds && !c->finding) {
         c->finds = false;
         c->finding = true;
@@ -444,6 +483,7 @@ static bool next_left(struct call_state *c, struct call_effect *out)
         }
         if (p->found) {
             p->found = false;
+            if (c->kind == CALL_FOLLOW) continue; // events are there for every stream
             if (!MUTANT(CALL_NOTIFY_OFF)) return emit(out, CALL_NOTIFY, i);
         }
     }

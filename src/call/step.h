@@ -2,11 +2,15 @@
 // The decisions of one call: events go in, effects come out. It is pure. The library's shell
 // performs the effects (local/call.c), and a simulator performs them on simulated shards.
 //
-//     built ──► submitted ──► answered         send, settle: one or several ops
+//     built ──► submitted ──► answered         send, settle, change: ops
 //       ▲           │ full
 //       └── paused ◄┘
 //
 //     built ──► (acks) ──► waiting ◄──► claiming ──► delivering ──► answered          receive
+//
+//     built ──► looking at one shard after another ──► answered                       read
+//
+//     built ──► waiting ──► delivering ──► answered         follow: the next events of a stream
 //
 // An op, a claim or an await goes to the node that owns its shard, if there is one (route.h).
 // Otherwise this process does it. If the owner does not do it, this process does it with the same
@@ -40,22 +44,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum call_kind { CALL_SEND, CALL_SETTLE, CALL_RECEIVE };
+enum call_kind { CALL_SEND, CALL_SETTLE, CALL_CHANGE, CALL_RECEIVE, CALL_READ, CALL_FOLLOW };
 
 enum call_effect_kind {
     CALL_BUILD,  // open the queue, check the arguments, make the ops: call_built, call_failed
     CALL_SUBMIT, // submit op `index`: call_op_ended
     CALL_SUBMIT_JOINED,  // submit op `index` and the claim of shard 0 behind it: both events
     CALL_CLAIM,          // claim in shard `index`; with one shard it waits: call_claimed
-    CALL_AWAIT,          // wait for a message in shard `index`: call_awaited
+    CALL_AWAIT,          // wait for a message or event in shard `index`: call_awaited
+    CALL_LOOK,           // read the state of shard `index` up to its tail: call_looked
     CALL_FIND,           // find the owners of its shards again: call_found
     CALL_RECALL,         // ask shard `index` for a stored answer to the request id: call_recalled
     CALL_WITHDRAW_AWAIT, // cancel the await of shard `index`: call_withdrawn, at once
     CALL_WITHDRAW_CLAIM, // cancel the waiting claim of shard 0: call_withdrawn, at once
     CALL_NOTIFY,         // the message that shard `index` announced is for another waiter
     CALL_PAUSE,          // wait until the queue may have space: call_resumed
-    CALL_DELIVER,        // read the bodies of the messages: call_delivered
-    CALL_ANSWER,         // answer the caller; a receive with call_state.result
+    CALL_DELIVER,        // read the bodies of the messages, or the events: call_delivered
+    CALL_ANSWER,         // answer the caller; receive, follow: with call_state.result
 };
 
 struct call_effect {
@@ -67,12 +72,12 @@ struct call_effect {
 
 // What a call consists of, once its queue is known.
 struct call_plan {
-    uint32_t ops;         // of a send or settle; of a receive's acks
+    uint32_t ops;         // of a send, settle or change; of a receive's acks
     uint32_t at_once;     // ops that may be submitted at the same time
     bool behind;          // send: other sends wait for space
     bool blocks;          // send: it waits while the queue is full
-    uint32_t shards;      // receive: of the queue
-    uint32_t first_shard; // receive: the one that it prefers
+    uint32_t shards;      // receive, read, follow: of the queue
+    uint32_t first_shard; // the one that it prefers; read: the first that it looks at
     bool joined;          // receive: the ack op goes into the claim's entry
     bool named;           // receive: the caller may repeat the request id
     bool has_turn;        // receive: no earlier call with this id is under way
@@ -123,7 +128,7 @@ struct call_state {
     bool last;           // send: it does not pause any more
     // Receive.
     struct call_shard *shards; // plan.shards; owned
-    bool unwanted;             // cancelled
+    bool unwanted;             // cancelled; reads and follows too
     bool has_turn;             // as in call_plan
     bool claims;               // a claim is under way
     bool withdrawn;            // ... and was asked to end
@@ -131,9 +136,10 @@ struct call_state {
     bool reroutes;             // what waits must be begun again, perhaps at another owner
     bool started;              // the awaits were started
     bool certain;              // a round was made, and the receive has not waited since
-    uint32_t awaits;           // under way
+    uint32_t awaits;           // under way; of a follow too
     bool in_round;
-    uint32_t round_next;  // the next shard to ask in this round
+    bool looks;           // read: a look is under way
+    uint32_t shard_next;  // the next shard to ask in this round; read: to look at
     uint32_t recalls;     // under way
     bool has_recalled;    // a shard answered the round with a result ...
     bool recall_failed;   // ... or with an error
@@ -174,10 +180,11 @@ void call_claimed(struct call_state *c, uint32_t shard, enum call_find_end end, 
 void call_recalled(struct call_state *c, uint32_t shard, enum call_find_end end);
 // cancelled: the event of the await or claim will not come.
 void call_withdrawn(struct call_state *c, uint32_t shard, bool cancelled);
+void call_looked(struct call_state *c, bool enough); // enough: the other shards are not needed
 void call_delivered(struct call_state *c);
 void call_has_turn(struct call_state *c); // no earlier call with the same id is left
 // The caller does not want to wait any longer. A receive that has claimed nothing ends without
-// messages. Other calls go on.
+// messages, a follow without events, and a read after the shard it looks at. Other calls go on.
 void call_cancel(struct call_state *c);
 
 bool call_next(struct call_state *c, struct call_effect *out);

@@ -56,6 +56,7 @@ static struct link_target *target_of(struct local_call *c, const struct call_eff
     if (facts.owner != ROUTE_OWNER_PROVEN) return NULL; // the usual case
     facts.has_token = token_of(c) != NULL;
     facts.may_have_token = link_may_have_token(t);
+    facts.lacks_token = !facts.has_token && atomic_load(&c->handle->needs_token);
     facts.bytes = bytes;
     return route_decide(&facts) == ROUTE_AT_OWNER ? t : NULL;
 }

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "local/asks.h"
 #include "local/awaits.h"
 #include "local/away.h"
 #include "local/waiting.h"
@@ -28,7 +29,7 @@ void call_prepare(struct local_call *c, const struct call_type *type, struct slu
     if (!caller) (void)pthread_cond_init(&c->ended, NULL);
 }
 
-static void slot_free(struct call_slot *slot)
+void call_slot_free(struct call_slot *slot)
 {
     runner_answer_done(&slot->async.answer);
     away_free(slot);
@@ -39,7 +40,7 @@ void call_release(struct local_call *c)
 {
     if (atomic_fetch_sub(&c->refs, 1) > 1) return;
     for (size_t i = 0; i < c->slots_len; i++)
-        if (c->slots[i].busy) slot_free(&c->slots[i]);
+        if (c->slots[i].busy) call_slot_free(&c->slots[i]);
     if (c->slots != &c->one) memory_free(c->slots);
     if (c->owns_error) memory_free(c->error);
     memory_free(c->away);
@@ -59,19 +60,6 @@ struct call_slot *call_slot_of(struct local_call *c, enum call_effect_kind effec
     return NULL;
 }
 
-// A slot for the effect. That of an earlier one of the same kind is used again.
-static struct call_slot *slot_take(struct local_call *c, const struct call_effect *e)
-{
-    struct call_slot *slot = call_slot_of(c, e->kind, e->index);
-    if (slot) slot_free(slot);
-    for (size_t i = 0; !slot && i < c->slots_len; i++)
-        if (!c->slots[i].busy) slot = &c->slots[i];
-    CHECK(slot);
-    *slot = (struct call_slot){
-        .call = c, .effect = e->kind, .index = e->index, .busy = true, .here = e->here};
-    return slot;
-}
-
 static void run(struct local_call *c);
 
 // Releases the lock. Runs the call, unless another thread does, or will: one that waits for it.
@@ -83,16 +71,6 @@ static void run_or_leave(struct local_call *c)
     if (waits) (void)pthread_cond_signal(&c->ended);
     (void)pthread_mutex_unlock(&c->lock);
     if (runs) run(c);
-}
-
-// A runner has answered. The answer moves to the slot.
-static void answered(struct runner_async *l, enum err err, struct runner_answer *a)
-{
-    struct call_slot *slot = (struct call_slot *)l;
-    slot->err = err;
-    l->answer = *a; // taken
-    runner_answer_init(a);
-    call_note_slot(slot);
 }
 
 void call_note_slot(struct call_slot *slot)
@@ -133,60 +111,6 @@ void call_note_resumed(struct local_call *c, bool last)
     run_or_leave(c);
 }
 
-static void op_ended(struct local_call *c, struct call_slot *slot)
-{
-    enum call_op_end end = c->type->op_end(c, slot);
-    bool final = call_op_ended(&c->state, slot->index, end);
-    if (final && c->type->conclude) c->type->conclude(c, slot);
-    slot_free(slot);
-}
-
-// The owner gave no result.
-static void left_ended(struct local_call *c, struct call_slot *slot)
-{
-    if (slot->effect == CALL_AWAIT)
-        call_await_away(&c->state, slot->index, slot->left);
-    else if (slot->effect == CALL_CLAIM)
-        call_claim_away(&c->state, slot->index, slot->left);
-    else
-        call_op_away(&c->state, slot->index, slot->left);
-    c->claim_repeated = c->claim_repeated || slot->effect == CALL_CLAIM;
-    slot_free(slot);
-}
-
-// The shard could not be opened.
-static void op_dropped(struct local_call *c, struct call_slot *slot)
-{
-    CHECK(call_op_ended(&c->state, slot->index, CALL_OP_DONE));
-    slot_free(slot);
-}
-
-// Passes the event of an op, a claim, an await or a recall. The slot stays busy if its answer, or
-// its error, may become the answer of the call.
-static void pass_event(struct local_call *c, struct call_slot *slot)
-{
-    bool over = receive_left_ms(c) == 0, ownerless = away_is_ownerless(slot);
-    enum call_find_end end = ownerless ? away_find_owner(c, slot, over) : CALL_NOTHING;
-    if (slot->left) {
-        left_ended(c, slot);
-        return;
-    }
-    if (slot->effect == CALL_SUBMIT || slot->effect == CALL_SUBMIT_JOINED) {
-        op_ended(c, slot);
-        return;
-    }
-    if (!ownerless) end = receive_found(slot);
-    if (end == CALL_NOTHING && !over && away_part_is_over(slot)) end = CALL_AGAIN;
-    if (slot->effect == CALL_CLAIM)
-        call_claimed(&c->state, slot->index, end, over);
-    else if (slot->effect == CALL_AWAIT)
-        call_awaited(&c->state, slot->index, end);
-    else
-        call_recalled(&c->state, slot->index, end);
-    bool kept = end == CALL_FAILED || (end == CALL_FOUND && slot->effect != CALL_AWAIT);
-    if (!kept) slot_free(slot);
-}
-
 // Passes the events that wait. Returns false if there are none: the thread no longer runs the call.
 static bool take_events(struct local_call *c)
 {
@@ -204,7 +128,7 @@ static bool take_events(struct local_call *c)
     if (over) call_release(c); // c is not used any more
     for (struct call_slot *slot = inbox, *next; slot; slot = next) {
         next = slot->next;
-        pass_event(c, slot);
+        ask_ended(slot);
     }
     if (cancelled) call_cancel(&c->state);
     if (has_turn) call_has_turn(&c->state);
@@ -248,6 +172,7 @@ bool call_open_again(struct local_call *c)
 struct shard_runner *call_runner(struct local_call *c, uint32_t shard)
 {
     struct shard_runner *d;
+    if (c->type->runner) return c->type->runner(c, shard);
     if (needs_all_runners(c)) return c->queue->runners[shard];
     return queue_work_runner(c->queue, shard, &d, call_error(c)) ? NULL : d;
 }
@@ -268,8 +193,7 @@ static void make_slots(struct local_call *c, const struct call_plan *p)
     c->slots_len = len;
 }
 
-// Copies the arguments, which the caller may free when its function returns.
-static void own(struct local_call *c)
+void call_own(struct local_call *c)
 {
     if (!c->owns) c->type->own(c);
     c->owns = true;
@@ -300,7 +224,7 @@ static bool build(struct local_call *c, bool may_block)
 static bool deliver(struct local_call *c, bool may_block)
 {
     turn_end(c);
-    if (!receive_deliver(c, may_block)) return hand_over(c, CALL_DELIVER);
+    if (!c->type->deliver(c, may_block)) return hand_over(c, CALL_DELIVER);
     call_delivered(&c->state);
     return false;
 }
@@ -316,11 +240,20 @@ static bool find(struct local_call *c, bool may_block)
     return false;
 }
 
+static bool look(struct local_call *c, bool may_block)
+{
+    if (!may_block) return hand_over(c, CALL_LOOK);
+    call_looked(&c->state, c->type->look(c, c->state.shard_next - 1));
+    return false;
+}
+
 static void run_job(struct pool_job *job)
 {
     struct local_call *c = (struct local_call *)((char *)job - offsetof(struct local_call, job));
     if (c->job_effect == CALL_BUILD)
         (void)build(c, true);
+    else if (c->job_effect == CALL_LOOK)
+        (void)look(c, true);
     else
         (void)(c->job_effect == CALL_FIND ? find(c, true) : deliver(c, true));
     run(c);
@@ -328,7 +261,7 @@ static void run_job(struct pool_job *job)
 
 static bool hand_over(struct local_call *c, enum call_effect_kind effect)
 {
-    if (effect == CALL_BUILD) own(c);
+    if (effect == CALL_BUILD) call_own(c);
     c->job_effect = effect;
     c->job = (struct pool_job){.run = run_job};
     if (async_run_job(c->handle, c->name, &c->job)) return true;
@@ -341,102 +274,10 @@ static bool hand_over(struct local_call *c, enum call_effect_kind effect)
         call_found(&c->state); // the next attempt finds the same owner, and then goes on here
         return false;
     }
-    (void)receive_deliver(c, true); // the messages are locked already
+    if (effect == CALL_LOOK) return look(c, true);
+    (void)c->type->deliver(c, true); // the messages are locked already
     call_delivered(&c->state);
     return false;
-}
-
-static void submit(struct local_call *c, const struct call_effect *e)
-{
-    struct call_slot *slot = slot_take(c, e);
-    struct op op;
-    uint32_t shard;
-    struct shard_runner *d = c->type->op(c, e->index, &op, &shard);
-    bool needs_more = c->state.ops_next < c->state.plan.ops || c->state.plan.blocks;
-    if (c->caller && needs_more) own(c);
-    if (d && away_submit(c, e, shard, op, slot, NULL)) return;
-    slot->async.then = answered;
-    if (d && c->caller) {
-        runner_do_async(d, op, &slot->async);
-        return;
-    }
-    runner_answer_init(&slot->async.answer);
-    if (d) slot->err = runner_do(d, op, &slot->async.answer);
-    if (d)
-        op_ended(c, slot);
-    else
-        op_dropped(c, slot);
-}
-
-static void claim(struct local_call *c, const struct call_effect *e)
-{
-    struct call_slot *slot = slot_take(c, e);
-    struct shard_runner *d = call_runner(c, e->index);
-    bool waits = c->state.plan.shards == 1;
-    int64_t wait_ms = waits ? receive_left_ms(c) : 0;
-    waiting_begin(c);
-    if (away_claim(c, e, wait_ms, slot)) return;
-    slot->async.then = answered;
-    if (c->caller || !waits) {
-        runner_receive_async(d, receive_claim(c), wait_ms, &slot->async);
-        return;
-    }
-    runner_answer_init(&slot->async.answer);
-    slot->err = runner_receive(d, receive_claim(c), wait_ms, &slot->async.answer);
-    pass_event(c, slot);
-}
-
-static void submit_joined(struct local_call *c, const struct call_effect *e)
-{
-    struct call_slot *op_slot = slot_take(c, e);
-    struct call_slot *slot =
-        slot_take(c, &(struct call_effect){.kind = CALL_CLAIM, .here = e->here});
-    struct op op;
-    uint32_t shard;
-    struct shard_runner *d = c->type->op(c, e->index, &op, &shard);
-    waiting_begin(c);
-    if (away_submit(c, e, shard, op, op_slot, slot)) return;
-    op_slot->async.then = slot->async.then = answered;
-    if (c->caller) {
-        runner_receive_after_async(d, op, &op_slot->async, receive_claim(c), receive_left_ms(c),
-                                   &slot->async);
-        return;
-    }
-    runner_answer_init(&slot->async.answer);
-    slot->err = runner_receive_after(d, op, &op_slot->async, receive_claim(c), receive_left_ms(c),
-                                     &slot->async.answer);
-    pass_event(c, slot);
-}
-
-static void await(struct local_call *c, const struct call_effect *e)
-{
-    struct call_slot *slot = slot_take(c, e);
-    waiting_begin(c);
-    if (away_await(c, e, slot)) return;
-    slot->async.then = answered;
-    runner_await_async(call_runner(c, e->index), receive_claim(c)->worker, receive_left_ms(c),
-                       &slot->async);
-}
-
-// A runner that another node's shard is behind of may not have read the newest answers.
-static void recall(struct local_call *c, const struct call_effect *e)
-{
-    struct call_slot *slot = slot_take(c, e);
-    bool sync = e->sync || away_is(c, e->index);
-    slot->async.then = answered;
-    runner_recall_async(call_runner(c, e->index), receive_claim(c), sync, &slot->async);
-}
-
-static void withdraw(struct local_call *c, enum call_effect_kind what, uint32_t shard)
-{
-    struct call_slot *slot = call_slot_of(c, what, shard);
-    bool cancelled =
-        slot->away ? away_cancel(slot) : runner_cancel(call_runner(c, shard), &slot->async);
-    if (cancelled) {
-        if (!slot->away) runner_answer_init(&slot->async.answer); // it was released
-        slot_free(slot);
-    }
-    call_withdrawn(&c->state, shard, cancelled);
 }
 
 // A thread that waits for the call sleeps itself.
@@ -455,7 +296,7 @@ static void pause_call(struct local_call *c)
         pause_thread(c);
         return;
     }
-    own(c);
+    call_own(c);
     line_wait(c);
 }
 
@@ -492,27 +333,29 @@ static bool perform(struct local_call *c, const struct call_effect *e)
     case CALL_BUILD:
         return build(c, !c->caller);
     case CALL_SUBMIT:
-        submit(c, e);
+        ask_submit(c, e);
         break;
     case CALL_SUBMIT_JOINED:
-        submit_joined(c, e);
+        ask_joined(c, e);
         break;
     case CALL_CLAIM:
-        claim(c, e);
+        ask_claim(c, e);
         break;
     case CALL_AWAIT:
-        await(c, e);
+        ask_await(c, e);
         break;
     case CALL_RECALL:
-        recall(c, e);
+        ask_recall(c, e);
         break;
     case CALL_FIND:
         return find(c, !c->caller);
+    case CALL_LOOK:
+        return look(c, !c->caller);
     case CALL_WITHDRAW_AWAIT:
-        withdraw(c, CALL_AWAIT, e->index);
+        ask_withdraw(c, CALL_AWAIT, e->index);
         break;
     case CALL_WITHDRAW_CLAIM:
-        withdraw(c, CALL_CLAIM, e->index);
+        ask_withdraw(c, CALL_CLAIM, e->index);
         break;
     case CALL_NOTIFY:
         awaits_notify(c->queue, e->index);

@@ -59,7 +59,11 @@ struct call_type {
     // Notes the result of an op, unless it will be submitted again.
     enum call_op_end (*op_end)(struct local_call *c, const struct call_slot *slot);
     void (*conclude)(struct local_call *c, const struct call_slot *slot); // may be NULL
-    void (*ended)(struct local_call *c); // before the answer; may be NULL
+    void (*ended)(struct local_call *c);                   // before the answer; may be NULL
+    bool (*look)(struct local_call *c, uint32_t shard);    // a read; true: it is enough; blocks
+    bool (*deliver)(struct local_call *c, bool may_block); // false: that would block
+    // The runner of a shard, if it is not the queue's own; may be NULL.
+    struct shard_runner *(*runner)(struct local_call *c, uint32_t shard);
     // Fills in the answer. It stays the call's, except the batch.
     void (*answer)(struct local_call *c, struct async_answer *out);
     void (*release)(struct local_call *c); // frees what the call has, and then the call
@@ -124,6 +128,9 @@ void call_note_slot(struct call_slot *slot); // its answer, or its end at the ow
 enum call_built call_open_queue(struct local_call *c, bool may_block);
 // Opens the present life of the queue's name instead. False: the call's error says why. Blocks.
 bool call_open_again(struct local_call *c);
+void call_slot_free(struct call_slot *slot);
+// Copies the arguments, which the caller may free when its function returns.
+void call_own(struct local_call *c);
 // The runner of a shard. NULL: it cannot be opened, which is the call's error.
 struct shard_runner *call_runner(struct local_call *c, uint32_t shard);
 // Where to write an error. The first one counts: NULL if the call has one already.

@@ -2,13 +2,11 @@
 // The event stream: it folds the journal again, from the oldest entry that is kept, and returns the
 // events of that fold.
 #include "base/memory.h"
-#include "local/inside.h"
+#include "local/call.h"
 #include "os/clock.h"
 
 #include <stdio.h>
 #include <string.h>
-
-#define SLICE_MS 20 // how long a stream over several shards waits at each
 
 // The origin of a dead letter, or the message that a redriven one continues.
 struct origin_kept {
@@ -35,12 +33,13 @@ struct direct_events {
     struct open_queue *queue;  // with a hold
     uint64_t position;         // events of earlier slots are skipped
     struct shard_runner **runners;
-    uint32_t shard;          // of the runner that was read last
-    struct kept_event *rows; // taken from that runner
+    uint32_t shard;          // whose events were taken last
+    struct kept_event *rows; // taken from it
     size_t len;
     size_t cap;
     size_t next;           // the row that is returned next
-    bool had_events;       // that runner had events, skipped ones included: it may have more
+    uint32_t first;        // the shard that the next call asks first: the one behind the last
+    bool had_events;       // the last call took events, perhaps only ones that are skipped
     char id[EVENT_ID_MAX]; // of the event that was returned last
     char message[SLUICE_ID_MAX];
 };
@@ -145,15 +144,74 @@ static void keep_event(void *ctx, const struct events *list, const struct event 
     row->reason = copied(event_failure_text(list, event));
 }
 
-// Takes the events of the next shard's runner. Waits for them up to wait_ms.
-static enum err refill(struct direct_events *e, int64_t wait_ms)
+// The call for the next events of a stream. It waits in all shards at once.
+struct follow_call {
+    struct local_call call; // first
+    struct direct_events *events;
+};
+
+static struct direct_events *events_of(struct local_call *c)
 {
+    return ((struct follow_call *)c)->events;
+}
+
+static enum call_built build_follow(struct local_call *c, bool may_block, struct call_plan *plan)
+{
+    (void)may_block;
+    *plan = (struct call_plan){.shards = c->queue->row.birth.shards,
+                               .first_shard = events_of(c)->first};
+    return CALL_BUILT;
+}
+
+static struct shard_runner *event_runner(struct local_call *c, uint32_t shard)
+{
+    return events_of(c)->runners[shard];
+}
+
+// Takes the events of the shard that has some.
+static bool take_events(struct local_call *c, bool may_block)
+{
+    struct direct_events *e = events_of(c);
+    const struct call_result *r = &c->state.result;
+    (void)may_block;
+    if (r->from == CALL_FROM_NOTHING) return true;
+    struct shard_runner *d = e->runners[r->shard];
+    if (r->failed) {
+        char why[STORE_WHY_MAX];
+        enum err err = call_slot_of(c, CALL_AWAIT, r->shard)->err;
+        runner_why(d, err, why);
+        (void)refuse_why(call_error(c), err, c->queue->row.name, why);
+        return true;
+    }
+    e->shard = r->shard;
+    e->first = (r->shard + 1) % c->queue->row.birth.shards;
+    runner_events(d, keep_event, e);
+    return true;
+}
+
+static void release_follow(struct local_call *c)
+{
+    memory_free(c);
+}
+
+static const struct call_type follow_type = {.kind = CALL_FOLLOW,
+                                             .build = build_follow,
+                                             .runner = event_runner,
+                                             .deliver = take_events,
+                                             .release = release_follow};
+
+// Takes the next events. Waits for them until then, clock_boot_ms.
+static enum sluice_code refill(struct direct_events *e, int64_t until, struct sluice_error *error)
+{
+    struct follow_call *f = NEW(struct follow_call);
     rows_clear(e);
     e->had_events = false;
-    e->shard = (e->shard + 1) % e->queue->row.birth.shards;
-    enum err err = runner_follow(e->runners[e->shard], wait_ms);
-    if (!err) runner_events(e->runners[e->shard], keep_event, e);
-    return err;
+    f->events = e;
+    call_prepare(&f->call, &follow_type, e->queue->handle, e->queue->row.name, NULL);
+    queue_hold(e->queue);
+    f->call.queue = e->queue;
+    f->call.until = until;
+    return call_blocking(&f->call, error);
 }
 
 // The stream ends when all shards are deleted. A queue that has the name now is another one.
@@ -207,21 +265,13 @@ enum sluice_code direct_events_next(struct sluice_events *base, int64_t wait_ms,
                                     struct sluice_event *out, struct sluice_error *error)
 {
     struct direct_events *e = (struct direct_events *)base;
-    uint32_t shards = e->queue->row.birth.shards;
     int64_t until = clock_boot_ms() + wait_ms;
-    for (uint32_t tried = 0; e->next == e->len;) {
-        int64_t left = until - clock_boot_ms();
-        if (tried >= shards && is_deleted(e)) return refuse_ended(error, e->queue->row.name);
-        if (tried >= shards && left <= 0) return refuse(error, ERR_NOT_FOUND, "", "no event came");
-        int64_t slice = shards == 1 ? left : left < SLICE_MS ? left : SLICE_MS;
-        bool first_round = shards > 1 && tried < shards;
-        enum err err = refill(e, first_round || slice < 0 ? 0 : slice);
-        if (err) {
-            char why[STORE_WHY_MAX];
-            runner_why(e->runners[e->shard], err, why);
-            return refuse_why(error, err, e->queue->row.name, why);
-        }
-        tried = e->had_events ? 0 : tried + 1; // skipped events are not the end
+    while (e->next == e->len) {
+        enum sluice_code code = refill(e, until, error);
+        if (code) return code;
+        if (e->had_events) continue; // skipped events are not the end
+        if (is_deleted(e)) return refuse_ended(error, e->queue->row.name);
+        if (clock_boot_ms() >= until) return refuse(error, ERR_NOT_FOUND, "", "no event came");
     }
     fill_event(e, &e->rows[e->next++], out);
     return SLUICE_OK;

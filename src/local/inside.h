@@ -56,6 +56,7 @@ struct sluice {
     bool closing;
     struct owner_self *_Atomic self;       // its identity as a node; NULL: it is no node
     struct owner_cluster *_Atomic cluster; // NULL: the node is no member of a cluster
+    _Atomic bool needs_token;              // its clients have tokens
     struct peers *peers;                   // what is known about other nodes
     struct links *links;                   // requests to them; NULL: it sends none
     struct notices *notices;               // messages that were announced to other processes

@@ -6,6 +6,7 @@
 #include "local/async.h"
 #include "local/bodies.h"
 #include "local/failures.h"
+#include "local/look.h"
 #include "store/meter.h"
 
 #include <inttypes.h>
@@ -74,8 +75,14 @@ static void seen_done(struct seen *s)
     failures_done(&s->failures);
 }
 
-// Adds the messages of one shard to the batch.
+// A look at messages: those of a state, or one.
 struct peek_batch {
+    struct look look; // first
+    const struct sluice_peek *options;
+    const char *id; // of the message to show
+    enum message_state state;
+    size_t max;
+    uint64_t after; // in the first shard: the messages behind this one; or the one to show
     struct open_queue *queue;
     uint32_t shard;
     struct shard_runner *runner;
@@ -198,6 +205,49 @@ static enum sluice_code parse_state(const char *text, enum message_state *out,
                   "state \"%.40s\" is not one of ready, delayed, locked, dead, outbound", text);
 }
 
+static enum sluice_code peek_begin(struct look *l, struct open_queue *q, struct sluice_error *error)
+{
+    struct peek_batch *h = (struct peek_batch *)l;
+    h->queue = q;
+    enum sluice_code code = parse_state(h->options->state, &h->state, error);
+    if (code || !h->options->after_id) return code;
+    return id_parse(q, h->options->after_id, &l->first, &h->after, error);
+}
+
+// A batch that is not complete is continued after its last message.
+static enum sluice_code peek_shard(struct look *l, struct open_queue *q, uint32_t shard,
+                                   struct shard_runner *d, bool *enough, struct sluice_error *error)
+{
+    struct peek_batch *h = (struct peek_batch *)l;
+    struct seen seen;
+    bool all;
+    (void)q;
+    h->shard = shard;
+    h->runner = d;
+    h->error = error;
+    seen_init(&seen, h->max - batch_len(h->batch));
+    seen.state = h->state;
+    seen.after = shard == l->first ? h->after : 0;
+    runner_inspect(d, read_messages, &seen);
+    enum sluice_code code = add_bodies(h, &seen, &all);
+    seen_done(&seen);
+    *enough = !all || batch_len(h->batch) == h->max;
+    return code;
+}
+
+static enum sluice_code peek_run(struct sluice *s, const char *queue, struct peek_batch *h,
+                                 struct sluice_batch **out, struct sluice_error *error)
+{
+    *out = NULL;
+    h->batch = batch_new(h->max);
+    enum sluice_code code = look_at_queue(s, queue, &h->look, error);
+    if (code)
+        sluice_batch_free(batch_take(h->batch));
+    else
+        *out = batch_take(h->batch);
+    return code;
+}
+
 enum sluice_code direct_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
                              struct sluice_batch **out, struct sluice_error *error)
 {
@@ -210,43 +260,15 @@ enum sluice_code peek_within(struct sluice *s, const char *queue, const struct s
 {
     const struct sluice_peek none = {0};
     const struct sluice_peek *o = options ? options : &none;
-    size_t max = o->max > 0 ? o->max : 10;
-    if (max > PEEK_MAX) max = PEEK_MAX;
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    enum message_state state;
-    uint32_t first = 0;
-    uint64_t after = 0;
-    *out = NULL;
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    if (!code) code = parse_state(o->state, &state, error);
-    if (!code && o->after_id) code = id_parse(q, o->after_id, &first, &after, error);
-    if (code) return code;
-    struct batch_builder *b = batch_new(max);
     bool less = budget && budget->most < PEEK_BYTES;
-    struct peek_batch batch = {.queue = q,
-                               .batch = b,
+    struct peek_batch batch = {.look = {.begin = peek_begin, .shard = peek_shard},
+                               .options = o,
+                               .max = o->max == 0         ? 10
+                                      : o->max < PEEK_MAX ? o->max
+                                                          : PEEK_MAX,
                                .left = less ? budget->most : PEEK_BYTES,
-                               .budget = budget,
-                               .error = error};
-    bool all = true; // if not, the caller continues after the last message of the batch
-    for (batch.shard = first; !code && all && batch.shard < q->row.birth.shards; batch.shard++) {
-        struct seen seen;
-        if (batch_len(b) == max) break;
-        code = queue_synced_runner(q, batch.shard, &batch.runner, error);
-        if (code) break;
-        seen_init(&seen, max - batch_len(b));
-        seen.state = state;
-        seen.after = batch.shard == first ? after : 0;
-        runner_inspect(batch.runner, read_messages, &seen);
-        code = add_bodies(&batch, &seen, &all);
-        seen_done(&seen);
-    }
-    if (code) {
-        sluice_batch_free(batch_take(b));
-    } else {
-        *out = batch_take(b);
-    }
-    return code;
+                               .budget = budget};
+    return peek_run(s, queue, &batch, out, error);
 }
 
 // The machine keeps no record of a finished message. Only its state is known.
@@ -256,6 +278,36 @@ static void add_finished(struct batch_builder *b, struct open_queue *q, uint32_t
     struct message_view view = {.seq = seq, .state = STATE_PROCESSED};
     batch_add(b, q, shard, &(struct delivery){0}, &view, 0);
     batch_take(b)->messages[0].state = "finished";
+}
+
+static enum sluice_code show_begin(struct look *l, struct open_queue *q, struct sluice_error *error)
+{
+    struct peek_batch *h = (struct peek_batch *)l;
+    h->queue = q;
+    return id_parse(q, h->id, &l->first, &h->after, error);
+}
+
+static enum sluice_code show_shard(struct look *l, struct open_queue *q, uint32_t shard,
+                                   struct shard_runner *d, bool *enough, struct sluice_error *error)
+{
+    struct peek_batch *h = (struct peek_batch *)l;
+    struct seen seen;
+    enum sluice_code code = SLUICE_OK;
+    bool all;
+    h->shard = shard;
+    h->runner = d;
+    h->error = error;
+    *enough = true;
+    seen_init(&seen, 1);
+    seen.seq = h->after;
+    runner_inspect(d, read_messages, &seen);
+    bool finished = seen.err == ERR_CONFLICT;
+    if (seen.err && !finished)
+        code = refuse(error, ERR_NOT_FOUND, "id", "queue %s has no message %s", q->row.name, h->id);
+    if (!seen.err) code = add_bodies(h, &seen, &all);
+    if (!code && batch_len(h->batch) == 0) add_finished(h->batch, q, shard, h->after);
+    seen_done(&seen);
+    return code;
 }
 
 enum sluice_code direct_show(struct sluice *s, const char *queue, const char *id,
@@ -268,43 +320,15 @@ enum sluice_code show_within(struct sluice *s, const char *queue, const char *id
                              struct answer_budget *budget, struct sluice_batch **out,
                              struct sluice_error *error)
 {
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct shard_runner *d;
-    uint32_t shard;
-    struct seen seen;
-    uint64_t seq;
-    *out = NULL;
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    if (!code) code = id_parse(q, id, &shard, &seq, error);
-    if (!code) code = queue_synced_runner(q, shard, &d, error);
-    if (code) return code;
-    struct batch_builder *b = batch_new(1);
-    seen_init(&seen, 1);
-    seen.seq = seq;
-    runner_inspect(d, read_messages, &seen);
-    if (seen.err == ERR_CONFLICT) {
-        add_finished(b, q, shard, seq);
-    } else if (seen.err) {
-        code = refuse(error, ERR_NOT_FOUND, "id", "queue %s has no message %s", queue, id);
-    } else {
-        struct peek_batch batch = {
-            .queue = q, .shard = shard, .runner = d, .batch = b, .budget = budget, .error = error};
-        bool all;
-        code = add_bodies(&batch, &seen, &all);
-        if (!code && batch_len(b) == 0) add_finished(b, q, shard, seq);
-    }
-    seen_done(&seen);
-    if (code) {
-        sluice_batch_free(batch_take(b));
-    } else {
-        *out = batch_take(b);
-    }
-    return code;
+    struct peek_batch batch = {
+        .look = {.begin = show_begin, .shard = show_shard}, .id = id, .max = 1, .budget = budget};
+    return peek_run(s, queue, &batch, out, error);
 }
 
 #define WAITING_MAX 8 // messages that are read to find the oldest
 
 struct stats_read {
+    struct look look; // first
     struct sluice_stats *out;
     struct message_view waiting[WAITING_MAX]; // the first that are ready
     size_t waiting_len;
@@ -396,25 +420,30 @@ void direct_requests(const struct sluice *s, struct sluice_requests *out)
     add_requests(out, &meter.cost);
 }
 
+static enum sluice_code stats_shard(struct look *l, struct open_queue *q, uint32_t shard,
+                                    struct shard_runner *d, bool *enough,
+                                    struct sluice_error *error)
+{
+    (void)q;
+    (void)shard;
+    (void)enough;
+    (void)error;
+    note_age(d, (const struct stats_read *)l);
+    return SLUICE_OK;
+}
+
 enum sluice_code direct_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
                               struct sluice_error *error)
 {
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
     *out = (struct sluice_stats){0};
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
-        struct shard_runner *d;
-        struct stats_read read = {.out = out};
-        code = queue_synced_runner(q, shard, &d, error);
-        if (code) break;
-        runner_inspect(d, add_stats, &read);
-        note_age(d, &read);
-    }
+    struct stats_read read = {.look = {.inspect = add_stats, .shard = stats_shard}, .out = out};
+    enum sluice_code code = look_at_queue(s, queue, &read.look, error);
     out->requests = requests_made(s);
     return code;
 }
 
 struct workers_read {
+    struct look look; // first
     struct sluice_worker *out;
     size_t max;
     size_t *len;
@@ -443,14 +472,8 @@ static void add_workers(void *ctx, const struct machine *m, int64_t now)
 enum sluice_code direct_workers(struct sluice *s, const char *queue, struct sluice_worker *out,
                                 size_t max, size_t *len, struct sluice_error *error)
 {
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct workers_read read = {
+        .look = {.inspect = add_workers}, .out = out, .max = max, .len = len};
     *len = 0;
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
-        struct shard_runner *d;
-        struct workers_read read = {.out = out, .max = max, .len = len};
-        code = queue_synced_runner(q, shard, &d, error);
-        if (!code) runner_inspect(d, add_workers, &read);
-    }
-    return code;
+    return look_at_queue(s, queue, &read.look, error);
 }

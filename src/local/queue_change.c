@@ -3,10 +3,11 @@
 // all shards before the first op, so a refused call changes nothing. The next deletion completes
 // one that was interrupted.
 #include "local/bodies.h"
+#include "local/change.h"
 #include "local/life.h"
+#include "local/look.h"
 #include "local/owner_only.h"
 #include "local/parallel.h"
-#include "os/entropy.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -15,6 +16,7 @@
 #define SET_TRIES 10 // when other processes change the queue at the same time
 
 struct shards_state {
+    struct look look;           // first
     uint64_t outbound;          // messages in the outboxes of all shards
     uint64_t version;           // of the first shard's configuration
     struct queue_config config; // of the first shard
@@ -38,32 +40,8 @@ static void read_shard(void *ctx, const struct machine *m, int64_t now)
 static enum sluice_code read_shards(struct open_queue *q, struct shards_state *out,
                                     struct sluice_error *error)
 {
-    *out = (struct shards_state){.first = true};
-    for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
-        struct shard_runner *d;
-        enum sluice_code code = queue_synced_runner(q, shard, &d, error);
-        if (code && code != SLUICE_NOT_FOUND) return code;
-        if (!code) runner_inspect(d, read_shard, out);
-    }
-    return SLUICE_OK;
-}
-
-// A delete op succeeds on a shard that is deleted already.
-static enum sluice_code do_on_shard(struct open_queue *q, uint32_t shard, struct op op,
-                                    struct sluice_error *error)
-{
-    struct shard_runner *d;
-    enum sluice_code code = queue_runner(q, shard, &d, error);
-    if (code) return code;
-    struct runner_answer answer;
-    struct result result;
-    runner_answer_init(&answer);
-    enum err err = runner_do(d, op, &answer);
-    code = refuse_op(error, err, op.kind, &answer, q->row.name);
-    bool answered = answer.body.len > 0 && !result_open(buf_bytes(&answer.body), op.kind, &result);
-    if (op.kind == OP_DELETE && answered && result.reason == REASON_DELETED) code = SLUICE_OK;
-    runner_answer_done(&answer);
-    return code;
+    *out = (struct shards_state){.look = {.any_state = true, .inspect = read_shard}, .first = true};
+    return look_at_open_queue(q, &out->look, error);
 }
 
 static enum sluice_code check_change(const struct open_queue *q, const struct shards_state *now,
@@ -85,22 +63,33 @@ static enum sluice_code check_change(const struct open_queue *q, const struct sh
     return SLUICE_OK;
 }
 
+struct configure {
+    struct change change; // first
+    const struct queue_config *config;
+    uint64_t version;
+};
+
 // If two processes change the queue at once, the first shard decides which one succeeds. Only its
 // op names the expected version.
+static void encode_configure(const struct change *ch, const struct request_id *request,
+                             struct buf *out)
+{
+    const struct configure *c = (const struct configure *)ch;
+    struct op_configure op = {
+        .request = *request, .config = *c->config, .expected = ch->shard == 0 ? c->version : 0};
+    configure_encode(out, &op);
+}
+
 static enum sluice_code configure(struct open_queue *q, const struct queue_config *config,
                                   uint64_t version, struct sluice_error *error)
 {
-    enum sluice_code code = SLUICE_OK;
-    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
-        CLEANUP(buf_done) struct buf payload;
-        buf_init(&payload, 4096);
-        struct op_configure op = {.config = *config, .expected = shard == 0 ? version : 0};
-        entropy_fill(op.request.bytes, sizeof op.request.bytes);
-        configure_encode(&payload, &op);
-        code = do_on_shard(q, shard, (struct op){OP_CONFIGURE, buf_bytes(&payload)}, error);
-        if (shard > 0) code = refuse_partly(error, code, shard, q->row.birth.shards, "shards");
-    }
-    return code;
+    struct configure c = {.change = {.kind = OP_CONFIGURE,
+                                     .whole = true,
+                                     .encode = encode_configure,
+                                     .take = change_next_shard},
+                          .config = config,
+                          .version = version};
+    return change_open_queue(q, &c.change, error);
 }
 
 enum sluice_code direct_queue_set(struct sluice *s, const char *queue,
@@ -163,24 +152,20 @@ static enum sluice_code used_by(struct sluice *s, const char *name, struct sluic
     return code;
 }
 
-static enum sluice_code delete_shards(struct open_queue *q, struct sluice_error *error)
+// A delete op succeeds on a shard that is deleted already.
+static enum sluice_code take_deleted(struct change *ch, const struct result *result,
+                                     enum sluice_code code)
 {
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, 64);
-    struct op_plain op = {0};
-    entropy_fill(op.request.bytes, sizeof op.request.bytes);
-    plain_encode(&payload, &op);
-    enum sluice_code code = SLUICE_OK;
-    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++)
-        code = do_on_shard(q, shard, (struct op){OP_DELETE, buf_bytes(&payload)}, error);
-    return code;
+    bool deleted = result && result->reason == REASON_DELETED;
+    return change_next_shard(ch, result, deleted ? SLUICE_OK : code);
 }
 
 enum sluice_code queue_end(struct open_queue *q, struct sluice_error *error)
 {
     struct store_answer answer CLEANUP(store_answer_done);
     store_answer_init(&answer);
-    enum sluice_code code = delete_shards(q, error);
+    struct change ch = {.kind = OP_DELETE, .encode = change_plain, .take = take_deleted};
+    enum sluice_code code = change_open_queue(q, &ch, error);
     if (code) return code;
     enum err err = catalog_mark_deleted(q->handle->store, &q->row, &answer);
     if (err) code = refuse_store(q->handle, error, err, q->row.name, &answer);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lists the queues and shows their settings.
 #include "base/memory.h"
-#include "local/inside.h"
+#include "local/look.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,21 +24,34 @@ static void read_info(void *ctx, const struct machine *m, int64_t now)
     }
 }
 
-enum sluice_code direct_queue_show(struct sluice *s, const char *queue,
-                                   struct sluice_queue_info **out, struct sluice_error *error)
+struct show_look {
+    struct look look; // first
+    struct sluice_queue_info *info;
+};
+
+// The first shard has the settings that count.
+static enum sluice_code show_shard(struct look *l, struct open_queue *q, uint32_t shard,
+                                   struct shard_runner *d, bool *enough, struct sluice_error *error)
 {
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct shard_runner *d;
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    if (!code) code = queue_synced_runner(q, 0, &d, error);
-    if (code) return code;
+    (void)shard;
+    (void)enough;
+    (void)error;
     struct sluice_queue_info *info = NEW(struct sluice_queue_info);
-    info->name = memory_text(queue);
+    info->name = memory_text(q->row.name);
     for (int i = 0; i < 16; i++)
         (void)snprintf(info->id + (size_t)i * 2, 3, "%02x", q->row.id.bytes[i]);
     runner_inspect(d, read_info, info);
-    *out = info;
+    ((struct show_look *)l)->info = info;
     return SLUICE_OK;
+}
+
+enum sluice_code direct_queue_show(struct sluice *s, const char *queue,
+                                   struct sluice_queue_info **out, struct sluice_error *error)
+{
+    struct show_look l = {.look = {.first_only = true, .shard = show_shard}};
+    enum sluice_code code = look_at_queue(s, queue, &l.look, error);
+    if (!code) *out = l.info;
+    return code;
 }
 
 void sluice_queue_info_free(struct sluice_queue_info *info)

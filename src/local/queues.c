@@ -5,7 +5,8 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "local/awaits.h"
-#include "local/inside.h"
+#include "local/change.h"
+#include "local/look.h"
 #include "local/owner_only.h"
 #include "os/entropy.h"
 #include "owner/where.h"
@@ -376,84 +377,68 @@ void queues_close(struct sluice *s)
     close_list(queues_take_left(s));
 }
 
-static enum sluice_code do_everywhere(struct open_queue *q, struct op op, uint64_t *sum,
-                                      struct sluice_error *error)
-{
-    struct runner_answer answer;
-    runner_answer_init(&answer);
-    enum sluice_code code = SLUICE_OK;
-    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
-        struct shard_runner *d;
-        code = queue_runner(q, shard, &d, error);
-        enum err err = code ? ERR_OK : runner_do(d, op, &answer);
-        if (!code) code = refuse_op(error, err, op.kind, &answer, q->row.name);
-        if (shard > 0) code = refuse_partly(error, code, shard, q->row.birth.shards, "shards");
-        struct result result;
-        if (!code && sum && !result_open(buf_bytes(&answer.body), op.kind, &result))
-            *sum += result.value;
-        if (code == SLUICE_NOT_FOUND) queue_stale(q);
-    }
-    runner_answer_done(&answer);
-    return code;
-}
-
-static enum sluice_code do_plain(struct sluice *s, const char *name, uint16_t kind,
-                                 struct sluice_error *error)
-{
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    enum sluice_code code = queue_get(s, name, &q, error);
-    if (code) return code;
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, 64);
-    struct op_plain op = {0};
-    entropy_fill(op.request.bytes, sizeof op.request.bytes);
-    plain_encode(&payload, &op);
-    return do_everywhere(q, (struct op){kind, buf_bytes(&payload)}, NULL, error);
-}
-
 enum sluice_code direct_queue_pause(struct sluice *s, const char *queue, struct sluice_error *error)
 {
-    return do_plain(s, queue, OP_PAUSE, error);
+    struct change ch = {
+        .kind = OP_PAUSE, .whole = true, .encode = change_plain, .take = change_next_shard};
+    return change_queue(s, queue, &ch, error);
 }
 
 enum sluice_code direct_queue_resume(struct sluice *s, const char *queue,
                                      struct sluice_error *error)
 {
-    return do_plain(s, queue, OP_RESUME, error);
+    struct change ch = {
+        .kind = OP_RESUME, .whole = true, .encode = change_plain, .take = change_next_shard};
+    return change_queue(s, queue, &ch, error);
+}
+
+struct purge {
+    struct change change; // first
+    bool dead;
+    uint64_t sum;
+};
+
+static void encode_purge(const struct change *ch, const struct request_id *request, struct buf *out)
+{
+    const struct purge *p = (const struct purge *)ch;
+    purge_encode(out, &(struct op_purge){.request = *request, .dead = p->dead});
+}
+
+static enum sluice_code take_purged(struct change *ch, const struct result *result,
+                                    enum sluice_code code)
+{
+    if (!code && result) ((struct purge *)ch)->sum += result->value;
+    return change_next_shard(ch, result, code);
 }
 
 enum sluice_code direct_queue_purge(struct sluice *s, const char *queue, int dead, uint64_t *purged,
                                     struct sluice_error *error)
 {
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    uint64_t sum = 0;
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    if (code) return code;
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, 64);
-    struct op_purge op = {.dead = dead != 0};
-    entropy_fill(op.request.bytes, sizeof op.request.bytes);
-    purge_encode(&payload, &op);
-    code = do_everywhere(q, (struct op){OP_PURGE, buf_bytes(&payload)}, &sum, error);
-    if (purged) *purged = sum;
+    struct purge p = {
+        .change = {.kind = OP_PURGE, .whole = true, .encode = encode_purge, .take = take_purged},
+        .dead = dead != 0};
+    enum sluice_code code = change_queue(s, queue, &p.change, error);
+    if (purged) *purged = p.sum;
     return code;
 }
+
+struct config_look {
+    struct look look; // first
+    struct queue_config *config;
+};
 
 static void copy_config(void *ctx, const struct machine *m, int64_t now)
 {
     (void)now;
-    struct queue_config *c = ctx;
-    *c = *machine_config(m);
+    *((struct config_look *)ctx)->config = *machine_config(m);
 }
 
 // The configuration at the journal's tail.
 static enum sluice_code present_config(struct open_queue *q, struct queue_config *out,
                                        struct sluice_error *error)
 {
-    struct shard_runner *d;
-    enum sluice_code code = queue_synced_runner(q, 0, &d, error);
-    if (!code) runner_inspect(d, copy_config, out);
-    return code;
+    struct config_look l = {.look = {.first_only = true, .inspect = copy_config}, .config = out};
+    return look_at_open_queue(q, &l.look, error);
 }
 
 enum sluice_code queue_change_config(struct queue_config *c, const struct sluice_setting *settings,

@@ -242,6 +242,7 @@ static const struct call_type receive_type = {.kind = CALL_RECEIVE,
                                               .op = op,
                                               .op_end = op_end,
                                               .conclude = conclude,
+                                              .deliver = receive_deliver,
                                               .answer = answer,
                                               .release = release};
 

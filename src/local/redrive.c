@@ -5,8 +5,7 @@
 #include "local/redrive.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "local/inside.h"
-#include "os/entropy.h"
+#include "local/change.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -15,44 +14,48 @@
 #define LEASE_MS        60000 // a batch must be sent within it; the queue's own may be too short
 #define AT_ONCE         10000 // messages of one redrive op
 
-// One op on one shard. *count: how many messages it redrove.
-static enum sluice_code redrive_some(struct open_queue *q, struct shard_runner *d, uint32_t max,
-                                     uint32_t *count, struct sluice_error *error)
+struct redrive {
+    struct change change; // first
+    uint32_t max;         // 0: all
+    uint64_t done;
+};
+
+// How many messages the next op redrives at most.
+static uint32_t redrive_part(const struct redrive *r)
 {
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, 4096);
-    struct runner_answer answer;
-    runner_answer_init(&answer);
-    struct op_redrive op = {.max = max};
-    entropy_fill(op.request.bytes, sizeof op.request.bytes);
-    redrive_encode(&payload, &op);
-    enum err err = runner_do(d, (struct op){OP_REDRIVE, buf_bytes(&payload)}, &answer);
-    struct result result = {.reason = REASON_NONE};
-    bool answered =
-        answer.body.len > 0 && !result_open(buf_bytes(&answer.body), OP_REDRIVE, &result);
-    bool none = answered && result.reason == REASON_NOT_DEAD;
-    enum sluice_code code =
-        none ? SLUICE_OK : refuse_op(error, err, OP_REDRIVE, &answer, q->row.name);
-    *count = answered && result.reason == REASON_NONE ? result.count : 0;
-    runner_answer_done(&answer);
-    return code;
+    uint64_t left = r->max == 0 ? AT_ONCE : r->max - r->done;
+    return left < AT_ONCE ? (uint32_t)left : AT_ONCE;
+}
+
+static void encode_redrive(const struct change *ch, const struct request_id *request,
+                           struct buf *out)
+{
+    uint32_t max = redrive_part((const struct redrive *)ch);
+    redrive_encode(out, &(struct op_redrive){.request = *request, .max = max});
+}
+
+// A full op is followed by another one on the same shard.
+static enum sluice_code take_redriven(struct change *ch, const struct result *result,
+                                      enum sluice_code code)
+{
+    struct redrive *r = (struct redrive *)ch;
+    uint32_t count = result && result->reason == REASON_NONE ? result->count : 0;
+    r->done += count;
+    if (count < AT_ONCE) ch->shard++;
+    if (r->max > 0 && r->done == r->max) ch->shard = UINT32_MAX;
+    return result && result->reason == REASON_NOT_DEAD ? SLUICE_OK : code;
 }
 
 static enum sluice_code redrive_in_place(struct open_queue *q, uint32_t max, uint64_t *done,
                                          struct sluice_error *error)
 {
-    enum sluice_code code = SLUICE_OK;
-    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++) {
-        struct shard_runner *d;
-        uint32_t count = AT_ONCE;
-        code = queue_runner(q, shard, &d, error);
-        while (!code && count == AT_ONCE) {
-            uint64_t left = max == 0 ? AT_ONCE : max - *done;
-            if (left == 0) return SLUICE_OK;
-            code = redrive_some(q, d, left < AT_ONCE ? (uint32_t)left : AT_ONCE, &count, error);
-            *done += count;
-        }
-    }
+    struct redrive r = {
+        .change = {.kind = OP_REDRIVE, .encode = encode_redrive, .take = take_redriven},
+        .max = max,
+        .done = *done};
+    if (max > 0 && *done >= max) return SLUICE_OK;
+    enum sluice_code code = change_open_queue(q, &r.change, error);
+    *done = r.done;
     return code;
 }
 

@@ -3,9 +3,9 @@
 // for it. A raise that was interrupted is completed by the next one: a shard that has the version
 // already is left as it is.
 #include "coord/coord.h"
+#include "local/change.h"
 #include "local/cluster_show.h"
-#include "local/inside.h"
-#include "os/entropy.h"
+#include "local/look.h"
 #include "owner/owner.h"
 
 #include <stdio.h>
@@ -59,23 +59,36 @@ static void describe_changes(struct sluice_upgrade *out)
                                 len > 0 ? "; " : "", rules_about((uint16_t)v));
 }
 
-// Reads every shard up to its tail.
+struct report {
+    struct look look; // first
+    struct sluice_upgrade *out;
+};
+
+static enum sluice_code report_shard(struct look *l, struct open_queue *q, uint32_t shard,
+                                     struct shard_runner *d, bool *enough,
+                                     struct sluice_error *error)
+{
+    struct sluice_upgrade *out = ((struct report *)l)->out;
+    struct shard_report r = {.out = out};
+    (void)q;
+    (void)shard;
+    (void)enough;
+    (void)error;
+    runner_read_journal(d, read_journal, &r);
+    read_owner(d, out);
+    if (out->version == 0 || r.rules < out->version) out->version = r.rules;
+    out->raised += r.rules >= out->newest;
+    return SLUICE_OK;
+}
+
 static enum sluice_code report(struct open_queue *q, struct sluice_upgrade *out,
                                struct sluice_error *error)
 {
+    struct report l = {.look = {.shard = report_shard}, .out = out};
     *out = (struct sluice_upgrade){.newest = rules_newest(), .shards = q->row.birth.shards};
-    for (uint32_t shard = 0; shard < out->shards; shard++) {
-        struct shard_runner *d;
-        struct shard_report r = {.out = out};
-        enum sluice_code code = queue_synced_runner(q, shard, &d, error);
-        if (code) return code;
-        runner_read_journal(d, read_journal, &r);
-        read_owner(d, out);
-        if (out->version == 0 || r.rules < out->version) out->version = r.rules;
-        out->raised += r.rules >= out->newest;
-    }
-    describe_changes(out);
-    return SLUICE_OK;
+    enum sluice_code code = look_at_open_queue(q, &l.look, error);
+    if (!code) describe_changes(out);
+    return code;
 }
 
 static void add_member(void *ctx, const char *name, uint32_t rules_newest)
@@ -107,32 +120,45 @@ static void find_old_members(struct sluice *s, struct sluice_upgrade *out)
     coord_free(coord);
 }
 
+struct raise {
+    struct change change; // first
+    struct open_queue *queue;
+    uint16_t version; // of the present shard
+    uint16_t newest;
+};
+
 static void machine_version(void *ctx, const struct machine *m, int64_t now)
 {
     (void)now;
     *(uint16_t *)ctx = machine_rules(m);
 }
 
-static enum sluice_code raise_shard(struct open_queue *q, uint32_t shard, uint16_t newest,
-                                    struct sluice_error *error)
+// Moves to the first shard, from this one on, that lacks the newest version.
+static void find_old_shard(struct raise *r)
 {
-    struct shard_runner *d;
-    uint16_t version = 0;
-    enum sluice_code code = queue_runner(q, shard, &d, error);
-    if (code) return code;
-    for (runner_inspect(d, machine_version, &version); !code && version < newest; version++) {
-        CLEANUP(buf_done) struct buf payload;
-        buf_init(&payload, 64);
-        struct op_raise op = {.to = version + 1};
-        entropy_fill(op.request.bytes, sizeof op.request.bytes);
-        raise_encode(&payload, &op);
-        struct runner_answer answer;
-        runner_answer_init(&answer);
-        enum err err = runner_do(d, (struct op){OP_RAISE, buf_bytes(&payload)}, &answer);
-        code = refuse_op(error, err, OP_RAISE, &answer, q->row.name);
-        runner_answer_done(&answer);
+    for (; r->change.shard < r->queue->row.birth.shards; r->change.shard++) {
+        struct shard_runner *d = runner_if_open(r->queue, r->change.shard);
+        if (d) runner_inspect(d, machine_version, &r->version);
+        if (d && r->version < r->newest) return;
     }
-    return code;
+}
+
+static void encode_raise(const struct change *ch, const struct request_id *request, struct buf *out)
+{
+    const struct raise *r = (const struct raise *)ch;
+    raise_encode(out, &(struct op_raise){.request = *request, .to = r->version + 1});
+}
+
+static enum sluice_code take_raised(struct change *ch, const struct result *result,
+                                    enum sluice_code code)
+{
+    struct raise *r = (struct raise *)ch;
+    (void)result;
+    if (code) return code;
+    if (++r->version < r->newest) return SLUICE_OK;
+    ch->shard++;
+    find_old_shard(r);
+    return SLUICE_OK;
 }
 
 static enum sluice_code refuse_old(const struct open_queue *q, const struct sluice_upgrade *u,
@@ -172,10 +198,12 @@ enum sluice_code direct_queue_upgrade(struct sluice *s, const char *queue, unsig
     bool forced = flags & SLUICE_UPGRADE_FORCE;
     if (out->old_members[0] && !forced) return refuse_members(q, out, error);
     if (lately && !forced) return refuse_old(q, out, error);
-    for (uint32_t shard = 0; shard < out->shards; shard++) {
-        code = raise_shard(q, shard, (uint16_t)out->newest, error);
-        if (code) return refuse_partly(error, code, shard, out->shards, "shards");
-    }
-    out->raised = out->shards;
-    return SLUICE_OK;
+    struct raise r = {
+        .change = {.kind = OP_RAISE, .whole = true, .encode = encode_raise, .take = take_raised},
+        .queue = q,
+        .newest = (uint16_t)out->newest};
+    find_old_shard(&r);
+    if (r.change.shard < out->shards) code = change_open_queue(q, &r.change, error);
+    if (!code) out->raised = out->shards;
+    return code;
 }

@@ -23,8 +23,7 @@ struct shard_runner {
     struct shard *shard;
     struct collector *collector;
     struct driver *driver;
-    struct runner_call *follower; // waits for events or the tail
-    uint64_t collected_at;        // the snapshot after which a round of collection was started
+    uint64_t collected_at; // the snapshot after which a round of collection was started
     // The limit of every call; the limit of the call that has just begun.
     int64_t timeout_ms, patience_ms;
     char log[JOURNAL_PREFIX_MAX + 8];
@@ -137,10 +136,6 @@ static void deliver(void *ctx)
     }
     note_state(d);
     watch(d);
-    bool there = shard_events(d->shard)->len > 0 || !shard_is_catching_up(d->shard);
-    if (!d->follower || !there) return;
-    driver_wake(d->driver, &d->follower->waiter);
-    d->follower = NULL;
 }
 
 // Folds the new entries, unless another thread did so since the poll.
@@ -390,6 +385,14 @@ void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, b
     driver_async(d->driver, &l->call.waiter, async_end);
 }
 
+void runner_follow_async(struct shard_runner *d, int64_t wait_ms, struct runner_async *l)
+{
+    struct interval now;
+    if (!async_begin(d, l, &now)) return;
+    shard_follow(d->shard, ticket_of(&l->call), now.lo + wait_ms, now);
+    driver_async(d->driver, &l->call.waiter, async_end);
+}
+
 void runner_notify_next(struct shard_runner *d)
 {
     struct waiter w;
@@ -553,39 +556,6 @@ void runner_counters(struct shard_runner *d, struct shard_counters *to)
     if (driver_enter(d->driver, &w)) return;
     *to = *shard_counters(d->shard);
     driver_leave(d->driver, &w);
-}
-
-static enum err follow_once(struct shard_runner *d, uint64_t *slot, bool *there)
-{
-    struct runner_call c;
-    struct interval now;
-    enum err err = call_begin(d, &c, NULL, &now);
-    if (err) return err;
-    CHECK(!d->follower);
-    d->follower = &c;
-    shard_catch_up(d->shard, now);
-    driver_wait(d->driver, &c.waiter);
-    err = driver_enter(d->driver, &c.waiter);
-    if (err) return err;
-    *slot = journal_slot(shard_journal(d->shard));
-    *there = shard_events(d->shard)->len > 0;
-    enum err halted = journal_halt_err(shard_journal(d->shard));
-    driver_leave(d->driver, &c.waiter);
-    return halted;
-}
-
-enum err runner_follow(struct shard_runner *d, int64_t wait_ms)
-{
-    uint64_t slot;
-    bool there;
-    enum err err = follow_once(d, &slot, &there);
-    if (err || there || wait_ms <= 0) return err;
-    struct store_answer answer CLEANUP(store_answer_done);
-    store_answer_init(&answer);
-    err = store_wait(d->store, d->log, slot + 1, wait_ms, &answer);
-    runner_note_cost(d, &answer);
-    if (err == ERR_OK) return follow_once(d, &slot, &there);
-    return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
 void runner_events(struct shard_runner *d, runner_event_fn *on_event, void *ctx)

@@ -100,10 +100,12 @@ void runner_await_async(struct shard_runner *d, struct bytes worker, int64_t wai
 // shard_recall: the result of an earlier claim with the same request id.
 void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, bool sync,
                          struct runner_async *l);
+// ERR_OK: there are events that were not taken. ERR_NOT_FOUND: none came for wait_ms.
+void runner_follow_async(struct shard_runner *d, int64_t wait_ms, struct runner_async *l);
 // A caller that an await notified will not claim: notify the next one.
 void runner_notify_next(struct shard_runner *d);
-// Cancels a receive or await that still waits. Returns true if `then` will not be called. Returns
-// false if `then` was called or will be soon.
+// Cancels a receive, await or follow that still waits. Returns true if `then` will not be called.
+// Returns false if `then` was called or will be soon.
 bool runner_cancel(struct shard_runner *d, struct runner_async *l);
 // The owner of the shard, as far as the runner has folded the journal.
 struct runner_owner {
@@ -146,9 +148,6 @@ bool runner_saw(const struct shard_runner *d, enum runner_flag flag);
 typedef void runner_read_fn(void *ctx, const struct journal *j, const struct machine *m,
                             int64_t now);
 void runner_read_journal(struct shard_runner *d, runner_read_fn *read, void *ctx);
-// Waits until there are events that were not taken, or until the tail is reached. At the tail,
-// waits up to wait_ms for the next entry.
-MUST_USE enum err runner_follow(struct shard_runner *d, int64_t wait_ms);
 size_t runner_waiting(struct shard_runner *d); // receives that wait for something to claim
 // The counters since the runner first reached the tail.
 void runner_counters(struct shard_runner *d, struct shard_counters *to);

@@ -125,7 +125,7 @@ struct sluice_outcome *guest_outcomes(const struct guest *g, size_t *len)
     struct result result;
     struct outcome_row row;
     *len = 0;
-    if (g->ask.op.kind == OP_SEND || !op_result(g, &result) || result.count == 0) return NULL;
+    if (!op_is_outcome(g->ask.op.kind) || !op_result(g, &result) || result.count == 0) return NULL;
     struct sluice_outcome *out = memory_zeroed(result.count, sizeof *out);
     while (*len < result.count && outcome_row_next(&result, &row))
         outcome_fill(g->ask.op.kind, &row, &out[(*len)++]);

@@ -128,6 +128,11 @@ void owner_may_tell(struct sluice *s, const char *hosts)
     links_set_hosts(s->links, hosts);
 }
 
+void owner_needs_token(struct sluice *s, bool needs)
+{
+    atomic_store(&s->needs_token, needs);
+}
+
 void owner_asked(struct sluice *s, uint64_t *done, uint64_t *failed)
 {
     struct link_counts *counts = s->links ? links_counts(s->links) : NULL;

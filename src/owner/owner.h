@@ -53,6 +53,8 @@ enum sluice_code owner_become(struct sluice *s, const char *url, const char *nod
 // The hosts that may be told the tokens of callers (peer_may_have_token). NULL: as the environment
 // says.
 void owner_may_tell(struct sluice *s, const char *hosts);
+// The clients of this node have tokens. A call without one would be refused by the other nodes too.
+void owner_needs_token(struct sluice *s, bool needs);
 // How many requests to owners of shards had an answer, and how many had none.
 void owner_asked(struct sluice *s, uint64_t *done, uint64_t *failed);
 // Copies the URL of the shard's owner. Returns false if the owner is not known, or if it is another

@@ -45,6 +45,11 @@ enum op_kind {
 #define FAIL_REASON_MAX   4096
 #define TICKET_DEFAULT_MS 5000
 
+static inline bool op_is_outcome(uint16_t kind)
+{
+    return kind >= OP_RENEW && kind <= OP_RELEASE;
+}
+
 // Gets the request id of any op of the machine. False: the payload is too short to have one.
 bool op_request(const struct op *op, struct request_id *out);
 

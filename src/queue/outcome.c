@@ -48,8 +48,7 @@ void outcomes_hold(struct machine *m, const struct machine_entry *e)
     const struct heap_row *top = heap_top(&m->timers);
     if (!top || top->key > m->now) return;
     for (size_t i = 0; i < e->ops_len; i++)
-        if (e->ops[i].kind >= OP_RENEW && e->ops[i].kind <= OP_RELEASE)
-            hold_op(m, e->ops[i].payload);
+        if (op_is_outcome(e->ops[i].kind)) hold_op(m, e->ops[i].payload);
 }
 
 void outcomes_unhold(struct machine *m)
@@ -165,7 +164,7 @@ enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload
     if (m->deleted) return REASON_DELETED;
     enum reason first = REASON_NONE;
     uint32_t applied = 0;
-    CHECK(kind >= OP_RENEW && kind <= OP_RELEASE);
+    CHECK(op_is_outcome(kind));
     result_begin(&m->result, REASON_NONE);
     buf_put_u32(&m->result, op.count);
     size_t rows_at = m->result.len;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings that may change while the node runs: tokens, rate limit, log and certificate.
 #include "net/tls.h"
+#include "owner/owner.h"
 #include "server/inside.h"
 
 #include <unistd.h>
@@ -65,6 +66,7 @@ enum sluice_code server_reload(struct server *s, const struct server_config *con
         old = s->tokens;
         s->tokens = config->tokens;
         (void)pthread_rwlock_unlock(&s->tokens_lock);
+        owner_needs_token(s->store, s->tokens != NULL);
         adopt(s, config);
     }
     tokens_free(old);

@@ -403,6 +403,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     if (!code) code = check_config(s, &port, e);
     if (!code) start_shares(s);
     if (!code) owner_may_tell(store, s->config.peers);
+    if (!code) owner_needs_token(store, auth_asks_tokens(s));
     s->slow.log = &s->log;
     counters_watch(store, SLOW_MS, slow_tell, &s->slow);
     if (!code) code = start_httpd(s, port, e);

@@ -56,6 +56,14 @@ static enum token_scope scope_of(const struct shard_ask *ask)
     case OP_RELEASE:
     case OP_RENEW:
         return SCOPE_WORK;
+    case OP_CONFIGURE:
+    case OP_PAUSE:
+    case OP_RESUME:
+    case OP_PURGE:
+    case OP_REDRIVE:
+    case OP_RAISE:
+    case OP_DELETE:
+        return ask->kind == SHARD_SUBMIT ? SCOPE_ADMIN : SCOPE_NONE;
     default:
         return SCOPE_NONE;
     }

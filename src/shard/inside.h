@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Private to a shard: shared by shard.c (the calls and the fold), receive.c (claims that wait),
 // replies.c (the journal's answers), fetch.c (bodies), cost_ledger.c, fenced.c, counters.c and
-// outgoing.c (dead letters).
+// outgoing.c (dead letters), follow.c (calls that wait for events).
 #pragma once
 
 #include "journal/open_request.h"
@@ -15,12 +15,14 @@
 //     (receive) -> SYNCING ------> WAITING <-----> JOURNAL ------> FETCHING ------> answered
 //                     '--- nothing there, no time ---^---> answered empty
 //     (letters) -> OUTBOX  ------> answered
+//     (follow) --> FOLLOWING ----> answered
 enum call_state {
     CALL_SYNCING,
     CALL_WAITING,
     CALL_JOURNAL,
     CALL_FETCHING,
     CALL_OUTBOX,
+    CALL_FOLLOWING,
     CALL_STATES
 };
 
@@ -104,11 +106,12 @@ struct shard {
 
     struct body_fetch fetch; // not part of the fold
 
-    int64_t waits_end; // no wait_until of a waiting call is earlier
-    bool full;         // too many events: the journal is on hold
-    bool catching_up;  // the shard's own sync is open
-    bool touching;     // the shard's own touch is open
-    uint64_t offered;  // messages that the open claims may take
+    int64_t waits_end;     // no wait_until of a waiting call is earlier
+    bool full;             // too many events: the journal is on hold
+    bool catching_up;      // the shard's own sync is open
+    enum err catch_up_err; // of the last one
+    bool touching;         // the shard's own touch is open
+    uint64_t offered;      // messages that the open claims may take
 
     struct answer *answers;
     struct answer *answers_tail;
@@ -161,6 +164,10 @@ void receive_join_op(struct shard *s, struct call *c); // behind an op that was 
 void receive_result(struct shard *s, struct call *c, enum err err, struct bytes body);
 void receive_join_send(struct shard *s, uint32_t messages); // before the send is proposed
 void receive_wake(struct shard *s);
+
+void follow_wake(struct shard *s);
+int64_t follow_wake_at(const struct shard *s);
+bool follow_cancel(struct shard *s, uint64_t ticket); // as shard_cancel
 
 void fetch_start(struct shard *s, struct call *c);
 void fetch_go_on(struct shard *s);

@@ -322,12 +322,12 @@ bool shard_cancel(struct shard *s, uint64_t ticket)
             if (state == CALL_WAITING) waits = c;
         }
     if (waits) call_free(call_take(s, waits));
-    return waits;
+    return waits || follow_cancel(s, ticket);
 }
 
 bool shard_has_waiting(const struct shard *s)
 {
-    return s->calls[CALL_WAITING].head;
+    return s->calls[CALL_WAITING].head || s->calls[CALL_FOLLOWING].head;
 }
 
 size_t shard_waiting(const struct shard *s)

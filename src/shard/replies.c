@@ -30,6 +30,7 @@ static void on_reply(struct shard *s, struct journal_reply *r)
     // An op with the same request id may still be committed.
     if (not_applied && call_under_way(s, c)) r->err = ERR_UNKNOWN;
     if (c->silent && c->kind == 0) {
+        if (c->state == CALL_SYNCING) s->catch_up_err = r->err;
         s->catching_up = s->catching_up && c->state != CALL_SYNCING;
         s->touching = s->touching && c->state != CALL_JOURNAL;
     }

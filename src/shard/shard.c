@@ -298,6 +298,7 @@ static void go_on(struct shard *s)
 {
     replies_handle(s);
     receive_wake(s);
+    follow_wake(s);
     fetch_go_on(s);
     replies_handle(s); // refusals that came at once
 }
@@ -427,6 +428,7 @@ void shard_catch_up(struct shard *s, struct interval now)
     note_time(s, now);
     if (s->catching_up) return;
     s->catching_up = true;
+    s->catch_up_err = ERR_OK;
     submit_sync(s, 0, s->now.hi + CATCH_UP_MS, true);
     go_on(s);
 }
@@ -559,6 +561,7 @@ int64_t shard_wake_at(const struct shard *s)
     at = earlier(at, first_deadline(s, CALL_OUTBOX));
     if (!s->touching && journal_is_current(s->journal)) at = earlier(at, touch_at(s));
     at = earlier(at, fetch_wake_at(s));
+    at = earlier(at, follow_wake_at(s));
     if (s->dead_letters_at > s->now.lo) at = earlier(at, s->dead_letters_at);
     return at;
 }

@@ -105,6 +105,8 @@ void shard_touch(struct shard *s, uint64_t ticket, int64_t deadline, struct inte
 void shard_pass_time(struct shard *s, struct interval now);
 // Another process may have written: reads the journal for the calls that wait.
 void shard_catch_up(struct shard *s, struct interval now);
+// Waits for events that were not taken. ERR_NOT_FOUND: none came until wait_until.
+void shard_follow(struct shard *s, uint64_t ticket, int64_t wait_until, struct interval now);
 // As the owner: grants ready messages, as tickets, to registered workers that have capacity. seed:
 // fresh random bits. Returns false if there was no message or no worker.
 bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now);

@@ -92,6 +92,31 @@ static void every_outcome_is_forwarded(void **state)
     assert_int_equal(node_number(&r->two, "/metrics", FAILED), 0);
 }
 
+static void administration_is_done_by_the_owner(void **state)
+{
+    struct rig *r = *state;
+    struct sluice *s = NULL;
+    struct sluice_setting longer = {"visibilityTimeout", "45s"};
+    uint64_t count = 0;
+    start_both(r);
+    open_at(r->two.url, NULL, &s);
+    int before = node_number(&r->one, "/metrics", OPS);
+    assert_int_equal(sluice_queue_pause(s, "tasks", NULL), SLUICE_OK);
+    assert_int_equal(sluice_queue_resume(s, "tasks", NULL), SLUICE_OK);
+    assert_int_equal(sluice_queue_set(s, "tasks", &longer, 1, NULL), SLUICE_OK);
+    assert_int_equal(sluice_queue_purge(s, "tasks", 0, &count, NULL), SLUICE_OK);
+    assert_int_equal(count, 2);
+    assert_int_equal(node_number(&r->one, "/metrics", OPS), before + 4);
+    assert_int_equal(sluice_redrive(s, "tasks", NULL, 0, &count, NULL), SLUICE_OK);
+    assert_int_equal(count, 0);
+    before = node_number(&r->one, "/metrics", OPS);
+    assert_int_equal(sluice_queue_delete(s, "tasks", NULL), SLUICE_OK);
+    assert_int_equal(node_number(&r->one, "/metrics", OPS), before + 1);
+    assert_int_equal(node_number(&r->two, "/metrics", FAILED), 0);
+    assert_int_equal(sluice_queue_pause(s, "tasks", NULL), SLUICE_NOT_FOUND);
+    sluice_close(s);
+}
+
 static void post(const struct node_process *n, const char *path, const char *header,
                  struct http_call *call)
 {
@@ -552,6 +577,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(the_owner_does_what_another_node_is_asked_for),
         TEST(every_outcome_is_forwarded),
+        TEST(administration_is_done_by_the_owner),
         TEST(only_a_process_that_can_read_the_store_may_send_ops),
         TEST(the_owner_reports_a_mistake_as_any_node_does),
         TEST(one_node_owns_all_shards),

@@ -228,6 +228,8 @@ static void receive(struct scene *s, struct handle *h, int64_t deadline)
     int64_t wait_until = s->now.lo + rng_range(&s->rng, 0, 5000);
     if (rng_chance(&s->rng, 8000)) {
         shard_receive(h->shard, ticket_of(s, h), &claim, wait_until, deadline, s->now);
+    } else if (rng_chance(&s->rng, 3000)) {
+        shard_follow(h->shard, ticket_of(s, h), wait_until, s->now);
     } else if (half(s)) {
         shard_await(h->shard, ticket_of(s, h), claim.worker, wait_until, deadline, s->now);
     } else {

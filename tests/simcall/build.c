@@ -111,6 +111,16 @@ static void build_settle(struct world *w, uint32_t call)
     }
 }
 
+// One op on every shard, one after another.
+static void build_change(struct world *w, uint32_t call)
+{
+    for (uint32_t shard = 0; shard < w->life->shards; shard++) {
+        struct sim_op *op = add_op(w, call, OP_RESUME, shard);
+        op->id = id_new(w);
+    }
+    call_at(w, call)->at_once = 1;
+}
+
 // A process that has another send waiting for space sends behind it.
 static bool is_behind(struct world *w, const struct sim_call *c)
 {
@@ -148,12 +158,18 @@ void build_call(struct world *w, uint32_t call)
     }
     if (c->state.kind == CALL_SEND)
         build_send(w, call);
-    else
+    else if (c->state.kind == CALL_CHANGE)
+        build_change(w, call);
+    else if (c->state.kind != CALL_READ && c->state.kind != CALL_FOLLOW)
         build_settle(w, call);
     struct call_plan plan = {.ops = c->ops_len, .at_once = c->at_once};
     if (c->state.kind == CALL_SEND) {
         plan.blocks = w->life->config.backpressure == BACKPRESSURE_BLOCK;
         plan.behind = plan.blocks && c->attempt == 1 && is_behind(w, c);
+    }
+    if (c->state.kind == CALL_READ || c->state.kind == CALL_FOLLOW) {
+        plan.shards = w->life->shards;
+        plan.first_shard = c->state.kind == CALL_FOLLOW ? c->first_shard : 0;
     }
     if (c->state.kind == CALL_RECEIVE) {
         c->built = ++w->life->builds;
@@ -164,7 +180,7 @@ void build_call(struct world *w, uint32_t call)
         c->has_turn = !c->named || plan.shards == 1 || takes_turn(w, c);
         plan.has_turn = c->has_turn;
     }
-    if (c->adds_ops && plan.ops > 1) plan.ops = 1;
+    if ((c->adds_ops || c->state.kind == CALL_CHANGE) && plan.ops > 1) plan.ops = 1;
     call_built(&c->state, &plan);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each call is answered once, when all its ops are. An answer says what the history has. UNKNOWN is
 // answered only if an entry with the op was sent to the store, and a settle was tried twice then. A
+// A read looks at every shard once, in order, and sees what was committed before it began. A
 // receive ends without messages only if its wait is over or it is not wanted, and holds no lock.
 #include "check.h"
 
@@ -15,6 +16,12 @@ void check_submitted(struct world *w, const struct sim_op *op)
         open += o->submits > 0 && !o->over;
     }
     uint32_t most = op->kind == OP_SEND ? 1 : 2;
+    for (uint32_t i = 0; c->state.kind == CALL_CHANGE && i < op->index; i++) {
+        const struct sim_op *before = &w->life->ops[c->ops[i]];
+        if (!before->over || before->err)
+            findings_add(&w->findings, "ops", "call %u submits its op %u before op %u is done",
+                         op->call, op->index, i);
+    }
     if (op->submits > most || op->over)
         findings_add(&w->findings, "ops", "call %u submits its op %u again", op->call, op->index);
     if (open > c->at_once)
@@ -150,6 +157,37 @@ static void check_awaits(struct world *w, const struct sim_call *c)
     }
 }
 
+void check_looked(struct world *w, const struct sim_call *c, const struct action *a)
+{
+    struct shard *s = w->life->handles[process_node(w, c->process, a->shard)->index];
+    if (a->index != c->looked)
+        findings_add(&w->findings, "read", "call %u looks at shard %u after %u others",
+                     call_of(w, c), a->index, c->looked);
+    if (!a->err && journal_slot(shard_journal(s)) < c->began_len[a->shard])
+        findings_add(&w->findings, "read",
+                     "call %u reads shard %u at slot %" PRIu64 ", and it began at %" PRIu64,
+                     call_of(w, c), a->shard, journal_slot(shard_journal(s)),
+                     c->began_len[a->shard]);
+}
+
+static void check_read(struct world *w, const struct sim_call *c)
+{
+    if (!c->err && !c->unwanted_at && c->looked != c->looks_max)
+        findings_add(&w->findings, "read", "call %u has looked at %u of %u shards", call_of(w, c),
+                     c->looked, c->looks_max);
+}
+
+static void check_follow(struct world *w, const struct sim_call *c)
+{
+    bool found = c->state.result.from == CALL_FROM_AWAIT && !c->state.result.failed;
+    if (found != (c->taken > 0))
+        findings_add(&w->findings, "follow", "call %u is answered with %zu events", call_of(w, c),
+                     c->taken);
+    if (!found && !c->err && !c->unwanted_at && w->now < c->until)
+        findings_add(&w->findings, "follow", "call %u ends without events before its time",
+                     call_of(w, c));
+}
+
 void check_answered(struct world *w, struct sim_call *c)
 {
     if (c->answers > 1)
@@ -158,6 +196,8 @@ void check_answered(struct world *w, struct sim_call *c)
     check_ops(w, c);
     check_awaits(w, c);
     if (c->state.kind == CALL_SEND) check_send(w, c);
+    if (c->state.kind == CALL_READ) check_read(w, c);
+    if (c->state.kind == CALL_FOLLOW) check_follow(w, c);
     if (c->state.kind == CALL_RECEIVE) check_receive(w, c);
 }
 

@@ -57,7 +57,7 @@ void check_announced(struct world *w)
     skip_ended(w);
     for (uint32_t i = 0; i < w->mix.nodes; i++) {
         struct shard *s = w->life->handles[i];
-        if (!s || !shard_has_waiting(s)) continue;
+        if (!s || shard_waiting(s) == 0) continue;
         int64_t now = shard_time(s, (struct interval){TIME_UNKNOWN, TIME_UNKNOWN}).lo;
         if (!machine_claimable(shard_machine(s), now, BYTES_EMPTY)) continue;
         uint32_t process = i / w->life->shards, shard = i % w->life->shards;
@@ -72,7 +72,7 @@ void check_announced(struct world *w)
 void check_ended(struct world *w, uint32_t call)
 {
     const struct sim_call *c = call_at(w, call);
-    if (c->state.kind == CALL_RECEIVE && !c->lost && !c->answers)
+    if (c->state.kind >= CALL_RECEIVE && !c->lost && !c->answers)
         findings_add(&w->findings, "ended", "call %u was cancelled and does not end", call);
 }
 
@@ -91,6 +91,15 @@ static bool has_left(const struct world *w, const struct sim_call *c, uint32_t s
            w->life->actions[await].err;
 }
 
+static bool has_events(struct world *w, const struct sim_call *c)
+{
+    for (uint32_t i = 0; i < w->life->shards; i++) {
+        struct shard *s = w->life->handles[process_node(w, c->process, i)->index];
+        if (s && shard_events(s)->len > 0) return true;
+    }
+    return false;
+}
+
 // A message that is locked serves another receive when its lock expires. A receive that waits for
 // an earlier call with its id is served after it.
 bool all_served(struct world *w)
@@ -101,6 +110,11 @@ bool all_served(struct world *w)
             const struct sim_call *c = call_at(w, i);
             if (call_waits(c) && !has_left(w, c, shard)) return false;
         }
+    }
+    for (uint32_t i = w->life->calls_open; i < w->life->calls_len; i++) {
+        const struct sim_call *c = call_at(w, i);
+        bool follows = c->state.kind == CALL_FOLLOW && !c->lost && !c->answers && !c->unwanted_at;
+        if (follows && has_events(w, c)) return false;
     }
     return true;
 }

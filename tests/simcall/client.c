@@ -22,6 +22,11 @@ bool call_waits(const struct sim_call *c)
     return c->state.kind == CALL_RECEIVE && !c->lost && !c->answers && !c->unwanted_at;
 }
 
+bool call_is_wait(const struct sim_call *c)
+{
+    return c->state.kind == CALL_RECEIVE || c->state.kind == CALL_FOLLOW;
+}
+
 // Returns a process that takes calls; NOT_INDEX: none.
 static uint32_t pick_process(struct world *w)
 {
@@ -92,6 +97,54 @@ static void settle(struct world *w, uint32_t process)
     shell_pump(w, call_of(w, c));
 }
 
+static void change(struct world *w, uint32_t process)
+{
+    struct sim_call *c = call_begin(w, CALL_CHANGE, process);
+    w->life->figures[FIGURE_CHANGES]++;
+    trace_line(&w->trace, w->now, "p%u: call %u changes the queue", process, call_of(w, c));
+    shell_pump(w, call_of(w, c));
+}
+
+static void read_state(struct world *w, uint32_t process)
+{
+    struct sim_call *c = call_begin(w, CALL_READ, process);
+    c->looks_max = rng_chance(&w->rng, 3000) ? (uint32_t)rng_range(&w->rng, 1, w->life->shards)
+                                             : w->life->shards;
+    for (uint32_t i = 0; i < w->life->shards; i++)
+        c->began_len[i] = w->life->lanes[i].len;
+    if (rng_chance(&w->rng, w->life->cancels / 2))
+        life_after(w, rng_range(&w->rng, 0, 200), LIFE_CANCEL, call_of(w, c));
+    w->life->figures[FIGURE_READS]++;
+    trace_line(&w->trace, w->now, "p%u: call %u reads", process, call_of(w, c));
+    shell_pump(w, call_of(w, c));
+}
+
+static bool is_followed(struct world *w, uint32_t process)
+{
+    for (uint32_t i = w->life->calls_open; i < w->life->calls_len; i++) {
+        const struct sim_call *c = call_at(w, i);
+        if (c->state.kind == CALL_FOLLOW && c->process == process && !c->lost && !c->answers)
+            return true;
+    }
+    return false;
+}
+
+static int64_t draw_wait(struct world *w);
+
+// One stream in a process: the handles keep their events for it.
+static void follow(struct world *w, uint32_t process)
+{
+    if (is_followed(w, process)) return;
+    struct sim_call *c = call_begin(w, CALL_FOLLOW, process);
+    c->until = w->now + draw_wait(w);
+    c->first_shard = (uint32_t)rng_below(&w->rng, w->life->shards);
+    if (rng_chance(&w->rng, w->life->cancels))
+        life_after(w, rng_range(&w->rng, 0, 600), LIFE_CANCEL, call_of(w, c));
+    w->life->figures[FIGURE_FOLLOWS]++;
+    trace_line(&w->trace, w->now, "p%u: call %u follows the events", process, call_of(w, c));
+    shell_pump(w, call_of(w, c));
+}
+
 // The longest waits end only when the receive is cancelled.
 static int64_t draw_wait(struct world *w)
 {
@@ -146,6 +199,9 @@ void client_waits(struct world *w)
         for (uint32_t i = 0; i < 4 && w->life->calls_len < SIM_CALLS_MAX; i++)
             if (process_is_up(w, p) && !w->life->process[p].closing && !w->findings.broken)
                 receive(w, p, NULL);
+    for (uint32_t p = 0; p < w->life->processes && w->life->calls_len < SIM_CALLS_MAX; p++)
+        if (process_is_up(w, p) && !w->life->process[p].closing && !w->findings.broken)
+            follow(w, p);
 }
 
 void client_acts(struct world *w)
@@ -157,8 +213,14 @@ void client_acts(struct world *w)
         send(w, process);
     else if (r < 80)
         receive(w, process, NULL);
-    else
+    else if (r < 93)
         settle(w, process);
+    else if (r < 95)
+        change(w, process);
+    else if (r < 97)
+        read_state(w, process);
+    else
+        follow(w, process);
 }
 
 // The client keeps the locks, to end them later.

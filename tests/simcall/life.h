@@ -179,7 +179,13 @@ struct sim_call {
     bool waited;         // it only waits for messages
     bool had_answer;     // when that wait ended, a fold of its process had an answer to its id
     int64_t due[SIM_SHARDS_MAX];
-    // The answer of a receive.
+    // Read.
+    uint64_t began_len[SIM_SHARDS_MAX]; // the length of the histories when it began
+    uint32_t looked;                    // shards that it looked at
+    uint32_t looks_max;                 // ... after which it has enough
+    // Follow.
+    size_t taken; // events
+    // The answer of a receive, read or follow.
     enum err err;
     uint32_t from;
     uint32_t refs_len;
@@ -214,6 +220,10 @@ enum life_figure {
     FIGURE_SENDS,
     FIGURE_SETTLES,
     FIGURE_RECEIVES,
+    FIGURE_CHANGES,
+    FIGURE_READS,
+    FIGURE_FOLLOWS,
+    FIGURE_EVENTS, // that follows took
     FIGURE_CANCELLED,
     FIGURE_CLOSED,
     FIGURE_CRASHED,
@@ -359,4 +369,5 @@ void client_waits(struct world *w); // some receives in every process
 void client_answered(struct world *w, uint32_t call);
 struct sim_call *call_at(struct world *w, uint32_t call);
 uint32_t call_of(const struct world *w, const struct sim_call *c);
-bool call_waits(const struct sim_call *c); // a receive that is wanted and has no answer
+bool call_waits(const struct sim_call *c);   // a receive that is wanted and has no answer
+bool call_is_wait(const struct sim_call *c); // a receive or a follow: it has a time until

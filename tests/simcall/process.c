@@ -37,7 +37,7 @@ bool process_is_up(struct world *w, uint32_t process)
 static void configure(struct world *w, const struct node *n, struct shard_config *c)
 {
     uint32_t shard = n->index % w->life->shards;
-    *c = (struct shard_config){.birth = w->life->config};
+    *c = (struct shard_config){.birth = w->life->config, .keeps_events = true};
     journal_config_defaults(&c->journal);
     memcpy(c->journal.id.queue, w->life->queue.bytes, sizeof c->journal.id.queue);
     c->journal.id.shard = shard;

@@ -57,7 +57,7 @@ static void plan_op(struct world *w, uint32_t call, const struct call_effect *e)
     struct sim_call *c = call_at(w, call);
     CHECK(e->index < c->ops_len);
     uint32_t shard = w->life->ops[c->ops[e->index]].shard;
-    bool last = e->index + 1 == c->state.plan.ops;
+    bool last = e->index + 1 == c->state.plan.ops && c->state.kind != CALL_CHANGE;
     if (last && c->state.plan.ops < c->ops_len) call_add_op(&c->state);
     uint32_t op = action_new(w, call, e, shard);
     if (e->kind == CALL_SUBMIT_JOINED) {
@@ -128,10 +128,11 @@ static void answer(struct world *w, uint32_t call)
 {
     struct sim_call *c = call_at(w, call);
     c->answers++;
-    if (c->state.kind == CALL_RECEIVE && !c->build_fails) keep_answer(w, c);
+    if (call_is_wait(c) && !c->build_fails) keep_answer(w, c);
     for (uint32_t i = 0; c->state.in_doubt && i < c->messages_len; i++)
         c->messages[i].err = err_repeated(c->messages[i].err);
-    if (c->state.kind != CALL_RECEIVE && !c->build_fails) c->err = first_error(w, c);
+    bool ops = c->state.kind < CALL_RECEIVE;
+    if (ops && !c->build_fails) c->err = first_error(w, c);
     if (c->state.in_doubt) c->err = err_repeated(c->err);
     if (c->err == ERR_UNKNOWN) w->life->figures[FIGURE_UNKNOWN]++;
     trace_line(&w->trace, w->now, "call %u is answered: %s, %u messages", call, err_name(c->err),
@@ -159,8 +160,11 @@ static void do_effect(struct world *w, uint32_t call, const struct call_effect *
         c->claim = action_new(w, call, e, e->index);
         plan(w, c->claim);
         break;
+    case CALL_LOOK:
+        plan(w, action_new(w, call, e, e->index));
+        break;
     case CALL_AWAIT:
-        check_has_turn(w, c);
+        if (c->state.kind == CALL_RECEIVE) check_has_turn(w, c);
         c->awaits[e->index] = action_new(w, call, e, e->index);
         plan(w, c->awaits[e->index]);
         break;
@@ -240,6 +244,16 @@ void shell_pump(struct world *w, uint32_t call)
     if (only_waits(w, c)) c->waited = true;
 }
 
+static void take_events(struct world *w, struct sim_call *c)
+{
+    const struct call_result *r = &c->state.result;
+    if (r->from != CALL_FROM_AWAIT || r->failed) return;
+    struct shard *s = w->life->handles[process_node(w, c->process, r->shard)->index];
+    c->taken = shard_events(s)->len;
+    w->life->figures[FIGURE_EVENTS] += c->taken;
+    shard_events_taken(s);
+}
+
 static void perform_here(struct world *w, struct action *a)
 {
     struct sim_call *c = call_at(w, a->call);
@@ -252,6 +266,7 @@ static void perform_here(struct world *w, struct action *a)
     case CALL_DELIVER:
         c->decided = true;
         pass_turn(w, c);
+        if (c->state.kind == CALL_FOLLOW) take_events(w, c);
         call_delivered(&c->state);
         break;
     case CALL_NOTIFY:
@@ -365,6 +380,11 @@ static void report_op(struct world *w, struct sim_call *c, const struct action *
     if (!call_op_ended(&c->state, a->index, op_end(op, a))) return;
     op_concluded(w, op, a);
     check_op_over(w, op);
+    if (c->state.kind != CALL_CHANGE || w->findings.broken) return;
+    if (op->err)
+        c->ops_len = op->index + 1; // an error ends the change
+    else if (c->state.plan.ops < c->ops_len)
+        call_add_op(&c->state);
 }
 
 // The wait of the receive ends: from here on it must know what the folds of its process know.
@@ -406,9 +426,11 @@ static enum call_find_end wait_end(struct world *w, const struct sim_call *c,
 static void report_await(struct world *w, struct sim_call *c, const struct action *a)
 {
     enum call_find_end end = wait_end(w, c, a);
-    if (end != CALL_FAILED) c->awaits[a->shard] = NOT_INDEX;
-    c->told[a->shard] = end == CALL_FOUND;
-    if (end == CALL_FOUND || end == CALL_AGAIN) note_found(w, c);
+    bool receives = c->state.kind == CALL_RECEIVE;
+    if (end == CALL_NOTHING || (end == CALL_FOUND && receives)) c->awaits[a->shard] = NOT_INDEX;
+    if (end == CALL_AGAIN) c->awaits[a->shard] = NOT_INDEX;
+    c->told[a->shard] = receives && end == CALL_FOUND;
+    if (receives && (end == CALL_FOUND || end == CALL_AGAIN)) note_found(w, c);
     call_awaited(&c->state, a->shard, end);
 }
 
@@ -429,6 +451,7 @@ static void report(struct world *w, struct action *a)
                a->kind == CALL_CLAIM    ? "claim"
                : a->kind == CALL_AWAIT  ? "await"
                : a->kind == CALL_RECALL ? "recall"
+               : a->kind == CALL_LOOK   ? "look"
                                         : "op",
                a->index, a->shard, end_name(a), a->refs_len);
     if (a->left) {
@@ -445,6 +468,12 @@ static void report(struct world *w, struct action *a)
         break;
     case CALL_AWAIT:
         report_await(w, c, a);
+        break;
+    case CALL_LOOK:
+        check_looked(w, c, a);
+        c->looked++;
+        c->err = a->err;
+        call_looked(&c->state, a->err || c->looked == c->looks_max);
         break;
     case CALL_RECALL:
         c->recalls_open--;
@@ -478,7 +507,7 @@ void shell_resume(struct world *w, uint32_t call)
 void shell_cancel(struct world *w, uint32_t call)
 {
     struct sim_call *c = call_at(w, call);
-    if (c->lost || c->state.kind != CALL_RECEIVE || call_is_over(&c->state)) return;
+    if (c->lost || c->state.kind < CALL_RECEIVE || call_is_over(&c->state)) return;
     if (!c->unwanted_at) w->life->figures[FIGURE_CANCELLED]++;
     if (!c->unwanted_at) c->unwanted_at = w->now;
     trace_line(&w->trace, w->now, "call %u is cancelled", call);

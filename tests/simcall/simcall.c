@@ -12,6 +12,7 @@ static const struct sim_mutant mutants[] = {
     SIM_MUTANT(CALL_UNKNOWN_ONCE), SIM_MUTANT(CALL_AWAIT_LEFT),  SIM_MUTANT(CALL_AWAIT_FIRST),
     SIM_MUTANT(CALL_RACE_ENDS),    SIM_MUTANT(CALL_OPS_SWAPPED), SIM_MUTANT(CALL_PAUSE_OFF),
     SIM_MUTANT(CALL_DOUBT_LOST),   SIM_MUTANT(CALL_MOVED_LOST),  SIM_MUTANT(CALL_REROUTE_ENDS),
+    SIM_MUTANT(CALL_LOOK_SKIPS),   SIM_MUTANT(CALL_LOOK_STALE),
 };
 
 static void print_case(const struct runner_options *o, const struct runner_sum *sum)
@@ -29,6 +30,10 @@ static void print_sum(const struct runner_options *o, const struct runner_sum *s
     static const char *const names[FIGURES] = {[FIGURE_SENDS] = "sends",
                                                [FIGURE_SETTLES] = "settles",
                                                [FIGURE_RECEIVES] = "receives",
+                                               [FIGURE_CHANGES] = "changes",
+                                               [FIGURE_READS] = "reads",
+                                               [FIGURE_FOLLOWS] = "follows",
+                                               [FIGURE_EVENTS] = "events",
                                                [FIGURE_CANCELLED] = "cancelled",
                                                [FIGURE_CLOSED] = "closed",
                                                [FIGURE_CRASHED] = "crashed",

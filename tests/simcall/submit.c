@@ -54,6 +54,8 @@ struct op op_bytes(struct world *w, const struct sim_op *op)
     buf_clear(out);
     if (op->kind == OP_SEND)
         put_send(w, op, out);
+    else if (op->kind == OP_RESUME)
+        plain_encode(out, &(struct op_plain){.request = w->life->ids[op->id].id});
     else
         put_outcome(w, op, out);
     return (struct op){op->kind, buf_bytes(out)};
@@ -88,6 +90,10 @@ static void submit_find(struct world *w, uint32_t action, struct shard *s, struc
 {
     const struct action *a = &w->life->actions[action];
     struct sim_call *c = call_at(w, a->call);
+    if (a->kind == CALL_AWAIT && c->state.kind == CALL_FOLLOW) {
+        shard_follow(s, action + 1, c->until, now);
+        return;
+    }
     struct op_claim claim = claim_of(w, a->call);
     bool waits = a->kind == CALL_AWAIT || (a->kind == CALL_CLAIM && w->life->shards == 1);
     int64_t until = waits && c->until > w->now ? c->until : w->now;
@@ -103,21 +109,34 @@ static void submit_find(struct world *w, uint32_t action, struct shard *s, struc
     }
 }
 
+static void submit_look(struct world *w, uint32_t action, struct shard *s, struct interval now)
+{
+    if (w->life->actions[action].sync)
+        shard_sync(s, action + 1, w->now + patience(w), now);
+    else
+        shell_ended(w, action, true); // the state as it was folded last
+}
+
 void submit_action(struct world *w, uint32_t action)
 {
     struct action *a = &w->life->actions[action];
     struct node *n = process_node(w, call_at(w, a->call)->process, a->shard);
     struct shard *s = w->life->handles[n->index];
-    static const char *const names[] = {[CALL_SUBMIT] = "op",
-                                        [CALL_SUBMIT_JOINED] = "acks and a claim",
-                                        [CALL_CLAIM] = "claim",
-                                        [CALL_AWAIT] = "await",
-                                        [CALL_RECALL] = "recall"};
+    static const char *const names[] = {
+        [CALL_SUBMIT] = "op",     [CALL_SUBMIT_JOINED] = "acks and a claim",
+        [CALL_CLAIM] = "claim",   [CALL_AWAIT] = "await",
+        [CALL_RECALL] = "recall", [CALL_LOOK] = "look"};
     trace_line(&w->trace, w->now, "call %u: %s %u in shard %u", a->call, names[a->kind], a->index,
                a->shard);
     CHECK(s);
     a->state = ACTION_OPEN;
-    if (owner_ask(w, action)) return;
+    if (a->kind == CALL_LOOK) {
+        submit_look(w, action, s, node_now(n));
+        node_settle(w, n);
+        return;
+    }
+    bool follows = call_at(w, a->call)->state.kind == CALL_FOLLOW;
+    if (!follows && owner_ask(w, action)) return;
     if (a->kind == CALL_SUBMIT || a->kind == CALL_SUBMIT_JOINED)
         submit_op(w, action, s, node_now(n));
     else

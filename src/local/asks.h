@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a call asks of the runners of its shards, and their answers. Each ask has a slot, which
+// keeps the answer. call.c performs the other effects.
+#pragma once
+
+#include "local/call.h"
+
+void ask_submit(struct local_call *c, const struct call_effect *e);
+void ask_joined(struct local_call *c, const struct call_effect *e);
+void ask_claim(struct local_call *c, const struct call_effect *e);
+void ask_await(struct local_call *c, const struct call_effect *e);
+void ask_recall(struct local_call *c, const struct call_effect *e);
+// what: CALL_AWAIT or CALL_CLAIM.
+void ask_withdraw(struct local_call *c, enum call_effect_kind what, uint32_t shard);
+// Passes the event of an op, a claim, an await or a recall. The slot stays busy if its answer, or
+// its error, may become the answer of the call.
+void ask_ended(struct call_slot *slot);

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that wait for events. One ends when there are events that were not taken, or when its wait
+// is over and the tail was seen. While the shard catches up, it may hold more events than it may
+// keep, so such a call does not wait for the tail first.
+#include "base/check.h"
+#include "shard/inside.h"
+
+void shard_follow(struct shard *s, uint64_t ticket, int64_t wait_until, struct interval now)
+{
+    shard_catch_up(s, now);
+    struct call *c = call_new(s, ticket, wait_until);
+    c->wait_until = wait_until;
+    call_push(s, c, CALL_FOLLOWING);
+    follow_wake(s);
+}
+
+static void end_if_over(struct shard *s, struct call *c)
+{
+    enum err halted = journal_halt_err(s->journal);
+    enum err err = halted ? halted : s->catch_up_err;
+    if (s->events.len > 0)
+        call_answer(s, call_take(s, c), ERR_OK, BYTES_EMPTY);
+    else if (s->catching_up)
+        return;
+    else if (err)
+        call_answer(s, call_take(s, c), err, BYTES_EMPTY);
+    else if (machine_deleted(s->machine))
+        call_refuse(s, call_take(s, c), REASON_DELETED);
+    else if (shard_now(s) >= c->wait_until)
+        call_answer(s, call_take(s, c), ERR_NOT_FOUND, BYTES_EMPTY);
+}
+
+void follow_wake(struct shard *s)
+{
+    for (struct call *c = s->calls[CALL_FOLLOWING].head, *next; c; c = next) {
+        CHECK(c->state == CALL_FOLLOWING);
+        next = c->next;
+        end_if_over(s, c);
+    }
+}
+
+int64_t follow_wake_at(const struct shard *s)
+{
+    int64_t at = TIME_NEVER;
+    for (const struct call *c = s->calls[CALL_FOLLOWING].head; c && !s->catching_up; c = c->next)
+        if (c->wait_until < at) at = c->wait_until;
+    return at;
+}
+
+bool follow_cancel(struct shard *s, uint64_t ticket)
+{
+    struct call *c = s->calls[CALL_FOLLOWING].head;
+    while (c && c->ticket != ticket)
+        c = c->next;
+    if (c) call_free(call_take(s, c));
+    return c;
+}
