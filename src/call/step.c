@@ -48,6 +48,7 @@ void call_built(struct call_state *c, const struct call_plan *plan)
     CHECK(plan->ops == 0 || plan->at_once > 0);
     CHECK(plan->ops > 0 || c->kind >= CALL_RECEIVE);
     CHECK((plan->shards > 0) == (c->kind >= CALL_RECEIVE) && plan->first_shard <= plan->shards);
+    CHECK(!plan->likely || (c->kind == CALL_RECEIVE && plan->shards > 1));
     CHECK(!plan->joined || (plan->ops == 1 && plan->shards == 1));
     free_parts(c);
     c->phase = CALL_PHASE_BUILT;
@@ -61,6 +62,7 @@ void call_built(struct call_state *c, const struct call_plan *plan)
     if (waits) c->shards = memory_zeroed(plan->shards, sizeof *c->shards);
     for (uint32_t i = 0; c->shards && i < plan->shards; i++)
         if (i == plan->first_shard || !MUTANT(CALL_AWAIT_FIRST)) c->shards[i].await = AWAIT_WANTED;
+    if (plan->likely) c->shards[plan->first_shard] = (struct call_shard){.found = true};
 }
 
 void call_failed(struct call_state *c)

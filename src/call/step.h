@@ -78,6 +78,7 @@ struct call_plan {
     bool blocks;          // send: it waits while the queue is full
     uint32_t shards;      // receive, read, follow: of the queue
     uint32_t first_shard; // the one that it prefers; read: the first that it looks at
+    bool likely;          // receive: first_shard seems to have a message: it claims there first
     bool joined;          // receive: the ack op goes into the claim's entry
     bool named;           // receive: the caller may repeat the request id
     bool has_turn;        // receive: no earlier call with this id is under way

@@ -104,6 +104,7 @@ static void note_state(struct shard_runner *d)
     const struct machine *m = shard_machine(d->shard);
     uint32_t flags = machine_deleted(m) ? RUNNER_DELETED : 0;
     if (machine_config(m)->backpressure == BACKPRESSURE_BLOCK) flags |= RUNNER_BLOCKS_SENDERS;
+    if (machine_claimable(m, TIME_UNKNOWN, BYTES_EMPTY)) flags |= RUNNER_HAS_READY;
     atomic_store_explicit(&d->slot, journal_slot(shard_journal(d->shard)), memory_order_relaxed);
     atomic_store_explicit(&d->flags, flags, memory_order_relaxed);
 }

@@ -142,7 +142,11 @@ struct interval runner_time(struct shard_runner *d);
 typedef void runner_inspect_fn(void *ctx, const struct machine *m, int64_t now);
 void runner_inspect(struct shard_runner *d, runner_inspect_fn *inspect, void *ctx);
 // The same for what every call asks, without the runner's lock.
-enum runner_flag { RUNNER_DELETED = 1, RUNNER_BLOCKS_SENDERS = 2 }; // while the queue is full
+enum runner_flag {
+    RUNNER_DELETED = 1,
+    RUNNER_BLOCKS_SENDERS = 2, // while the queue is full
+    RUNNER_HAS_READY = 4,      // a message that can be claimed
+};
 bool runner_saw(const struct shard_runner *d, enum runner_flag flag);
 // The same with the journal's own part of the state.
 typedef void runner_read_fn(void *ctx, const struct journal *j, const struct machine *m,

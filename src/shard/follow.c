@@ -7,11 +7,10 @@
 
 void shard_follow(struct shard *s, uint64_t ticket, int64_t wait_until, struct interval now)
 {
-    shard_catch_up(s, now);
     struct call *c = call_new(s, ticket, wait_until);
     c->wait_until = wait_until;
     call_push(s, c, CALL_FOLLOWING);
-    follow_wake(s);
+    shard_catch_up(s, now);
 }
 
 static void end_if_over(struct shard *s, struct call *c)

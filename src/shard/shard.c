@@ -426,11 +426,12 @@ void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct inter
 void shard_catch_up(struct shard *s, struct interval now)
 {
     note_time(s, now);
-    if (s->catching_up) return;
-    s->catching_up = true;
-    s->catch_up_err = ERR_OK;
-    submit_sync(s, 0, s->now.hi + CATCH_UP_MS, true);
-    go_on(s);
+    if (!s->catching_up) {
+        s->catching_up = true;
+        s->catch_up_err = ERR_OK;
+        submit_sync(s, 0, s->now.hi + CATCH_UP_MS, true);
+    }
+    go_on(s); // also if it only learned the time: a lock may have expired
 }
 
 void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,

@@ -491,11 +491,13 @@ static void a_stream_over_several_shards_goes_on_too(void **state)
     char end[100];
     (void)snprintf(end, sizeof end, "\"message\":\"%s\"", got_text("id"));
     again[0] = '\0';
+    from = again;
+    for (int i = 0; i < 4; i++) { // the three that were missed, and the last, in any order
+        hear_until(fd, from, sizeof again - (size_t)(from - again), "event: message-enqueued");
+        from = strstr(from, "event: message-enqueued") + 1;
+    }
     hear_until(fd, again, sizeof again, end);
-    int count = 0;
-    for (const char *at = again; (at = strstr(at, "event: message-enqueued")); at++)
-        count++;
-    assert_int_equal(count, 4); // the three that were missed, and the last
+    assert_null(strstr(from, "event: message-enqueued"));
     (void)close(fd);
     rig_stop(&r);
 }

@@ -176,6 +176,7 @@ void build_call(struct world *w, uint32_t call)
         plan.shards = w->life->shards;
         plan.first_shard = c->first_shard;
         plan.named = c->named;
+        plan.likely = plan.shards > 1 && rng_chance(&w->rng, 4000);
         plan.joined = plan.ops == 1 && plan.shards == 1;
         c->has_turn = !c->named || plan.shards == 1 || takes_turn(w, c);
         plan.has_turn = c->has_turn;
