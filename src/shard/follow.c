@@ -21,6 +21,8 @@ static void end_if_over(struct shard *s, struct call *c)
         call_answer(s, call_take(s, c), ERR_OK, BYTES_EMPTY);
     else if (s->catching_up)
         return;
+    else if (!halted && err && journal_slot(s->journal) > s->catch_up_from)
+        catch_up_start(s); // it read something, and is not at the tail yet
     else if (err)
         call_answer(s, call_take(s, c), err, BYTES_EMPTY);
     else if (machine_deleted(s->machine))

@@ -106,12 +106,13 @@ struct shard {
 
     struct body_fetch fetch; // not part of the fold
 
-    int64_t waits_end;     // no wait_until of a waiting call is earlier
-    bool full;             // too many events: the journal is on hold
-    bool catching_up;      // the shard's own sync is open
-    enum err catch_up_err; // of the last one
-    bool touching;         // the shard's own touch is open
-    uint64_t offered;      // messages that the open claims may take
+    int64_t waits_end;      // no wait_until of a waiting call is earlier
+    bool full;              // too many events: the journal is on hold
+    bool catching_up;       // the shard's own sync is open
+    enum err catch_up_err;  // of the last one
+    uint64_t catch_up_from; // the slot where it began
+    bool touching;          // the shard's own touch is open
+    uint64_t offered;       // messages that the open claims may take
 
     struct answer *answers;
     struct answer *answers_tail;
@@ -165,6 +166,7 @@ void receive_result(struct shard *s, struct call *c, enum err err, struct bytes 
 void receive_join_send(struct shard *s, uint32_t messages); // before the send is proposed
 void receive_wake(struct shard *s);
 
+void catch_up_start(struct shard *s);
 void follow_wake(struct shard *s);
 int64_t follow_wake_at(const struct shard *s);
 bool follow_cancel(struct shard *s, uint64_t ticket); // as shard_cancel

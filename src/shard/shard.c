@@ -423,14 +423,19 @@ void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct inter
     go_on(s);
 }
 
+void catch_up_start(struct shard *s)
+{
+    CHECK(!s->catching_up);
+    s->catching_up = true;
+    s->catch_up_err = ERR_OK;
+    s->catch_up_from = journal_slot(s->journal);
+    submit_sync(s, 0, s->now.hi + CATCH_UP_MS, true);
+}
+
 void shard_catch_up(struct shard *s, struct interval now)
 {
     note_time(s, now);
-    if (!s->catching_up) {
-        s->catching_up = true;
-        s->catch_up_err = ERR_OK;
-        submit_sync(s, 0, s->now.hi + CATCH_UP_MS, true);
-    }
+    if (!s->catching_up) catch_up_start(s);
     go_on(s); // also if it only learned the time: a lock may have expired
 }
 

@@ -4,6 +4,8 @@
 
 #define WAIT_MS 1000
 #define TICKET  77
+#define MANY    8
+#define SLOW_MS 7000 // of one request
 
 struct stage {
     struct store *store;
@@ -142,6 +144,37 @@ static void a_store_that_fails_ends_it_with_the_error(void **state)
     stage_done(&s);
 }
 
+// The reader needs minutes for the whole journal, and more than one sync.
+static void a_long_way_to_the_tail_is_no_error(void **state)
+{
+    (void)state;
+    struct stage s = stage_new();
+    struct shard_config slow = rig_config();
+    struct request request;
+    size_t seen = 0;
+    slow.keeps_events = true;
+    slow.journal.read_bytes_max = 1; // one entry at a time
+    for (int i = 0; i < MANY; i++)
+        rig_sent(&s.sender, "x");
+    rig_done(&s.reader);
+    s.reader = rig_start(s.store, &slow);
+    for (int i = 0; seen < MANY; i++) {
+        struct rig_answer answer;
+        assert_true(i < RIG_LIMIT);
+        follow(&s.reader, 0);
+        while (!rig_answered(&s.reader, TICKET, &answer)) {
+            assert_true(rig_take(&s.reader, &request));
+            rig_serve(&s.reader, &request, FATE_OK);
+            rig_pass(&s.reader, SLOW_MS);
+        }
+        assert_int_equal(answer.err, ERR_OK);
+        seen += shard_events(s.reader.shard)->len;
+        shard_events_taken(s.reader.shard);
+    }
+    assert_int_equal(seen, MANY);
+    stage_done(&s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -152,6 +185,7 @@ int main(void)
         cmocka_unit_test(a_cancelled_follow_has_no_answer),
         cmocka_unit_test(a_deleted_queue_ends_it),
         cmocka_unit_test(a_store_that_fails_ends_it_with_the_error),
+        cmocka_unit_test(a_long_way_to_the_tail_is_no_error),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
