@@ -81,6 +81,7 @@ void call_add_op(struct call_state *c)
 // The op that is submitted at place i.
 static uint32_t op_at(const struct call_state *c, uint32_t i)
 {
+    CHECK(i < c->plan.ops);
     return MUTANT(CALL_OPS_SWAPPED) && (i | 1) < c->plan.ops ? i ^ 1 : i;
 }
 
@@ -164,6 +165,7 @@ void call_found(struct call_state *c)
 
 void call_find_owners(struct call_state *c)
 {
+    CHECK(c->moves <= MOVES_MAX);
     if (c->phase == CALL_PHASE_BUILT) c->finds = true;
 }
 
@@ -231,6 +233,7 @@ void call_claimed(struct call_state *c, uint32_t shard, enum call_find_end end, 
 // The place of a shard in the order in which this receive prefers them.
 static uint32_t rank_of(const struct call_state *c, uint32_t shard)
 {
+    CHECK(shard < c->plan.shards);
     return (shard + c->plan.shards - c->plan.first_shard) % c->plan.shards;
 }
 
@@ -298,6 +301,8 @@ static bool emit(struct call_effect *out, enum call_effect_kind kind, uint32_t i
 
 static bool submit(struct call_state *c, struct call_effect *out, uint32_t op)
 {
+    CHECK(op < c->ops_next);
+    CHECK(c->ops[op].state == OP_NEW || c->ops[op].state == OP_AGAIN);
     bool joined = c->plan.joined && !c->ops[op].repeated && !c->unwanted && !c->claims &&
                   c->phase == CALL_PHASE_BUILT;
     c->ops[op].state = OP_OPEN;
@@ -310,6 +315,7 @@ static bool submit(struct call_state *c, struct call_effect *out, uint32_t op)
 
 static bool next_op(struct call_state *c, struct call_effect *out)
 {
+    CHECK(c->ops_next <= c->plan.ops && c->ops_again <= c->ops_next);
     for (uint32_t i = 0; c->ops_again > 0 && i < c->ops_next; i++) {
         if (c->ops[i].state != OP_AGAIN) continue;
         c->ops_again--;
@@ -321,11 +327,13 @@ static bool next_op(struct call_state *c, struct call_effect *out)
 
 static bool ops_are_over(const struct call_state *c)
 {
+    CHECK(c->ops_open + c->ops_again <= c->ops_next);
     return c->ops_next == c->plan.ops && c->ops_open == 0 && c->ops_again == 0;
 }
 
 static bool find(const struct call_state *c, bool wanted, uint32_t *shard)
 {
+    CHECK(c->shards && c->plan.shards > 1);
     for (uint32_t i = 0; i < c->plan.shards; i++) {
         *shard = (c->plan.first_shard + i) % c->plan.shards;
         const struct call_shard *p = &c->shards[*shard];
@@ -346,6 +354,7 @@ static bool claim(struct call_state *c, struct call_effect *out, uint32_t shard)
 
 static bool ask_next(struct call_state *c, struct call_effect *out)
 {
+    CHECK(c->in_round && c->shard_next < c->plan.shards);
     emit(out, CALL_RECALL, c->shard_next++);
     out->sync = !c->started;
     c->recalls++;
@@ -354,6 +363,7 @@ static bool ask_next(struct call_state *c, struct call_effect *out)
 
 static bool await_next(struct call_state *c, struct call_effect *out, uint32_t shard)
 {
+    CHECK(c->shards[shard].await == AWAIT_WANTED && c->awaits < c->plan.shards);
     c->started = true;
     c->shards[shard].await = AWAIT_OPEN;
     c->awaits++;
@@ -364,6 +374,7 @@ static bool await_next(struct call_state *c, struct call_effect *out, uint32_t s
 
 static bool next_withdrawal(struct call_state *c, struct call_effect *out)
 {
+    CHECK(c->shards && c->reroutes);
     for (uint32_t i = 0; i < c->plan.shards; i++) {
         if (c->shards[i].await != AWAIT_OPEN) continue;
         c->shards[i].await = AWAIT_WITHDRAWN;
@@ -376,6 +387,7 @@ static bool next_withdrawal(struct call_state *c, struct call_effect *out)
 // A receive of several shards, with its turn and without a claim or a round under way.
 static bool next_find(struct call_state *c, struct call_effect *out)
 {
+    CHECK(!c->claims && !c->in_round);
     uint32_t found_at = 0, wanted_at = 0;
     if (c->reroutes && next_withdrawal(c, out)) return true;
     bool found = find(c, false, &found_at), wanted = find(c, true, &wanted_at);
@@ -398,6 +410,7 @@ static bool next_find(struct call_state *c, struct call_effect *out)
 
 static bool next_in_round(struct call_state *c, struct call_effect *out)
 {
+    CHECK(c->in_round && c->recalls <= c->shard_next);
     if (c->shard_next < c->plan.shards) return ask_next(c, out);
     if (c->recalls > 0) return false;
     c->in_round = false;
@@ -408,6 +421,7 @@ static bool next_in_round(struct call_state *c, struct call_effect *out)
 // A receive whose acks are done, or go with its claim.
 static bool next_receive(struct call_state *c, struct call_effect *out)
 {
+    CHECK(c->kind == CALL_RECEIVE && c->phase == CALL_PHASE_BUILT);
     if (c->claims) {
         if (!(c->unwanted || c->reroutes) || c->shards || c->withdrawn) return false;
         c->withdrawn = true;
@@ -477,6 +491,7 @@ static bool next_built(struct call_state *c, struct call_effect *out)
 // The awaits that are left of a receive, and the messages that they announced to it.
 static bool next_left(struct call_state *c, struct call_effect *out)
 {
+    CHECK(c->phase >= CALL_PHASE_DECIDED && !c->claims);
     for (uint32_t i = 0; c->shards && i < c->plan.shards; i++) {
         struct call_shard *p = &c->shards[i];
         if (p->await == AWAIT_OPEN && !MUTANT(CALL_AWAIT_LEFT)) {

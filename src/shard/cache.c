@@ -107,6 +107,7 @@ static void cache_ring_grow(struct cache *c)
 
 static void index_send(struct cached *row, uint32_t op, struct op_send *send)
 {
+    CHECK(op < row->entry.ops_len);
     for (uint32_t i = 0; i < send->count; i++) {
         struct message skipped;
         row->messages[row->messages_len++] = (struct message_at){op, send->messages};
@@ -144,6 +145,7 @@ static void keep_row(struct cache *c, const struct cached *row)
         evict(c);
     if (c->len == c->cap) cache_ring_grow(c);
     CHECK(c->len < c->cap);
+    CHECK(map_find(&c->by_slot, row->slot) == MAP_NONE);
     size_t at = (c->first + c->len) % c->cap;
     c->rows[at] = *row;
     c->len++;

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counters of folded entries, and read access to the parts of a shard. A replay repeats what was
 // counted before, so it is not counted.
+#include "base/check.h"
 #include "shard/inside.h"
 
 void counters_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired)
 {
+    CHECK(expired <= machine_expired(s->machine));
     if (!journal_is_current(s->journal)) return;
     s->counters.expired += expired;
     struct shard_totals *totals = s->config.totals;

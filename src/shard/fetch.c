@@ -61,12 +61,14 @@ static void keep_headers(struct call *c, const struct found *f, struct delivery 
         *headers = keep(&c->text, f->message.headers);
         return;
     }
+    CHECK(headers->len == 0);
     size_t start = c->text.len;
     headers_put_others(&c->text, f->message.headers, bytes_str(HEADER_DEAD_WORKER));
     size_t others = c->text.len;
     keep_dead_letter(&c->text, &arrive);
     d->dead_letter_headers_len = c->text.len - others;
     headers->len = c->text.len - start;
+    CHECK(d->dead_letter_headers_len <= headers->len);
 }
 
 static void keep_message(struct call *c, const struct found *f)
@@ -122,6 +124,8 @@ void fetch_start(struct shard *s, struct call *c)
 void shard_read(struct shard *s, uint64_t ticket, const struct shard_wants *wants, int64_t deadline,
                 struct interval now)
 {
+    CHECK(wants->places_len == 0 || wants->places);
+    CHECK(wants->reasons_len == 0 || wants->reasons);
     struct call *c = call_new(s, ticket, deadline);
     c->grants = memory_zeroed(wants->places_len, sizeof *c->grants);
     c->grants_len = wants->places_len;
@@ -204,6 +208,7 @@ static void fetch_send(struct shard *s)
 {
     struct body_fetch *f = &s->fetch;
     bool busy = f->ask.open || f->sync;
+    CHECK(!f->ask.open || !f->sync); // one of them at a time
     if (f->wanted == 0 || busy || shard_now(s) < f->again) return;
     switch (f->stage) {
     case FETCH_READING:
@@ -233,6 +238,7 @@ static void expire_fetches(struct shard *s)
 {
     for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
+        CHECK(c->fetched <= c->grants_len);
         if (shard_now(s) >= c->deadline) call_answer(s, call_take(s, c), ERR_UNKNOWN, BYTES_EMPTY);
     }
 }
@@ -301,6 +307,7 @@ static void give_up(struct shard *s, struct call *c, enum err err)
 
 static void give_up_all(struct shard *s, enum err err)
 {
+    CHECK(err != ERR_OK && s->fetch.wanted != 0);
     for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
         if (missing_of(s, c) == s->fetch.wanted) give_up(s, c, err);
@@ -309,6 +316,7 @@ static void give_up_all(struct shard *s, enum err err)
 
 static void rows_clear(struct body_fetch *f)
 {
+    CHECK(f->rows || f->rows_len == 0);
     for (size_t i = 0; i < f->rows_len; i++)
         bytes_free(f->rows[i].bytes);
     memory_free(f->rows);
@@ -324,6 +332,7 @@ void fetch_done(struct shard *s)
 // Ends the read. The next one is for the slot that is wanted then.
 static void end_read(struct shard *s, enum err err)
 {
+    CHECK(!s->fetch.ask.open && !s->fetch.sync);
     rows_clear(&s->fetch);
     s->fetch.stage = FETCH_READING;
     s->fetch.again = err ? shard_now(s) + READ_AGAIN_MS : TIME_UNKNOWN;
@@ -360,6 +369,7 @@ static void keep_rows(struct shard *s, const bool *live)
 
 static bool anything_alive(struct shard *s)
 {
+    CHECK(s->fetch.wanted != 0);
     bool alive = outgoing_wants(s, s->fetch.wanted);
     for (struct call *c = s->calls[CALL_FETCHING].head; c && !alive; c = c->next)
         alive = missing_of(s, c) == s->fetch.wanted && is_alive(s, c);
@@ -431,6 +441,7 @@ static void on_floor(struct shard *s, const struct response *r)
                !journal_id_equal(&floor.id, &s->config.journal.id)) {
         fail_read(s, ERR_CORRUPT);
     } else {
+        CHECK(f->stage == FETCH_FLOORS && f->rows_len > 0);
         f->floor_index = floor.index;
         f->floor_slot = floor.slot;
     }

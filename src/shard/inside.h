@@ -165,6 +165,8 @@ void receive_join_op(struct shard *s, struct call *c); // behind an op that was 
 void receive_result(struct shard *s, struct call *c, enum err err, struct bytes body);
 void receive_join_send(struct shard *s, uint32_t messages); // before the send is proposed
 void receive_wake(struct shard *s);
+// The owner publishes tickets for workers with capacity. Returns false if there is nothing to do.
+bool tickets_publish(struct shard *s, const uint8_t seed[16]);
 
 void catch_up_start(struct shard *s);
 void follow_wake(struct shard *s);

@@ -42,6 +42,8 @@ static bool reason_of(struct shard *s, const struct message_view *v)
         want(s, v->reason_slot);
         return false;
     }
+    CHECK(v->outbox_number > s->dead_letter_done);
+    CHECK(reason.len <= FAIL_REASON_MAX);
     buf_clear(&s->dead_letter_reason);
     buf_put(&s->dead_letter_reason, reason);
     s->dead_letter_reason_of = v->outbox_number;
@@ -63,6 +65,7 @@ static enum outgoing_state next_dead_letter(struct shard *s, struct message_view
                machine_config(s->machine)->dead_letter_queue[0] != 0;
     if (!may || !first_dead_letter(s, v)) return OUTGOING_NOTHING;
     if (!reason_of(s, v)) return OUTGOING_READING;
+    CHECK(s->dead_letter_reason_of == v->outbox_number);
     uint64_t missing;
     enum cache_answer answer = cache_find(s->cache, v->place, found, &missing);
     if (answer == CACHE_MISSING) want(s, missing);
@@ -84,6 +87,7 @@ static struct bytes dead_letter_headers(struct shard *s, const struct message_vi
     headers_put_others(&s->dead_letter_headers, headers, bytes_str(HEADER_DEAD_WORKER));
     size_t others = s->dead_letter_headers.len;
     if (worker.len > 0) headers_put(&s->dead_letter_headers, bytes_str(HEADER_DEAD_WORKER), worker);
+    CHECK(others <= s->dead_letter_headers.len);
     return bytes_of(s->dead_letter_headers.data,
                     s->dead_letter_headers.bad ? others : s->dead_letter_headers.len);
 }
@@ -145,6 +149,7 @@ void outgoing_advance(struct shard *s)
     enum outgoing_state state = known ? next_dead_letter(s, &v, &found) : OUTGOING_READING;
     for (struct call *c = s->calls[CALL_OUTBOX].head, *next; c; c = next) {
         next = c->next;
+        CHECK(c->state == CALL_OUTBOX && !c->silent);
         bool late = shard_now(s) >= c->deadline;
         if (state == OUTGOING_READING && !halted && !late) continue;
         enum err err = state == OUTGOING_READY     ? ERR_OK
@@ -165,6 +170,7 @@ void shard_dead_letters(struct shard *s, uint64_t ticket, int64_t deadline, stru
 // is repeated.
 void outgoing_not_forgotten(struct shard *s)
 {
+    CHECK(s->config.moves_dead_letters);
     s->dead_letter_done = 0;
     s->dead_letters_at = shard_now(s) + DEAD_LETTER_RETRY_MS;
 }

@@ -38,6 +38,8 @@ void receive_set_claim(struct call *c, const struct op_claim *claim)
 // There is something to claim.
 static void claim_or_notify(struct shard *s, struct call *c)
 {
+    CHECK(!c->next && !c->recalls);
+    CHECK(!c->awaits || c->receives);
     if (c->awaits) {
         call_answer(s, c, ERR_OK, BYTES_EMPTY);
     } else {
@@ -47,6 +49,7 @@ static void claim_or_notify(struct shard *s, struct call *c)
 
 static struct op op_of(const struct call *c)
 {
+    CHECK(c->kind >= OP_KIND_MACHINE); // a sync has no op
     return (struct op){.kind = c->kind, .payload = c->payload};
 }
 
@@ -77,6 +80,7 @@ static bool is_same(void *other, const struct op *op)
 static void end_same_request(struct shard *s, const struct call *successor)
 {
     struct request_id id;
+    CHECK(successor->receives && !successor->next);
     struct op wanted = op_of(successor);
     if (!op_request(&wanted, &id) || !request_id_set(&id)) return;
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
@@ -90,6 +94,7 @@ static void end_same_request(struct shard *s, const struct call *successor)
 // once if another process becomes the owner: the caller then turns to that one.
 static int64_t wait_end(const struct shard *s, const struct call *c)
 {
+    CHECK(c->receives);
     if (shard_may_grant(s)) return c->wait_until;
     if (c->owner_epoch != journal_epoch(s->journal)) return TIME_UNKNOWN;
     return c->owner_until < c->wait_until ? c->owner_until : c->wait_until;
@@ -105,6 +110,7 @@ static void wait_or_end(struct shard *s, struct call *c)
         c->owner_epoch = journal_epoch(s->journal);
         c->owner_until = shard_may_grant(s) ? TIME_UNKNOWN : shard_now(s) + OWNER_WAIT_MS;
         if (wait_end(s, c) < s->waits_end) s->waits_end = wait_end(s, c);
+        CHECK(s->waits_end <= wait_end(s, c));
         call_push(s, c, CALL_WAITING);
     }
 }
@@ -156,6 +162,7 @@ static bool has_dedup(struct bytes payload)
 
 enum reason call_certain_refusal(const struct shard *s, const struct call *c)
 {
+    CHECK(c->kind >= OP_KIND_MACHINE);
     bool sends = c->kind == OP_SEND && c->max > 0;
     enum reason reason = machine_refuses(s->machine, c->kind, sends ? 1 : 0);
     bool grants = c->kind == OP_CLAIM || c->kind == OP_TAKE || c->kind == OP_PUBLISH;
@@ -177,6 +184,8 @@ bool call_under_way(const struct shard *s, const struct call *c)
 // Also retries ops that seemed certain to be refused.
 void receive_try(struct shard *s, struct call *c)
 {
+    CHECK(!c->next); // it is in no list
+    CHECK(!c->silent || !c->receives);
     enum reason reason = call_certain_refusal(s, c);
     if (recall(s, c)) return;
     if (!c->receives && reason != REASON_NONE) {
@@ -247,6 +256,7 @@ void receive_join_send(struct shard *s, uint32_t messages)
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c && taken < messages; c = next) {
         next = c->next;
         if (c->awaits) continue; // it is notified when there is something
+        CHECK(c->receives && c->state == CALL_WAITING);
         taken += c->max;
         call_commit(s, call_take(s, c));
     }
@@ -258,6 +268,7 @@ static void end_waits(struct shard *s)
     s->waits_end = TIME_NEVER;
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
+        CHECK(c->state == CALL_WAITING);
         int64_t end = wait_end(s, c);
         if (shard_now(s) >= end) {
             end_wait(s, call_take(s, c));
@@ -270,6 +281,7 @@ static void end_waits(struct shard *s)
 // No message can ever come for them.
 static void end_all_waits(struct shard *s, enum err halted)
 {
+    CHECK(halted || machine_deleted(s->machine));
     while (s->calls[CALL_WAITING].head) {
         struct call *c = call_take(s, s->calls[CALL_WAITING].head);
         if (halted) {
@@ -283,6 +295,7 @@ static void end_all_waits(struct shard *s, enum err halted)
 
 static bool has_ticket(const struct shard *s, const struct call *c)
 {
+    CHECK(c->receives && c->state == CALL_WAITING);
     struct grant first;
     return machine_tickets(s->machine, c->worker, &first, 1) > 0;
 }
@@ -306,9 +319,39 @@ void receive_wake(struct shard *s)
         bool room = any && (offered == 0 || offered < stats.counts[STATE_READY]);
         if (!room && stats.tickets == 0) break;
         if (!room && !has_ticket(s, c)) continue;
+        CHECK(c->receives && c->max > 0);
         if (c->awaits) announced += c->max;
         claim_or_notify(s, call_take(s, c));
     }
+}
+
+bool tickets_publish(struct shard *s, const uint8_t seed[16])
+{
+    if (!journal_is_owner(s->journal) || !machine_claimable(s->machine, shard_now(s), BYTES_EMPTY))
+        return false;
+    CLEANUP(buf_done) struct buf rows;
+    buf_init(&rows, JOURNAL_OP_MAX);
+    struct op_publish publish = {0};
+    struct worker_view w;
+    for (size_t i = 0; publish.count < PUBLISH_ROWS_MAX && machine_worker(s->machine, i, &w); i++) {
+        if (w.capacity <= w.open || w.expires_at <= shard_now(s)) continue;
+        ticket_row_put(&rows, &(struct ticket_row){.worker = w.name, .max = w.capacity - w.open});
+        publish.count++;
+    }
+    if (publish.count == 0) return false;
+    CHECK(!rows.bad);
+    CHECK(publish.count <= PUBLISH_ROWS_MAX);
+    publish.rows = buf_bytes(&rows);
+    memcpy(publish.seed, seed, sizeof publish.seed);
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, JOURNAL_OP_MAX);
+    publish_encode(&payload, &publish);
+    struct call *c = call_new(s, 0, TIME_NEVER);
+    c->silent = true;
+    c->kind = OP_PUBLISH;
+    c->payload = buf_take(&payload);
+    call_commit(s, c);
+    return true;
 }
 
 bool shard_cancel(struct shard *s, uint64_t ticket)
@@ -321,6 +364,7 @@ bool shard_cancel(struct shard *s, uint64_t ticket)
             c->wait_until = TIME_UNKNOWN;
             if (state == CALL_WAITING) waits = c;
         }
+    CHECK(!waits || waits->state == CALL_WAITING);
     if (waits) call_free(call_take(s, waits));
     return waits || follow_cancel(s, ticket);
 }
@@ -335,6 +379,7 @@ size_t shard_waiting(const struct shard *s)
     size_t waiting = 0;
     for (const struct call *c = s->calls[CALL_WAITING].head; c; c = c->next)
         waiting++;
+    CHECK((waiting == 0) == !s->calls[CALL_WAITING].tail);
     return waiting;
 }
 

@@ -11,6 +11,7 @@ static struct bytes body_of(const struct call *c, const struct journal_reply *r)
 {
     static const uint8_t nothing[] = {REASON_NONE, 0, 0, 0, 0};
     bool idle = c->kind == OP_CLAIM && !r->err && r->body.len == 0;
+    CHECK(!idle || c->receives);
     return idle ? bytes_of(nothing, sizeof nothing) : r->body;
 }
 
@@ -24,6 +25,7 @@ static void on_reply(struct shard *s, struct journal_reply *r)
         call_answer(s, c, r->err, BYTES_EMPTY); // it is silent; this frees it
         return;
     }
+    CHECK(!c->silent || !c->receives);
     if (r->slot != 0) c->tail_seen = true; // its entry was the tail
     if (fenced_again(s, c, r)) return;
     bool not_applied = r->err == ERR_UNAVAILABLE && r->body.len == 0 && c->kind != 0;

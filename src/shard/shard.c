@@ -32,8 +32,10 @@ static void fold_apply(void *ctx, const struct fold_entry *e, struct op_result *
                                   .bytes = e->bytes,
                                   .ops = e->ops,
                                   .ops_len = e->ops_len};
+    CHECK(e->ops_len == 0 || e->ops);
     uint64_t expired = machine_expired(s->machine);
     machine_apply(s->machine, &entry, results, text, s->config.keeps_events ? &s->events : NULL);
+    CHECK(machine_slot(s->machine) == e->slot);
     counters_note(s, e, results != NULL, machine_expired(s->machine) - expired);
     size_t events_max = s->config.from_oldest ? EVENTS_FROM_OLDEST_MAX : EVENTS_HELD_MAX;
     if (s->events.len >= events_max && !s->full) {
@@ -76,6 +78,7 @@ static void fold_save(void *ctx, struct buf *out)
 {
     const struct shard *s = ctx;
     machine_save(s->machine, out);
+    CHECK(out->bad || out->len > 0);
 }
 
 static enum err fold_load(void *ctx, struct bytes saved)
@@ -109,6 +112,7 @@ static enum fold_hold fold_holds(void *ctx, struct bytes name)
 static uint16_t fold_rules(void *ctx, const struct op *ops, size_t ops_len)
 {
     const struct shard *s = ctx;
+    CHECK(ops_len == 0 || ops);
     return machine_rules_needed(s->machine, ops, MUTANT(RULES_UNMARKED) ? 0 : ops_len);
 }
 
@@ -151,6 +155,7 @@ struct shard *shard_new(const struct shard_config *config)
     journal.from_oldest = config->from_oldest;
     journal.rules_newest = config->rules_newest ? config->rules_newest : rules_newest();
     journal.rules_oldest = config->rules_oldest ? config->rules_oldest : RULES_OLDEST;
+    CHECK(journal.rules_oldest <= journal.rules_newest);
     // The rows of a read are folded at once, and ten bytes can become an event of a hundred.
     if (config->from_oldest && journal.read_bytes_max > EVENTS_READ_BYTES)
         journal.read_bytes_max = EVENTS_READ_BYTES;
@@ -174,6 +179,7 @@ void call_free(struct call *c)
 static void answer_free(struct answer *a)
 {
     if (!a) return;
+    CHECK(a->call && a->out.ticket == a->call->ticket);
     call_free(a->call);
     memory_free(a);
 }
@@ -189,6 +195,8 @@ void shard_free(struct shard *s)
         answer_free(s->answers);
         s->answers = next;
     }
+    for (int state = CALL_SYNCING; state < CALL_STATES; state++)
+        CHECK(!s->calls[state].tail);
     answer_free(s->answer_out);
     fetch_done(s);
     journal_free(s->journal);
@@ -213,6 +221,7 @@ struct call *call_new(struct shard *s, uint64_t ticket, int64_t deadline)
 
 void call_push(struct shard *s, struct call *c, enum call_state state)
 {
+    CHECK(state < CALL_STATES);
     struct call_list *l = &s->calls[state];
     CHECK(!c->next);
     CHECK(!l->head == !l->tail);
@@ -228,6 +237,7 @@ void call_push(struct shard *s, struct call *c, enum call_state state)
 
 struct call *call_take(struct shard *s, struct call *c)
 {
+    CHECK(c->state < CALL_STATES);
     struct call_list *l = &s->calls[c->state];
     struct call *before = NULL;
     for (struct call *at = l->head; at != c; at = at->next) {
@@ -249,6 +259,7 @@ void call_answer(struct shard *s, struct call *c, enum err err, struct bytes bod
         return;
     }
     CHECK(c->fetched <= c->grants_len && c->reasons_found <= c->reason_places_len);
+    CHECK(!s->answers == !s->answers_tail);
     struct answer *a = NEW(struct answer);
     a->call = c;
     if (body.data != c->result.data) {
@@ -273,6 +284,7 @@ void call_answer(struct shard *s, struct call *c, enum err err, struct bytes bod
 void call_commit(struct shard *s, struct call *c)
 {
     CHECK(c->kind >= OP_KIND_MACHINE && !c->awaits);
+    CHECK(!c->recalls); // it only looks for an earlier result
     call_push(s, c, CALL_JOURNAL);
     if (c->receives) s->offered += c->max;
     struct op op = {.kind = c->kind, .payload = c->payload};
@@ -290,6 +302,7 @@ void call_refuse(struct shard *s, struct call *c, enum reason reason)
 
 int64_t shard_now(const struct shard *s)
 {
+    CHECK(s->now.lo <= s->now.hi);
     return s->now.lo;
 }
 
@@ -301,6 +314,7 @@ static void go_on(struct shard *s)
     follow_wake(s);
     fetch_go_on(s);
     replies_handle(s); // refusals that came at once
+    CHECK(!s->answers == !s->answers_tail);
 }
 
 struct interval shard_time(const struct shard *s, struct interval now)
@@ -312,7 +326,9 @@ struct interval shard_time(const struct shard *s, struct interval now)
 
 static void note_time(struct shard *s, struct interval now)
 {
+    int64_t before = s->now.lo;
     s->now = shard_time(s, now);
+    CHECK(s->now.lo >= before); // it never goes back
 }
 
 void shard_start(struct shard *s, struct interval now)
@@ -337,6 +353,7 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
     c->payload = bytes_copy(op.payload);
     uint32_t messages = messages_in(op);
     c->max = messages;
+    CHECK(c->max == 0 || c->kind == OP_SEND);
     journal_hold(s->journal);
     if (call_certain_refusal(s, c) != REASON_NONE) {
         call_push(s, c, CALL_SYNCING); // the local state may be old
@@ -358,6 +375,7 @@ static struct call *receive_new(struct shard *s, uint64_t ticket, const struct o
     c->receives = true;
     c->wait_until = wait_until < deadline ? wait_until : deadline;
     CHECK(c->wait_until <= c->deadline);
+    CHECK(!c->awaits && !c->recalls && !c->tail_seen); // the caller chooses
     receive_set_claim(c, claim);
     return c;
 }
@@ -388,6 +406,7 @@ void shard_await(struct shard *s, uint64_t ticket, struct bytes worker, int64_t 
     struct op_claim claim = {.worker = worker, .max = 1};
     struct call *c = receive_new(s, ticket, &claim, wait_until, deadline, now);
     c->awaits = true;
+    CHECK(c->max == 1);
     receive_try(s, c);
     go_on(s);
 }
@@ -397,6 +416,7 @@ void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim
 {
     struct call *c = receive_new(s, ticket, claim, TIME_UNKNOWN, deadline, now);
     c->recalls = true;
+    CHECK(c->wait_until == TIME_UNKNOWN); // it does not wait
     c->tail_seen = !sync || MUTANT(RECALL_BLIND);
     receive_try(s, c);
     go_on(s);
@@ -411,6 +431,7 @@ void shard_notify_next(struct shard *s, struct interval now)
 static void submit_sync(struct shard *s, uint64_t ticket, int64_t deadline, bool silent)
 {
     struct call *c = call_new(s, ticket, deadline);
+    CHECK(!c->receives && c->kind == 0);
     c->silent = silent;
     call_push(s, c, CALL_SYNCING);
     journal_sync(s->journal, call_ticket(c), deadline, s->now);
@@ -425,7 +446,7 @@ void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct inter
 
 void catch_up_start(struct shard *s)
 {
-    CHECK(!s->catching_up);
+    CHECK(!s->catching_up && s->now.hi < TIME_NEVER - CATCH_UP_MS);
     s->catching_up = true;
     s->catch_up_err = ERR_OK;
     s->catch_up_from = journal_slot(s->journal);
@@ -520,31 +541,9 @@ void shard_tick(struct shard *s, struct interval now)
 bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now)
 {
     note_time(s, now);
-    if (!journal_is_owner(s->journal) || !machine_claimable(s->machine, shard_now(s), BYTES_EMPTY))
-        return false;
-    CLEANUP(buf_done) struct buf rows;
-    buf_init(&rows, JOURNAL_OP_MAX);
-    struct op_publish publish = {0};
-    struct worker_view w;
-    for (size_t i = 0; publish.count < PUBLISH_ROWS_MAX && machine_worker(s->machine, i, &w); i++) {
-        if (w.capacity <= w.open || w.expires_at <= shard_now(s)) continue;
-        ticket_row_put(&rows, &(struct ticket_row){.worker = w.name, .max = w.capacity - w.open});
-        publish.count++;
-    }
-    if (publish.count == 0) return false;
-    CHECK(!rows.bad);
-    publish.rows = buf_bytes(&rows);
-    memcpy(publish.seed, seed, sizeof publish.seed);
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, JOURNAL_OP_MAX);
-    publish_encode(&payload, &publish);
-    struct call *c = call_new(s, 0, TIME_NEVER);
-    c->silent = true;
-    c->kind = OP_PUBLISH;
-    c->payload = buf_take(&payload);
-    call_commit(s, c);
-    go_on(s);
-    return true;
+    bool published = tickets_publish(s, seed);
+    if (published) go_on(s);
+    return published;
 }
 
 static int64_t earlier(int64_t a, int64_t b)
@@ -554,6 +553,7 @@ static int64_t earlier(int64_t a, int64_t b)
 
 static int64_t first_deadline(const struct shard *s, enum call_state state)
 {
+    CHECK(state < CALL_STATES);
     int64_t at = TIME_NEVER;
     for (const struct call *c = s->calls[state].head; c; c = c->next)
         at = earlier(at, c->deadline);
@@ -585,6 +585,7 @@ bool shard_next_reply(struct shard *s, struct shard_reply *out)
     if (!s->answers) return false;
     s->answers = s->answers->next;
     if (!s->answers) s->answers_tail = NULL;
+    CHECK(s->answer_out->call && s->answer_out->out.ticket == s->answer_out->call->ticket);
     *out = s->answer_out->out;
     return true;
 }
@@ -597,6 +598,7 @@ const struct events *shard_events(const struct shard *s)
 void shard_events_taken(struct shard *s)
 {
     events_clear(&s->events);
+    CHECK(s->events.len == 0);
     if (!s->full) return;
     s->full = false;
     journal_release(s->journal, s->now);
