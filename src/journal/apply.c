@@ -183,6 +183,7 @@ void journal_snapshot(struct journal *j)
     snapshot_encode(&s, &j->snap_bytes);
     // Too large to write: the journal continues without it.
     if (machine.bad || j->snap_bytes.bad) return;
+    CHECK(j->snap_bytes.len > 0);
     j->snap_slot = j->core.slot;
     j->last_snapshot_len = j->snap_bytes.len;
     j->bytes_since = 0;

@@ -53,6 +53,7 @@ void collector_free(struct collector *c)
 
 bool collector_running(const struct collector *c)
 {
+    CHECK(c->stage != STAGE_IDLE || !c->ask.open);
     return c->stage != STAGE_IDLE;
 }
 
@@ -199,6 +200,7 @@ static void on_sealed(struct collector *c)
 // that also holds the last slot can be dropped after one more entry, in a new extent.
 static void round_ends(struct collector *c)
 {
+    CHECK(!c->ask.open);
     bool over = is_over(c);
     c->finished = over && !c->leaves_data;
     end_round(c);
@@ -211,6 +213,7 @@ static void round_ends(struct collector *c)
 
 static void ask_sweep_or_end(struct collector *c)
 {
+    CHECK(!c->ask.open);
     c->stage = STAGE_SWEEPING;
     if (sweep_ask(&c->sweep, c->journal, &c->ask)) return;
     if (c->sweep.leftovers) c->leaves_data = true;
@@ -219,6 +222,7 @@ static void ask_sweep_or_end(struct collector *c)
 
 static void start_sweeping(struct collector *c)
 {
+    CHECK(c->deleting == c->snapshots_len);
     bool due = c->sweep_wanted || c->finishing || (c->raised && !c->sweep.begun);
     if (!sweep_is_possible(c->journal) || !due) {
         round_ends(c);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // When a collector begins a round, and what it reports between rounds.
+#include "base/check.h"
 #include "journal/collector.h"
 
 void collector_note_sweep(struct collector *c, struct interval now)
@@ -7,11 +8,13 @@ void collector_note_sweep(struct collector *c, struct interval now)
     if (sweep_wake_at(&c->sweep, c->journal) > now.lo) return;
     c->sweep_wanted = c->sweep_wanted || c->sweep.next_at != TIME_UNKNOWN;
     c->sweep.next_at = now.lo + collector_rules(c)->sweep_every_ms;
+    CHECK(c->sweep.next_at >= now.lo);
 }
 
 void collector_start(struct collector *c, struct interval now)
 {
     if (collector_running(c) || !journal_is_current(c->journal)) return;
+    CHECK(!c->ask.open); // no round is open
     c->finishing = false;
     c->urgent = collector_is_urgent(c) && now.lo >= c->urgent_at;
     if (c->urgent) c->urgent_at = now.lo + collector_rules(c)->verify_ms;
@@ -22,6 +25,7 @@ void collector_finish(struct collector *c, struct interval now)
 {
     bool ended = journal_is_current(c->journal) && c->journal->ended_slot != 0;
     if (collector_running(c) || !ended) return;
+    CHECK(!c->ask.open);
     c->finishing = true;
     c->urgent = false;
     collector_round(c, now);
@@ -36,6 +40,7 @@ bool collector_finished(const struct collector *c)
 int64_t collector_wake_at(const struct collector *c)
 {
     if (collector_running(c)) return TIME_NEVER;
+    CHECK(!c->ask.open);
     int64_t sweep = sweep_wake_at(&c->sweep, c->journal);
     bool urgent = collector_is_urgent(c) && journal_is_current(c->journal);
     return urgent && c->urgent_at < sweep ? c->urgent_at : sweep;
@@ -59,6 +64,7 @@ bool collector_wants_time(struct collector *c)
 
 void collector_describe(const struct collector *c, struct buf *out)
 {
+    CHECK(c->dropping <= c->drops_len && c->snapshots_len <= SNAPSHOTS_MAX);
     buf_put_u8(out, (uint8_t)c->stage);
     open_request_describe(&c->ask, out);
     for (size_t i = 0; i < c->snapshots_len; i++)

@@ -73,6 +73,7 @@ void pace_start(struct journal *j)
                        .owner_at = TIME_UNKNOWN,
                        .away_at = TIME_UNKNOWN,
                        .courtesy_until = TIME_UNKNOWN};
+    CHECK(p->credit >= 0);
 }
 
 static int64_t wait_for_credit(int64_t from, int64_t to, int64_t rate)
@@ -93,6 +94,7 @@ static int64_t credit_now(const struct journal *j)
 
 static int64_t budget_at(const struct journal *j)
 {
+    CHECK(j->config.puts_per_second >= 0);
     int64_t rate = j->config.puts_per_second;
     if (rate == 0) return TIME_UNKNOWN;
     return j->pace.credit_at + wait_for_credit(j->pace.credit, 1000, rate);
@@ -144,6 +146,7 @@ static size_t rivals_now(const struct journal *j)
 static void note_rival(struct journal *j, const struct entry *e)
 {
     struct pace *p = &j->pace;
+    CHECK(p->rivals_len <= PACE_RIVALS_MAX);
     int64_t at = min_of(e->time.lo + (e->time.hi - e->time.lo) / 2, j->now.lo);
     // The writer's row, else a free row, else the row that has been silent longest.
     size_t place = 0;
@@ -166,6 +169,7 @@ static bool takes_turns(const struct journal *j)
 
 static bool gap_since_win(const struct journal *j, int64_t moment)
 {
+    CHECK(j->pace.won_at <= j->now.lo);
     return moment - j->pace.won_at > RUN_GAP_PUTS * put_ms(j);
 }
 
@@ -186,6 +190,7 @@ static bool gives_way(const struct journal *j)
 static void count_solo(struct journal *j)
 {
     struct pace *p = &j->pace;
+    CHECK(p->solo < p->solo_max);
     p->solo = p->run == 0 || gap_since_win(j, j->batch.sent_at) ? 1 : p->solo + 1;
     p->pauses_solo = p->solo >= p->solo_max;
     if (!p->pauses_solo) return;
@@ -246,17 +251,20 @@ bool pace_wants_read(const struct journal *j)
 
 void pace_tail_read(struct journal *j)
 {
+    CHECK(j->pace.tail_read_at <= j->now.lo); // time does not go back
     j->pace.tail_read_at = j->now.lo;
 }
 
 static void note_owner(struct journal *j, const struct entry *e, uint64_t epoch_before)
 {
+    CHECK(j->core.epoch >= epoch_before);
     bool by_owner = j->core.epoch != epoch_before || (e->epoch != 0 && e->epoch == j->core.epoch);
     if (by_owner) j->pace.owner_at = max_of(j->pace.owner_at, min_of(e->time.hi, j->now.hi));
 }
 
 static bool owner_is_live(const struct journal *j)
 {
+    CHECK(j->config.courtesy_live_ms >= 0);
     int64_t owner_at = j->pace.owner_at;
     return owner_at > j->pace.away_at && j->now.lo - owner_at <= j->config.courtesy_live_ms;
 }
@@ -264,6 +272,7 @@ static bool owner_is_live(const struct journal *j)
 // Entries that the owner wrote before it was asked may be folded later than this.
 void journal_owner_away(struct journal *j, struct interval now)
 {
+    CHECK(now.lo <= now.hi);
     j->pace.away_at = now.hi;
     j->pace.courtesy_until = TIME_UNKNOWN;
     journal_note_time(j, now);
