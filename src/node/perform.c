@@ -32,17 +32,13 @@ static enum err delete_keys(struct store *s, const struct request *r, struct sto
     return store_delete(s, keys, count, a);
 }
 
-static enum err append(struct store *s, const struct request *r, struct store_answer *a)
-{
-    enum err err = r->grows ? store_check_space(s, r->body.len, a) : ERR_OK;
-    return err ? err : store_append(s, r->key, r->first, r->body, a);
-}
-
 static enum err call(struct store *s, const struct request *r, struct store_answer *a)
 {
+    enum err err = ERR_OK;
     switch (r->kind) {
     case REQUEST_APPEND:
-        return append(s, r, a);
+        if (r->grows) err = store_check_space(s, r->body.len, a);
+        return err ? err : store_append(s, r->key, r->first, r->body, a);
     case REQUEST_READ_LOG:
         return store_read_log(s, r->key, r->first, r->limit, a);
     case REQUEST_EXTENTS:
