@@ -96,6 +96,13 @@ void membership_step(struct membership *m, const struct cluster_event *event)
         *last = job_of(m, &e);
         last = (struct effect_job **)&(*last)->job.next;
     }
+    // A member fell silent: a LIST that waits for the next heartbeat is made at once.
+    if (m->look && m->parked_list && cluster_awaits_end(m->cluster)) {
+        struct cluster_effect list = {.kind = CLUSTER_LIST, .request = m->parked_list};
+        m->parked_list = 0;
+        *last = job_of(m, &list);
+        last = (struct effect_job **)&(*last)->job.next;
+    }
     bool degraded = cluster_degraded(m->cluster);
     if (degraded && !was_degraded) m->degraded_since = clock_boot_ms();
     bool reads = cluster_leads(m->cluster) && !m->catalog_busy && clock_boot_ms() >= m->catalog_at;
