@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls that wait for events. One ends when there are events that were not taken, or when its wait
-// is over and the tail was seen. While the shard catches up, it may hold more events than it may
-// keep, so such a call does not wait for the tail first.
+// The events of a shard, and calls that wait for them. Such a call ends when there are events that
+// were not taken, or when its wait is over and the tail was seen. While the shard catches up, it
+// may hold more events than it may keep, so such a call does not wait for the tail first.
 #include "base/check.h"
 #include "shard/inside.h"
 
@@ -55,4 +55,18 @@ bool follow_cancel(struct shard *s, uint64_t ticket)
         c = c->next;
     if (c) call_free(call_take(s, c));
     return c;
+}
+
+const struct events *shard_events(const struct shard *s)
+{
+    return &s->events;
+}
+
+void shard_events_taken(struct shard *s)
+{
+    events_clear(&s->events);
+    CHECK(s->events.len == 0);
+    if (!s->full) return;
+    s->full = false;
+    journal_release(s->journal, s->now);
 }

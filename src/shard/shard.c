@@ -589,17 +589,3 @@ bool shard_next_reply(struct shard *s, struct shard_reply *out)
     *out = s->answer_out->out;
     return true;
 }
-
-const struct events *shard_events(const struct shard *s)
-{
-    return &s->events;
-}
-
-void shard_events_taken(struct shard *s)
-{
-    events_clear(&s->events);
-    CHECK(s->events.len == 0);
-    if (!s->full) return;
-    s->full = false;
-    journal_release(s->journal, s->now);
-}
