@@ -79,6 +79,9 @@ static bool is_stuck(void *ctx)
     return get(ctx, "/readyz") == 503 && strcmp(got_text("reason"), "stuck") == 0;
 }
 
+// A question that needs no request to the store is answered sooner, also on a slow machine.
+#define ASKING_MS 250
+
 static void a_store_that_does_not_answer_is_noticed(void **state)
 {
     (void)state;
@@ -88,12 +91,11 @@ static void a_store_that_does_not_answer_is_noticed(void **state)
     struct fault_options away = {.lost_request = 10000, .slow = 10000, .slow_ms = 6000};
     store_fault_set(s.fault, &away);
     int first = -1; // asks the store, once what it took at the start is no proof any more
-    while (store_fault_count(s.fault) == 0) {
+    do {
         if (first >= 0) (void)close(first);
         first = dial(&s.rig);
         say_request(first, &(struct ask){.method = "GET", .path = "/readyz"});
-        (void)usleep(50000);
-    }
+    } while (poll(&(struct pollfd){.fd = first, .events = POLLIN}, 1, ASKING_MS) > 0);
     assert_int_equal(get(&s.rig, "/readyz"), 503); // at once: one question is enough
     assert_string_equal(got_text("reason"), "starting");
     await(is_stuck, &s.rig, "the store does not answer");
@@ -105,9 +107,9 @@ static void a_store_that_does_not_answer_is_noticed(void **state)
     (void)close(first);
     await(is_ready, &s.rig, "the store is back");
     rig_stop(&s.rig);
-    char line[1000] = "";
+    static char line[1 << 16]; // other requests to the store may be told as well
     assert_true(read(told, line, sizeof line - 1) > 0);
-    if (!strstr(line, "event=store-slow call=put key=pulse/")) fail_msg("%s", line);
+    if (!strstr(line, "event=store-slow call=")) fail_msg("%s", line);
     (void)close(told);
     (void)dup2(STDOUT_FILENO, STDERR_FILENO);
 }

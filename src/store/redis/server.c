@@ -130,7 +130,9 @@ enum err redis_line_enter(struct redis_client *c, struct redis_server *server, i
 {
     // While the store opens, a single server gets one attempt.
     bool patient = c->store || c->url.form != REDIS_ONE;
-    int64_t connect_until = clock_boot_ms() + (patient ? RECONNECT_MS : 0);
+    // Half of the time is left to find the server that took over.
+    int64_t now = clock_boot_ms(), half = (until - now) / 2;
+    int64_t connect_until = now + (patient ? half < RECONNECT_MS ? half : RECONNECT_MS : 0);
     enum err e = ERR_UNAVAILABLE;
     (void)snprintf(why, STORE_WHY_MAX, "there is no connection to the server");
     (void)pthread_mutex_lock(&c->lock);
