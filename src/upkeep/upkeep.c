@@ -19,7 +19,7 @@
 #define MOVE_AGAIN_MS 5     // the pause while letters are left
 #define NO_THREAD_MS  1000  // when to try again if no thread can be created
 #define OWNED_MS      2000  // a node makes sure so often that queues with consume=owner have owners
-#define OWNED_NONE_MS 60000 // ... if there are such queues
+#define OWNED_NONE_MS 30000 // ... if there are such queues
 #define OWNED_KEY     UINT64_C(1) // of the share: one job at a time
 #define THREADS_MAX   16          // queues that are served at the same time
 
