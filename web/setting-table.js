@@ -6,6 +6,7 @@ export const GROUPS = [
     {"key": "orderingGuarantee", "kind": "flag", "label": "Strict order", "words": "Strict order: a message waits until the one before it in its group ends.", "usual": "false", "choices": [["false", "no"], ["true", "yes, in each group"]]},
     {"key": "visibilityTimeout", "kind": "duration", "label": "Lock time", "words": "A worker must finish or renew within this time, else the message returns.", "usual": "30s"},
     {"key": "consume", "kind": "choice", "label": "Handed out by", "words": "Which processes may hand out messages: any, or only the shard's owner.", "usual": "any", "choices": [["any", "any process"], ["owner", "only the node that owns the shard"]]},
+    {"key": "dispatch", "kind": "choice", "label": "Tickets for workers", "words": "Which registered workers get tickets from the shard's owner.", "usual": "auto", "choices": [["auto", "only workers that reach no node"], ["tickets", "all registered workers"], ["affinity", "a group stays with its worker"]]},
   ] },
   { "title": "Failures", "fields": [
     {"key": "failureStrategy.mode", "kind": "choice", "label": "When a message fails", "words": "Whether a failed message is retried, and whether it ends in the dead-letter queue.", "usual": "retry", "choices": [["retry", "retry, then keep as dead"], ["dead-letter", "dead-letter queue at once"], ["hybrid", "retry, then dead-letter queue"]]},

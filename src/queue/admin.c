@@ -28,7 +28,7 @@ enum reason apply_configure(struct machine *m, struct bytes payload)
     struct op_configure op;
     if (configure_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     // A program that does not know the setting cannot read the op.
-    if (op.config.consume != CONSUME_ANY && m->rules < RULES_CONSUME) return REASON_MALFORMED;
+    if (config_rules(&op.config) > m->rules) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     enum reason reason = config_allowed(m, &op);
     if (reason != REASON_NONE) return reason;

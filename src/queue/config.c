@@ -2,8 +2,10 @@
 // The configuration of a queue: every loop here runs over the table of settings.
 #include "queue/config.h"
 
+#include "base/check.h"
 #include "base/duration.h"
 #include "base/nearly.h"
+#include "queue/rules.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -160,6 +162,10 @@ enum err config_check(const struct queue_config *c, const char *name, struct con
                       "failureStrategy.backoff.max %s",
                       duration_exact(c->backoff.initial_ms, texts[0]),
                       duration_exact(c->backoff.max_ms, texts[1]));
+    if (c->dispatch == DISPATCH_AFFINITY && !c->ordering_guarantee)
+        return refuse(error,
+                      "dispatch \"affinity\" needs orderingGuarantee \"true\": only then is a "
+                      "group one worker's at a time");
     return ERR_OK;
 }
 
@@ -202,6 +208,12 @@ bool config_show(const struct queue_config *c, size_t index, struct config_pair 
     return print(c, index, true, out);
 }
 
+bool config_get(const struct queue_config *c, const char *key, struct config_pair *out)
+{
+    const struct setting *s = setting_find(key);
+    return s && print(c, (size_t)(s - queue_settings), false, out);
+}
+
 // The settings of the versions up to 1 + last, in the order of storage: version by version, first
 // the numbers and then the names. Returns their number.
 static size_t stored(uint8_t last, const struct setting *out[static QUEUE_SETTINGS_LEN])
@@ -215,16 +227,41 @@ static size_t stored(uint8_t last, const struct setting *out[static QUEUE_SETTIN
     return len;
 }
 
+static bool is_set(const struct setting *s, const struct queue_config *c)
+{
+    return s->kind == SETTING_NAME ? *name_in(c, s) : setting_get(s, c) != s->initial;
+}
+
 // The lowest `later` that has every setting without its default.
 static uint8_t last_needed(const struct queue_config *c)
 {
     uint8_t last = 0;
     for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
         const struct setting *s = &queue_settings[i];
-        bool set = s->kind == SETTING_NAME ? *name_in(c, s) : setting_get(s, c) != s->initial;
-        if (set && s->later > last) last = s->later;
+        if (s->later > last && is_set(s, c)) last = s->later;
     }
     return last;
+}
+
+static uint16_t rules_of(uint8_t later)
+{
+    static const uint16_t rules[] = {RULES_FIRST, RULES_CONSUME, RULES_WORKERS};
+    CHECK(later < sizeof rules / sizeof *rules);
+    return rules[later];
+}
+
+uint16_t config_rules(const struct queue_config *c)
+{
+    return rules_of(last_needed(c));
+}
+
+const char *config_rules_key(const struct queue_config *c, uint16_t rules)
+{
+    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
+        const struct setting *s = &queue_settings[i];
+        if (rules_of(s->later) > rules && is_set(s, c)) return s->key;
+    }
+    return NULL;
 }
 
 void config_encode(const struct queue_config *c, struct buf *out)

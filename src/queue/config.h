@@ -39,8 +39,15 @@ struct config_pair {
     char value[QUEUE_NAME_MAX + 1];
 };
 bool config_print(const struct queue_config *c, size_t index, struct config_pair *out);
+bool config_get(const struct queue_config *c, const char *key, struct config_pair *out);
 // The same with readable values, which config_set accepts too: "30s", "1MiB", "1.5".
 bool config_show(const struct queue_config *c, size_t index, struct config_pair *out);
+
+// The version of the rules (queue/rules.h) that has every setting with a value other than its
+// default. Such a queue begins with it.
+uint16_t config_rules(const struct queue_config *c);
+// The first setting that is not its default and that needs more than this version; NULL: none.
+const char *config_rules_key(const struct queue_config *c, uint16_t rules);
 
 // Writes the oldest version that has every setting with a value other than its default.
 void config_encode(const struct queue_config *c, struct buf *out);

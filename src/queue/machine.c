@@ -27,7 +27,7 @@ static void init(struct machine *m, const struct queue_id *queue, uint32_t shard
 {
     *m = (struct machine){.queue = *queue, .shard = shard, .birth = *birth, .config = *birth};
     m->config_version = 1;
-    m->rules = birth->consume == CONSUME_OWNER ? RULES_CONSUME : RULES_FIRST;
+    m->rules = config_rules(birth);
     m->seq_next = 1;
     m->now = TIME_UNKNOWN;
     rows_init(m);
@@ -155,6 +155,10 @@ static enum reason dispatch(struct machine *m, const struct op *op)
         return apply_spent(m, p);
     case OP_RAISE:
         return apply_raise(m, p);
+    case OP_WORKERS:
+        return m->rules >= RULES_WORKERS ? apply_workers(m, p) : REASON_UNKNOWN_OP;
+    case OP_DISPATCH:
+        return m->rules >= RULES_WORKERS ? apply_dispatch(m, p) : REASON_UNKNOWN_OP;
     default:
         return REASON_UNKNOWN_OP;
     }

@@ -58,7 +58,9 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
 #define REQUEST_BYTES_MAX ((size_t)32 << 20)
 #define BODY_AGE_MAX_MS   (INT64_C(3600) * 1000) // limit of a body's age when it is sent
 #define WORKERS_MAX       4096
-#define SNAPSHOT_VERSION  5
+#define WORKERS_MAX_NOW   16384 // from RULES_WORKERS on
+#define REQUIREMENTS_MAX  64    // different `requires` of pending messages
+#define SNAPSHOT_VERSION  6
 
 void machine_save(const struct machine *m, struct buf *out);
 // CORRUPT: the state is reset.
@@ -220,11 +222,27 @@ size_t machine_tickets(const struct machine *m, struct bytes worker, struct gran
 // OP_ARRIVE, then commits OP_OUTBOX here.
 size_t machine_outbox(const struct machine *m, struct message_view *out, size_t max);
 
+enum worker_mode { WORKER_RUNNING, WORKER_IS_PAUSED, WORKER_IS_DRAINING, WORKER_IS_EVICTED };
+const char *worker_mode_name(enum worker_mode mode); // "running", "paused", "draining", "evicted"
+
 struct worker_view {
     struct bytes name;
     uint32_t capacity; // 0: not registered
     uint32_t open;     // locks and tickets
     int64_t expires_at;
+    // Of a row that OP_WORKERS registered; else 0 and empty.
+    uint64_t instance; // 0: no such row
+    int64_t ttl_ms;
+    uint32_t flags;      // enum worker_flag
+    struct bytes labels; // canonical; view into the machine
+    int64_t since;       // when it joined
+    int64_t last_seen;
+    enum worker_mode mode;
+    uint64_t done;   // messages that it processed since it joined
+    uint64_t failed; // messages that it failed, or whose lock expired
 };
 // Returns workers by name; index from 0. False past the last one.
 bool machine_worker(const struct machine *m, size_t index, struct worker_view *out);
+bool machine_worker_find(const struct machine *m, struct bytes name, struct worker_view *out);
+// Returns whether an OP_DISPATCH in the next entry of the owner would grant something.
+bool machine_dispatchable(const struct machine *m);

@@ -50,8 +50,9 @@ struct message {
     struct bytes dedup;
     struct bytes content_type;
     struct bytes workflow;
-    struct bytes headers; // pairs as headers_put writes them
-    struct bytes body;    // empty if reference.name is set
+    struct bytes headers;  // pairs as headers_put writes them
+    struct bytes requires; // canonical labels (queue/labels.h) that its worker must have
+    struct bytes body;     // empty if reference.name is set
     struct body_reference reference;
     uint8_t priority;       // 0 (default) .. 9, higher first
     enum message_when when; // delay: milliseconds after the send; due: a moment

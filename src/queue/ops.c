@@ -326,6 +326,7 @@ enum err arrive_decode(struct bytes payload, struct op_arrive *out)
     out->origin = read_sized(&r, QUEUE_NAME_MAX);
     out->reason = read_sized(&r, FAIL_REASON_MAX);
     if (!message_read(&r, &out->message)) return ERR_INVALID;
+    if (out->message.requires.len > 0) r.bad = true; // a dead letter requires no labels
     return end(&r);
 }
 

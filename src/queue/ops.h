@@ -32,6 +32,9 @@ enum op_kind {
     OP_OUTBOX = OP_KIND_MACHINE + 17, // the source drops letters that have arrived
     OP_SPENT = OP_KIND_MACHINE + 18,  // reports the cost of store requests for the shard
     OP_RAISE = OP_KIND_MACHINE + 19,  // raises the version of the rules (queue/rules.h)
+    // RULES_WORKERS:
+    OP_WORKERS = OP_KIND_MACHINE + 20,  // changes of the registry of workers
+    OP_DISPATCH = OP_KIND_MACHINE + 21, // the owner grants ready messages to registered workers
     OP_KIND_END
 };
 
@@ -40,6 +43,7 @@ enum op_kind {
 #define CLAIM_COUNT_MAX   10000
 #define REFS_MAX          10000
 #define PUBLISH_ROWS_MAX  1024
+#define WORKER_ROWS_MAX   10000
 #define LEASE_MAX_MS      (INT64_C(24) * 3600 * 1000)
 #define DELAY_MAX_MS      (INT64_C(400) * 24 * 3600 * 1000)
 #define FAIL_REASON_MAX   4096
@@ -61,6 +65,7 @@ void send_end(struct buf *out, size_t start, uint32_t count); // start: out->len
 struct op_send {
     struct request_id request;
     uint32_t count;
+    bool needs_workers; // a message has `requires`, which needs RULES_WORKERS
     struct reader messages;
 };
 
@@ -142,6 +147,65 @@ struct op_worker {
 
 void worker_encode(struct buf *out, const struct op_worker *op);
 MUST_USE enum err worker_decode(struct bytes payload, struct op_worker *out);
+
+// One change of the registry of workers (OP_WORKERS).
+enum worker_act {
+    WORKER_JOIN,  // registers the worker, or replaces capacity, ttl, flags and labels of its row
+    WORKER_BEAT,  // extends its row by the row's ttl
+    WORKER_LEAVE, // ends its row; its locks stay until their deadlines
+    // The operator's, with instance 0:
+    WORKER_PAUSE,  // it gets nothing until it is resumed
+    WORKER_RESUME, // ends a pause or a drain
+    WORKER_DRAIN,  // it finishes what it holds and gets nothing more
+    WORKER_EVICT,  // its locks end at once, and this instance stays out
+    WORKER_ACT_COUNT
+};
+
+enum worker_flag {
+    WORKER_MAILBOX = 1, // it reaches only the store
+    WORKER_FLAGS_ALL = 1
+};
+
+#define WORKER_CAPACITY_MAX    10000
+#define WORKER_TTL_MIN_MS      INT64_C(5000)
+#define WORKER_TTL_MAX_MS      (INT64_C(24) * 3600 * 1000)
+#define WORKER_TTL_DEFAULT_MS  INT64_C(60000)
+#define WORKER_EVICTED_KEEP_MS (INT64_C(10) * 60 * 1000)
+
+struct worker_change {
+    enum worker_act act;
+    struct bytes name;
+    uint64_t instance; // 64 random bits of the worker's process; 0: an operator's act
+    // JOIN only, else 0 and empty:
+    uint32_t capacity;   // 1 .. WORKER_CAPACITY_MAX: most messages that tickets give it at a time
+    int64_t ttl_ms;      // WORKER_TTL_MIN_MS .. WORKER_TTL_MAX_MS
+    uint32_t flags;      // enum worker_flag
+    struct bytes labels; // canonical (queue/labels.h)
+};
+
+struct op_workers {
+    struct request_id request;
+    uint32_t count;    // up to WORKER_ROWS_MAX
+    struct bytes rows; // read with worker_change_next
+};
+
+// The result has one reason per row: worker_reason_next (queue/result.h).
+void worker_change_put(struct buf *rows, const struct worker_change *row);
+bool worker_change_next(struct reader *rows, struct worker_change *out); // false: damaged
+void workers_encode(struct buf *out, const struct op_workers *op);
+MUST_USE enum err workers_decode(struct bytes payload, struct op_workers *out);
+
+// Counts only in an entry of the shard's owner. The result has grants as OP_PUBLISH has: worker_row
+// is the index of the worker's name in the list after the grants (dispatch_worker).
+struct op_dispatch {
+    struct request_id request;
+    uint8_t seed[16];
+    int64_t ticket_ms; // how long a ticket waits for its worker; 0: TICKET_DEFAULT_MS
+    uint32_t max;      // most grants; up to CLAIM_COUNT_MAX
+};
+
+void dispatch_encode(struct buf *out, const struct op_dispatch *op);
+MUST_USE enum err dispatch_decode(struct bytes payload, struct op_dispatch *out);
 
 struct op_configure {
     struct request_id request;

@@ -272,6 +272,28 @@ size_t machine_outbox(const struct machine *m, struct message_view *out, size_t 
     return len;
 }
 
+const char *worker_mode_name(enum worker_mode mode)
+{
+    static const char *const names[] = {"running", "paused", "draining", "evicted"};
+    CHECK((unsigned)mode < sizeof names / sizeof *names);
+    return names[mode];
+}
+
+bool machine_worker_find(const struct machine *m, struct bytes name, struct worker_view *out)
+{
+    uint32_t at = 0;
+    while (at < m->names_len && !bytes_equal(worker_name(m, m->names[at]), name))
+        at++;
+    return machine_worker(m, at, out);
+}
+
+// No worker is registered by OP_WORKERS yet.
+bool machine_dispatchable(const struct machine *m)
+{
+    CHECK(m->edited == 0);
+    return false;
+}
+
 bool machine_worker(const struct machine *m, size_t index, struct worker_view *out)
 {
     if (index >= m->names_len) return false;

@@ -40,7 +40,13 @@
     X(OUTBOX_BUSY, "outbox-busy", "dead letters are still on their way", CONFLICT)                 \
     X(NOT_DEAD, "not-dead", "the message is not DEAD in this queue", CONFLICT)                     \
     X(OUT_OF_RANGE, "out-of-range", "a number in the op is outside its limits", INVALID)           \
-    X(RULES_SKIPPED, "rules-skipped", "the version of the rules rises by one at a time", CONFLICT)
+    X(RULES_SKIPPED, "rules-skipped", "the version of the rules rises by one at a time", CONFLICT) \
+    X(WORKER_NAME_TAKEN, "worker-name-taken", "a live worker of another process has this name",    \
+      CONFLICT)                                                                                    \
+    X(WORKER_EVICTED, "worker-evicted", "an operator evicted this worker", FENCED)                 \
+    X(WORKER_PAUSED, "worker-paused", "an operator paused this worker", UNAVAILABLE)               \
+    X(WORKER_DRAINING, "worker-draining", "the worker drains: it gets nothing more", UNAVAILABLE)  \
+    X(REQUIRES_FULL, "requires-full", "64 other requirements have pending messages", LIMIT)
 
 enum reason {
 #define REASON_ENUM(name, id, text, err) REASON_##name,

@@ -10,6 +10,7 @@
 #define GRANT_BYTES       72
 #define SEND_RUN_BYTES    13 // u32 count, u8 reason, u64 first number
 #define OUTCOME_RUN_BYTES 14 // u32 count, u8 reason, u8 status, i64 until
+#define REASON_RUN_BYTES  5  // u32 count, u8 reason
 
 static const char *const status_names[OUTCOME_STATUS_COUNT] = {"none", "processed", "retrying",
                                                                "dead-lettered"};
@@ -28,7 +29,10 @@ static size_t row_bytes(uint16_t kind)
     case OP_CLAIM:
     case OP_TAKE:
     case OP_PUBLISH:
+    case OP_DISPATCH:
         return GRANT_BYTES;
+    case OP_WORKERS:
+        return REASON_RUN_BYTES;
     case OP_RENEW:
     case OP_ACK:
     case OP_FAIL:
@@ -47,7 +51,8 @@ static enum reason read_reason(struct reader *r)
 }
 
 #define ROWS_MAX 10000
-static_assert(SEND_COUNT_MAX <= ROWS_MAX && CLAIM_COUNT_MAX <= ROWS_MAX && REFS_MAX <= ROWS_MAX,
+static_assert(SEND_COUNT_MAX <= ROWS_MAX && CLAIM_COUNT_MAX <= ROWS_MAX && REFS_MAX <= ROWS_MAX &&
+                  WORKER_ROWS_MAX <= ROWS_MAX,
               "an op has no more rows than this");
 
 // Returns whether the rows add up to the count.
@@ -66,6 +71,20 @@ static bool rows_ok(const struct result *out, size_t size)
     return sum == out->count;
 }
 
+// The workers that the grants name: u32 count, then the names.
+static bool open_names(struct result *out)
+{
+    struct reader r = out->rows;
+    if (out->count > ROWS_MAX || r.left / GRANT_BYTES < out->count) return false;
+    out->rows = reader_of(read_bytes(&r, (size_t)out->count * GRANT_BYTES));
+    out->names = r;
+    uint32_t count = read_u32(&r);
+    if (count > out->count) return false;
+    for (uint32_t i = 0; i < count; i++)
+        if (read_sized(&r, WORKER_NAME_MAX).len == 0) return false;
+    return reader_end(&r);
+}
+
 enum err result_open(struct bytes body, uint16_t kind, struct result *out)
 {
     struct reader r = reader_of(body);
@@ -80,6 +99,7 @@ enum err result_open(struct bytes body, uint16_t kind, struct result *out)
     }
     out->count = read_u32(&r);
     out->rows = r;
+    if (reader_ok(&r) && kind == OP_DISPATCH && !open_names(out)) return ERR_INVALID;
     return reader_ok(&r) && rows_ok(out, size) ? ERR_OK : ERR_INVALID;
 }
 
@@ -143,6 +163,31 @@ bool outcome_row_next(struct result *r, struct outcome_row *out)
     return reader_ok(&r->rows);
 }
 
+bool worker_reason_next(struct result *r, enum reason *out)
+{
+    if (r->run > 0) {
+        r->run--;
+    } else if (r->rows.left == 0) {
+        return false;
+    } else {
+        r->run = read_u32(&r->rows) - 1;
+        r->outcome.reason = read_reason(&r->rows);
+    }
+    *out = r->outcome.reason;
+    return reader_ok(&r->rows);
+}
+
+bool dispatch_worker(const struct result *r, uint32_t worker_row, struct bytes *name)
+{
+    struct reader names = r->names;
+    uint32_t count = read_u32(&names);
+    if (!reader_ok(&names) || worker_row >= count) return false;
+    for (uint32_t i = 0; i <= worker_row; i++)
+        *name = read_sized(&names, WORKER_NAME_MAX);
+    CHECK(reader_ok(&names)); // result_open has checked it
+    return true;
+}
+
 void result_begin(struct buf *out, enum reason reason)
 {
     static_assert(REASON_COUNT < 256, "a reason is one byte");
@@ -198,4 +243,16 @@ void outcome_row_put(struct buf *out, size_t rows_at, const struct outcome_row *
     buf_put_u8(out, (uint8_t)row->reason);
     buf_put_u8(out, (uint8_t)row->status);
     buf_put_i64(out, row->until);
+}
+
+void worker_reason_put(struct buf *out, size_t rows_at, enum reason reason)
+{
+    struct reader last;
+    uint32_t run = last_run(out, rows_at, REASON_RUN_BYTES, &last);
+    if (run > 0 && read_u8(&last) == reason) {
+        buf_set_u32(out, out->len - REASON_RUN_BYTES, run + 1);
+        return;
+    }
+    buf_put_u32(out, 1);
+    buf_put_u8(out, (uint8_t)reason);
 }

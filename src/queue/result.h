@@ -41,6 +41,7 @@ struct result {
     uint32_t run; // how many more times the last row applies
     struct send_row sent;
     struct outcome_row outcome;
+    struct reader names; // OP_DISPATCH: the workers that grants name
 };
 
 // Bodies come from our own fold or from a peer: ERR_INVALID on damage. kind is the kind of the op.
@@ -67,9 +68,15 @@ void grant_read(struct reader *r, struct grant *out); // what grant_put wrote
 
 bool outcome_row_next(struct result *r, struct outcome_row *out);
 
+// OP_WORKERS: one reason per row of the op.
+bool worker_reason_next(struct result *r, enum reason *out);
+// OP_DISPATCH: the name of a grant's worker. False: no such index.
+bool dispatch_worker(const struct result *r, uint32_t worker_row, struct bytes *name);
+
 // For the fold. The rows of sends and outcomes are stored in runs, because most rows of a batch are
 // alike: consecutive numbers, or the same row again. rows_at is the offset of the op's rows in out.
 void result_begin(struct buf *out, enum reason reason);
 void send_row_put(struct buf *out, size_t rows_at, enum reason reason, uint64_t seq);
 void grant_put(struct buf *out, const struct grant *g);
 void outcome_row_put(struct buf *out, size_t rows_at, const struct outcome_row *row);
+void worker_reason_put(struct buf *out, size_t rows_at, enum reason reason);

@@ -13,6 +13,8 @@ const char *rules_about(uint16_t version)
                          "retry has a message-outcome event",
         [RULES_CONSUME] = "the setting consume: with consume=owner, only the shard's owner hands "
                           "out messages",
+        [RULES_WORKERS] = "workers register with capacity and labels, the shard's owner grants "
+                          "messages to them, and finished messages stay visible for a while",
     };
     return version <= RULES_KNOWN && about[version] ? about[version] : "";
 }

@@ -13,7 +13,10 @@
 // The setting `consume`. A claim that it refuses has an event and is counted. A queue that is
 // created with consume=owner begins with this version, because no older program can read it.
 #define RULES_CONSUME 3
-#define RULES_KNOWN   3 // the newest one in this source code
+// The registry of workers, the owner's dispatch, `requires`, and the settings `dispatch` and
+// `retention`. A queue that is created with one of these settings begins with this version.
+#define RULES_WORKERS 4
+#define RULES_KNOWN   4 // the newest one in this source code
 #define RULES_OLDEST  1 // the oldest one that it folds
 
 // The newest version that this program folds and raises to. It is RULES_KNOWN, except in a test

@@ -105,6 +105,11 @@ enum reason apply_send(struct machine *m, struct bytes payload)
 {
     struct op_send op;
     if (send_open(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (op.needs_workers && m->rules < RULES_WORKERS) { // an older program cannot read it
+        m->ordinal += op.count;
+        backlog_break(m);
+        return REASON_MALFORMED;
+    }
     if (m->deleted && !MUTANT(DELETED_SENDS)) {
         m->ordinal += op.count;
         backlog_break(m);

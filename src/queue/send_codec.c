@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "queue/body_name.h"
+#include "queue/labels.h"
 
 enum message_field {
     FIELD_GROUP = 1,
@@ -16,7 +17,8 @@ enum message_field {
     FIELD_WORKFLOW = 64,
     FIELD_HEADERS = 128,
     FIELD_REFERENCE = 256,
-    FIELD_ALL = 511
+    FIELD_REQUIRES = 512, // RULES_WORKERS
+    FIELD_ALL = 1023
 };
 
 static unsigned fields_of(const struct message *m)
@@ -31,6 +33,7 @@ static unsigned fields_of(const struct message *m)
     if (m->workflow.len > 0) fields |= FIELD_WORKFLOW;
     if (m->headers.len > 0) fields |= FIELD_HEADERS;
     if (m->reference.name.len > 0) fields |= FIELD_REFERENCE;
+    if (m->requires.len > 0) fields |= FIELD_REQUIRES;
     return fields;
 }
 
@@ -46,6 +49,7 @@ static void check_limits(const struct message *m)
     CHECK(m->reference.name.len == 0 || m->reference.name.len == BODY_NAME_LEN);
     CHECK(m->body.len <= MESSAGE_BODY_MAX);
     CHECK(m->reference.name.len == 0 || m->body.len == 0);
+    CHECK(m->requires.len == 0 || labels_are_canonical(m->requires));
 }
 
 static void put_fields(struct buf *out, const struct message *m)
@@ -62,6 +66,7 @@ static void put_fields(struct buf *out, const struct message *m)
         buf_put_u64(out, m->reference.len);
         buf_put_i64(out, m->reference.uploaded_at);
     }
+    if (m->requires.len > 0) buf_put_sized(out, m->requires);
 }
 
 void send_add(struct buf *out, const struct message *m)
@@ -115,10 +120,12 @@ static void read_fields(struct reader *r, unsigned fields, struct message *out)
         out->headers = read_named(r, MESSAGE_HEADERS_MAX);
         if (!headers_ok(out->headers)) r->bad = true;
     }
-    if (fields & FIELD_REFERENCE) {
-        read_reference(r, &out->reference);
-        if (r->left > 0) r->bad = true; // either a body or a reference
+    if (fields & FIELD_REFERENCE) read_reference(r, &out->reference);
+    if (fields & FIELD_REQUIRES) {
+        out->requires = read_named(r, LABELS_TEXT_MAX);
+        if (!labels_are_canonical(out->requires)) r->bad = true;
     }
+    if ((fields & FIELD_REFERENCE) && r->left > 0) r->bad = true; // either a body or a reference
     if (fields > FIELD_ALL) r->bad = true;
 }
 
@@ -180,10 +187,13 @@ enum err send_open(struct bytes payload, struct op_send *out)
 {
     if (!send_head(payload, out)) return ERR_INVALID;
     struct reader r = out->messages;
+    out->needs_workers = false;
     for (uint32_t i = 0; i < out->count; i++) {
         struct message m;
         struct bytes body;
-        if (!read_plain(&r, &body) && !message_read(&r, &m)) return ERR_INVALID;
+        if (read_plain(&r, &body)) continue;
+        if (!message_read(&r, &m)) return ERR_INVALID;
+        if (m.requires.len > 0) out->needs_workers = true;
     }
     return reader_end(&r) ? ERR_OK : ERR_INVALID;
 }

@@ -23,6 +23,9 @@ enum failure_mode { FAILURE_RETRY, FAILURE_DEAD_LETTER, FAILURE_HYBRID };
 enum backpressure { BACKPRESSURE_REJECT, BACKPRESSURE_BLOCK };
 // OWNER: a claim counts only in an entry of the shard's owner.
 enum consume { CONSUME_ANY, CONSUME_OWNER };
+// To which registered workers the shard's owner grants tickets. AUTO: those that reach only the
+// store. TICKETS: all. AFFINITY: all, and a group stays with its worker.
+enum dispatch { DISPATCH_AUTO, DISPATCH_TICKETS, DISPATCH_AFFINITY };
 
 struct backoff_config {
     int64_t initial_ms;
@@ -48,6 +51,7 @@ struct queue_config {
     enum backpressure backpressure;
     uint32_t shards;
     enum consume consume;
+    enum dispatch dispatch;
 };
 
 // In the order of storage; a new setting comes last. The columns: key, kind, field of struct
@@ -108,7 +112,12 @@ struct queue_config {
     X("consume", CHOICE, consume, 0, CONSUME_OWNER, CONSUME_ANY, "Delivery", "Handed out by",      \
       .choices = "any, owner", .labels = "any process|only the node that owns the shard",          \
       .later = 1,                                                                                  \
-      .meaning = "Which processes may hand out messages: any, or only the shard's owner.")
+      .meaning = "Which processes may hand out messages: any, or only the shard's owner.")         \
+    X("dispatch", CHOICE, dispatch, 0, DISPATCH_AFFINITY, DISPATCH_AUTO, "Delivery",               \
+      "Tickets for workers", .choices = "auto, tickets, affinity",                                 \
+      .labels = "only workers that reach no node|all registered workers|a group stays with its "   \
+                "worker",                                                                          \
+      .later = 2, .meaning = "Which registered workers get tickets from the shard's owner.")
 
 enum setting_kind {
     SETTING_CHOICE, // the number of a word

@@ -5,7 +5,8 @@
 //
 // A state without failures is written as version 2, with the same bytes as before failures existed.
 // Version 1 has no bodies and no costs. Version 4 has the version of the rules, if that was raised.
-// Version 5 has the count of refused claims, if the rules have the setting `consume`.
+// Version 5 has the count of refused claims, if the rules have the setting `consume`. Version 6 has
+// the registry of workers, if the rules have it.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -17,6 +18,7 @@
 #define VERSION_BODIES   2           // the first version with bodies and costs
 #define VERSION_FAILURES 3           // ... with failures
 #define VERSION_RULES    4           // ... with the version of the rules
+#define VERSION_CONSUME  5           // ... with the count of refused claims
 
 uint64_t machine_digest(const struct machine *m)
 {
@@ -54,7 +56,8 @@ uint64_t machine_digest(const struct machine *m)
 // The oldest version that has every part of the state.
 static uint8_t version_needed(const struct machine *m)
 {
-    if (m->rules >= RULES_CONSUME) return SNAPSHOT_VERSION;
+    if (m->rules >= RULES_WORKERS) return SNAPSHOT_VERSION;
+    if (m->rules >= RULES_CONSUME) return VERSION_CONSUME;
     if (m->rules > RULES_FIRST) return VERSION_RULES;
     return m->failures.messages > 0 ? VERSION_FAILURES : VERSION_BODIES;
 }
@@ -211,7 +214,7 @@ void machine_save(const struct machine *m, struct buf *out)
         buf_put_u16(out, m->rules);
         buf_put_u64(out, m->event_count);
     }
-    if (version_needed(m) == SNAPSHOT_VERSION) buf_put_u64(out, m->refused_claims);
+    if (version_needed(m) >= VERSION_CONSUME) buf_put_u64(out, m->refused_claims);
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -467,12 +470,13 @@ static void load_workers(struct machine *m, struct reader *r)
 
 static void load_rules(struct machine *m, struct reader *r, uint8_t version)
 {
-    bool consume = version == SNAPSHOT_VERSION;
+    bool consume = version >= VERSION_CONSUME;
     m->rules = read_u16(r);
     m->event_count = read_u64(r);
     if (consume) m->refused_claims = read_u64(r);
     if (m->rules <= RULES_FIRST || m->rules > RULES_KNOWN) r->bad = true;
     if ((m->rules >= RULES_CONSUME) != consume) r->bad = true;
+    if ((m->rules >= RULES_WORKERS) != (version == SNAPSHOT_VERSION)) r->bad = true;
 }
 
 static bool counts_ok(const struct machine *m, const struct loaded *l)
@@ -500,7 +504,7 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (version >= VERSION_FAILURES && reader_ok(&r)) failures_load(m, &r);
     if (version < VERSION_RULES) m->rules = RULES_FIRST;
     if (version >= VERSION_RULES && reader_ok(&r)) load_rules(m, &r, version);
-    if (m->config.consume != CONSUME_ANY && m->rules < RULES_CONSUME) r.bad = true;
+    if (!r.bad && config_rules(&m->config) > m->rules) r.bad = true;
     if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;
     memory_free(l.tickets);
     memory_free(l.dead_list);

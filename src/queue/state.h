@@ -464,6 +464,8 @@ enum reason apply_arrive(struct machine *m, struct bytes payload);
 enum reason apply_outbox(struct machine *m, struct bytes payload);
 enum reason apply_spent(struct machine *m, struct bytes payload);
 enum reason apply_raise(struct machine *m, struct bytes payload);
+enum reason apply_workers(struct machine *m, struct bytes payload);
+enum reason apply_dispatch(struct machine *m, struct bytes payload);
 
 // spent.c: the cost of store requests
 uint64_t spent_mix(const struct spent *s, uint64_t h);

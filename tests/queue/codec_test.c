@@ -4,6 +4,7 @@
 #include "queue_test.h"
 
 #include "base/rng.h"
+#include "queue/send_codec.h"
 
 static struct buf payload(void)
 {
@@ -38,7 +39,7 @@ static void put_send(struct buf *b)
 {
     send_begin(b, &request);
     put_message(b);
-    send_add(b, &(struct message){.body = bytes_str("plain")});
+    send_add(b, &(struct message){.body = bytes_str("plain"), .requires = BYTES_EMPTY});
     char name[BODY_NAME_LEN + 1];
     struct message big = uploaded(name, 55, 77);
     big.reference.len = 999;
@@ -96,6 +97,23 @@ static void put_arrive(struct buf *b)
                                          .message = {.body = bytes_str("body")}});
 }
 
+static void put_workers(struct buf *b)
+{
+    struct buf rows = payload();
+    worker_change_put(&rows, &(struct worker_change){.act = WORKER_JOIN,
+                                                     .name = bytes_str("w1"),
+                                                     .instance = 77,
+                                                     .capacity = 8,
+                                                     .ttl_ms = 60000,
+                                                     .flags = WORKER_MAILBOX,
+                                                     .labels = bytes_str("host=a7,kind=gpu")});
+    worker_change_put(&rows, &(struct worker_change){
+                                 .act = WORKER_BEAT, .name = bytes_str("w2"), .instance = 78});
+    worker_change_put(&rows, &(struct worker_change){.act = WORKER_EVICT, .name = bytes_str("w3")});
+    workers_encode(b, &(struct op_workers){request, 3, buf_bytes(&rows)});
+    buf_done(&rows);
+}
+
 static void put_any(struct buf *b, uint16_t kind)
 {
     const uint8_t seqs[16] = {1, 0, 0, 0, 0, 0, 0, 0, 2};
@@ -143,6 +161,12 @@ static void put_any(struct buf *b, uint16_t kind)
         break;
     case OP_RAISE:
         raise_encode(b, &(struct op_raise){request, 2});
+        break;
+    case OP_WORKERS:
+        put_workers(b);
+        break;
+    case OP_DISPATCH:
+        dispatch_encode(b, &(struct op_dispatch){request, "seed of 16 byte", 5000, 17});
         break;
     default:
         plain_encode(b, &(struct op_plain){request});
@@ -267,6 +291,114 @@ static void the_small_ops_come_back_as_they_went(void **state)
     buf_done(&b);
 }
 
+static void the_ops_of_workers_come_back_as_they_went(void **state)
+{
+    (void)state;
+    struct buf b = payload();
+    struct op_workers op;
+    struct worker_change row;
+    put_workers(&b);
+    assert_int_equal(workers_decode(buf_bytes(&b), &op), ERR_OK);
+    assert_int_equal(op.count, 3);
+    struct reader rows = reader_of(op.rows);
+    assert_true(worker_change_next(&rows, &row));
+    assert_int_equal(row.act, WORKER_JOIN);
+    assert_int_equal(row.instance, 77);
+    assert_int_equal(row.capacity, 8);
+    assert_int_equal(row.ttl_ms, 60000);
+    assert_int_equal(row.flags, WORKER_MAILBOX);
+    assert_true(bytes_equal(row.name, bytes_str("w1")));
+    assert_true(bytes_equal(row.labels, bytes_str("host=a7,kind=gpu")));
+    assert_true(worker_change_next(&rows, &row) && worker_change_next(&rows, &row));
+    assert_int_equal(row.act, WORKER_EVICT);
+    assert_true(reader_end(&rows));
+    buf_clear(&b);
+    struct op_dispatch dispatch;
+    put_any(&b, OP_DISPATCH);
+    assert_int_equal(dispatch_decode(buf_bytes(&b), &dispatch), ERR_OK);
+    assert_int_equal(dispatch.max, 17);
+    assert_int_equal(dispatch.ticket_ms, 5000);
+    assert_memory_equal(dispatch.seed, "seed of 16 byte", 16);
+    buf_done(&b);
+}
+
+static void change_row(struct buf *b, uint8_t act, uint64_t instance, uint32_t capacity,
+                       int64_t ttl, uint32_t flags, const char *labels)
+{
+    buf_clear(b);
+    op_head_put(b, &request);
+    buf_put_u32(b, 1);
+    buf_put_u8(b, act);
+    buf_put_u64(b, instance);
+    buf_put_u32(b, capacity);
+    buf_put_i64(b, ttl);
+    buf_put_u32(b, flags);
+    buf_put_sized(b, bytes_str("w"));
+    buf_put_sized(b, bytes_str(labels));
+}
+
+static enum err change_read(struct buf *b)
+{
+    struct op_workers op;
+    return workers_decode(buf_bytes(b), &op);
+}
+
+static void a_change_of_a_worker_outside_its_limits_is_invalid(void **state)
+{
+    (void)state;
+    const struct {
+        uint8_t act;
+        uint64_t instance;
+        uint32_t capacity;
+        int64_t ttl;
+        uint32_t flags;
+        const char *labels;
+        enum err err;
+    } rows[] = {
+        {WORKER_JOIN, 1, 1, 5000, 0, "", ERR_OK},
+        {WORKER_JOIN, 1, 10000, WORKER_TTL_MAX_MS, 1, "a=b", ERR_OK},
+        {WORKER_JOIN, 0, 1, 5000, 0, "", ERR_INVALID},     // a worker's act without instance
+        {WORKER_JOIN, 1, 0, 5000, 0, "", ERR_INVALID},     // capacity
+        {WORKER_JOIN, 1, 10001, 5000, 0, "", ERR_INVALID}, // capacity
+        {WORKER_JOIN, 1, 1, 4999, 0, "", ERR_INVALID},     // ttl
+        {WORKER_JOIN, 1, 1, WORKER_TTL_MAX_MS + 1, 0, "", ERR_INVALID},
+        {WORKER_JOIN, 1, 1, 5000, 2, "", ERR_INVALID},        // an unknown flag
+        {WORKER_JOIN, 1, 1, 5000, 0, "b=1,a=1", ERR_INVALID}, // not sorted
+        {WORKER_BEAT, 1, 0, 0, 0, "", ERR_OK},
+        {WORKER_BEAT, 1, 1, 0, 0, "", ERR_INVALID},
+        {WORKER_LEAVE, 1, 0, 0, 0, "a=b", ERR_INVALID},
+        {WORKER_PAUSE, 0, 0, 0, 0, "", ERR_OK},
+        {WORKER_PAUSE, 1, 0, 0, 0, "", ERR_INVALID}, // an operator's act with an instance
+        {WORKER_ACT_COUNT, 0, 0, 0, 0, "", ERR_INVALID},
+    };
+    struct buf b = payload();
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        change_row(&b, rows[i].act, rows[i].instance, rows[i].capacity, rows[i].ttl, rows[i].flags,
+                   rows[i].labels);
+        assert_int_equal(change_read(&b), rows[i].err);
+    }
+    buf_done(&b);
+}
+
+static void a_requirement_comes_back_and_must_be_canonical(void **state)
+{
+    (void)state;
+    struct buf b = payload();
+    struct op_send op;
+    struct message m;
+    send_begin(&b, &request);
+    send_add(&b, &(struct message){.body = bytes_str("x"), .requires = bytes_str("a=1,b=2")});
+    send_end(&b, 0, 1);
+    assert_int_equal(send_open(buf_bytes(&b), &op), ERR_OK);
+    send_next(&op, &m);
+    assert_true(bytes_equal(m.requires, bytes_str("a=1,b=2")));
+    assert_true(bytes_equal(m.body, bytes_str("x")));
+    for (size_t i = 0; i + 1 < b.len; i++)
+        if (b.data[i] == 'a' && b.data[i + 1] == '=') b.data[i] = 'c'; // c=1,b=2
+    assert_int_equal(send_open(buf_bytes(&b), &op), ERR_INVALID);
+    buf_done(&b);
+}
+
 static void a_message_is_found_among_the_ops_of_an_entry(void **state)
 {
     (void)state;
@@ -307,6 +439,7 @@ static void a_cut_payload_is_malformed(void **state)
     (void)state;
     struct rig r;
     rig_defaults(&r);
+    rig_raise(&r, RULES_KNOWN);
     for (uint16_t kind = OP_SEND; kind < OP_KIND_END; kind++) {
         struct buf b = payload();
         put_any(&b, kind);
@@ -326,6 +459,7 @@ static void any_damage_leaves_a_sound_machine(void **state)
     rng_init(&rng, 1);
     struct rig r;
     rig_defaults(&r);
+    rig_raise(&r, RULES_KNOWN);
     for (int round = 0; round < 40; round++) {
         for (uint16_t kind = OP_SEND; kind < OP_KIND_END; kind++) {
             if (kind == OP_DELETE) continue;
@@ -384,6 +518,9 @@ int main(void)
         CASE(a_send_comes_back_as_it_went),
         CASE(outcomes_and_tickets_come_back_as_they_went),
         CASE(the_small_ops_come_back_as_they_went),
+        CASE(the_ops_of_workers_come_back_as_they_went),
+        CASE(a_change_of_a_worker_outside_its_limits_is_invalid),
+        CASE(a_requirement_comes_back_and_must_be_canonical),
         CASE(a_message_is_found_among_the_ops_of_an_entry),
         CASE(a_cut_payload_is_malformed),
         CASE(any_damage_leaves_a_sound_machine),

@@ -17,7 +17,7 @@ void model_init(struct model *m, const struct queue_id *queue, uint32_t shard,
     m->shard = shard;
     m->config = *config;
     m->version = 1;
-    m->rules = config->consume == CONSUME_OWNER ? 3 : 1;
+    m->rules = config->dispatch != DISPATCH_AUTO ? 4 : config->consume == CONSUME_OWNER ? 3 : 1;
     m->now = TIME_UNKNOWN;
     events_init(&m->events);
     buf_init(&m->body, (size_t)16 << 20);

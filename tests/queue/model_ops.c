@@ -359,6 +359,7 @@ static enum reason do_configure(struct model *m, struct bytes payload)
     struct op_configure op;
     if (configure_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (op.config.consume == CONSUME_OWNER && m->rules < 3) return REASON_MALFORMED;
+    if (op.config.dispatch != DISPATCH_AUTO && m->rules < 4) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     if (config_check(&op.config, NULL, NULL) != ERR_OK) return REASON_CONFIG_INVALID;
     if (op.expected && op.expected != m->version) return REASON_CONFIG_CHANGED;
@@ -504,7 +505,7 @@ static enum reason do_raise(struct model *m, struct bytes payload)
 {
     struct op_raise op;
     if (raise_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (op.to > 3) return REASON_UNKNOWN_OP;
+    if (op.to > 4) return REASON_UNKNOWN_OP;
     if (m->deleted) return REASON_DELETED;
     if (op.to > m->rules + 1) return REASON_RULES_SKIPPED;
     if (op.to == m->rules + 1) {

@@ -26,6 +26,17 @@ static void entry_done(struct rig_entry *e)
         bytes_free(e->ops[i].payload);
 }
 
+void rig_raise(struct rig *r, uint16_t to)
+{
+    while (machine_rules(r->m) < to) {
+        struct buf b;
+        buf_init(&b, 64);
+        raise_encode(&b, &(struct op_raise){.to = (uint16_t)(machine_rules(r->m) + 1)});
+        rig_op(r, OP_RAISE, &b);
+        rig_commit(r);
+    }
+}
+
 void rig_done(struct rig *r)
 {
     for (size_t i = 0; i < r->log_len; i++)

@@ -34,6 +34,7 @@ struct rig {
 
 void rig_init(struct rig *r, const struct queue_config *config);
 void rig_done(struct rig *r);
+void rig_raise(struct rig *r, uint16_t to); // to that version of the rules, one entry a version
 
 void rig_op(struct rig *r, uint16_t kind, struct buf *payload); // takes the payload
 struct machine_entry rig_entry(const struct rig *r);            // what the next commit will apply

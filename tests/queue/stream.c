@@ -36,7 +36,7 @@ struct stream {
     struct upload uploads[UPLOADS_KEPT];
     size_t uploads_len;
     uint64_t arrivals;
-    bool raises;
+    uint16_t raises; // up to this version of the rules; 0: never
     uint64_t fingerprint;
     char *trouble;
 };
@@ -448,7 +448,7 @@ static bool same_state(struct stream *s)
                           (unsigned long long)stats.counts[i], (unsigned long long)expected);
     }
     if (live == 0 && machine_needs(s->rig.m, 1, machine_slot(s->rig.m)))
-        return differ(s, "slots are needed for nothing");
+        return differ(s, "needless slots");
     if (machine_wake_at(s->rig.m) != model_wake_at(s->model)) return differ(s, "wake_at");
     if (!same_costs(s)) return false;
     if (machine_rules(s->rig.m) != s->model->rules) return differ(s, "the version of the rules");
@@ -516,11 +516,12 @@ static bool same_snapshots(struct stream *s)
            (good || differ(s, "a snapshot cannot be loaded"));
 }
 
-// To a version that is reached, the next one, one too many, or one that no program knows.
 static void ask_raise(struct stream *s)
 {
     struct buf b = payload();
-    raise_encode(&b, &(struct op_raise){random_request(s), (uint16_t)(1 + below(s, 4))});
+    struct op_raise op = {random_request(s), (uint16_t)(1 + below(s, s->raises + 1))};
+    if (op.to > s->raises) op.to = RULES_KNOWN + 1;
+    raise_encode(&b, &op);
     if (chance(s, 5)) b.len -= 1 + below(s, b.len);
     rig_op(&s->rig, OP_RAISE, &b);
 }
@@ -555,7 +556,7 @@ static bool step(struct stream *s)
     return good;
 }
 
-static bool run(uint64_t seed, size_t entries, bool raises, uint64_t *fingerprint, char *trouble)
+static bool run(uint64_t seed, size_t entries, uint16_t raises, uint64_t *print, char *trouble)
 {
     struct stream *s = NEW(struct stream);
     s->trouble = trouble;
@@ -571,7 +572,7 @@ static bool run(uint64_t seed, size_t entries, bool raises, uint64_t *fingerprin
     bool good = true;
     for (size_t i = 0; good && i < entries; i++)
         good = step(s);
-    if (fingerprint) *fingerprint = s->fingerprint;
+    if (print) *print = s->fingerprint;
     machine_free(s->other);
     model_done(s->model);
     memory_free(s->model);
@@ -582,15 +583,15 @@ static bool run(uint64_t seed, size_t entries, bool raises, uint64_t *fingerprin
 
 bool stream_run(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX])
 {
-    return run(seed, entries, false, NULL, trouble);
+    return run(seed, entries, 0, NULL, trouble);
 }
 
 bool stream_run_raised(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX])
 {
-    return run(seed, entries, true, NULL, trouble);
+    return run(seed, entries, RULES_KNOWN, NULL, trouble);
 }
 
-uint64_t stream_fingerprint(uint64_t seed, size_t entries, bool raises)
+uint64_t stream_fingerprint(uint64_t seed, size_t entries, uint16_t raises)
 {
     char trouble[STREAM_TROUBLE_MAX];
     uint64_t fingerprint = 0;

@@ -16,6 +16,7 @@ void reference_init(struct reference *g, struct world *w, uint32_t lane)
     *g = (struct reference){
         .world = w, .lane = lane, .config = l->birth, .now = TIME_UNKNOWN, .rules = 1};
     if (l->birth.consume == CONSUME_OWNER) g->rules = RULES_CONSUME;
+    if (l->birth.dispatch != DISPATCH_AUTO) g->rules = RULES_WORKERS;
     g->machine = machine_new(&l->id, l->shard, &l->birth);
     events_init(&g->events);
     buf_init(&g->text, SIZE_MAX);
