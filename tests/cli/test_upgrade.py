@@ -95,8 +95,8 @@ def an_old_node_answers_503_for_that_queue_only(sluice):
             same(node.ask("POST", f"/v1/queues/{queue}/messages", {"body": "x"})[0], 201)
         url = f"http://{node.address}"
         report = sluice.json("upgrade", "tasks", "--check")
-        same([report["owner"], report["ownerVersion"], report["old"]], [url, 2, 1])
-        contains(sluice.ok("upgrade", "tasks", "--check").out, f"owner: {url}, knows version 2 and is too old")
+        same([report["owner"], report["ownerVersion"], report["old"]], [url, 3, 1])
+        contains(sluice.ok("upgrade", "tasks", "--check").out, f"owner: {url}, knows version 3 and is too old")
         sluice.ok("upgrade", "tasks", "--force")
         status, problem = node.ask("POST", "/v1/queues/tasks/messages", {"body": "y"})
         same([status, problem["code"], problem["reason"]], [503, "UNAVAILABLE", "upgrade-needed"])
@@ -123,7 +123,7 @@ def a_cluster_of_mixed_versions_is_named_and_keeps_its_queues(sluice):
                 "queue tasks keeps version 1: the cluster has mixed versions",
                 "these nodes are too old for version 4: old; replace them, or force the upgrade"])
         rows = {row["name"]: row for row in sluice.ok("--json", "--store", url, "cluster", "status", "--members").lines()}
-        same([rows[name]["rulesNewest"] for name in ("new", "old")], [3, 2])
+        same([rows[name]["rulesNewest"] for name in ("new", "old")], [4, 3])
         same(old.ask("POST", "/v1/queues/tasks/messages", {"body": "by the old one"})[0], 201)
         old.stop()
         until("the old one has left", lambda: "oldMembers" not in sluice.json("upgrade", "--check", "--store", url))
@@ -163,9 +163,9 @@ def an_upgrade_goes_queue_by_queue_and_can_be_repeated(sluice):
     for queue in ("a", "b", "c"):
         sluice.create(queue)
     text = sluice.ok("upgrade", "--check")
-    contains(text.out, "[1/3] a: has version 1, can be raised to 3 (shards: 1, raised: 0)", "changes: events are")
+    contains(text.out, "[1/3] a: has version 1, can be raised to 4 (shards: 1, raised: 0)", "changes: events are")
     contains(text.err, "3 of 3 queues can be raised")
-    contains(sluice.ok("upgrade", "b").out, "[1/1] b: raised from version 1 to 3 (shards: 1)")
+    contains(sluice.ok("upgrade", "b").out, "[1/1] b: raised from version 1 to 4 (shards: 1)")
     text = sluice.ok("upgrade")
     contains(text.out, "[1/3] a: raised from version 1 to 4", "[2/3] b: has version 4, nothing to do", "[3/3] c: raised")
     contains(text.err, "raised 2 of 3 queues")
@@ -181,7 +181,7 @@ def a_new_queue_can_be_used_by_the_release_before(sluice):
     sluice.create("second")
     worked(before(sluice, "send", "second", "x"))
     report = json.loads(worked(before(sluice, "upgrade", "second", "--json")).out)
-    same([report["version"], report["newest"], report["upgraded"]], [1, 2, True])
+    same([report["version"], report["newest"], report["upgraded"]], [1, 3, True])
 
 
 @case
