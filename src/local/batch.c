@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The messages of a batch. One allocation per message holds its body, its strings and its headers.
+// The messages of a node's answer are views into the answer, and share their array of headers.
 #include "base/check.h"
 #include "base/memory.h"
 #include "local/inside.h"
@@ -10,6 +11,8 @@
 struct batch_builder {
     struct sluice_batch batch; // first: sluice_batch_free frees the builder
     size_t cap;
+    struct bytes input;            // owned; empty unless it came from a node
+    struct sluice_header *headers; // owned; of all messages
 };
 
 struct batch_builder *batch_new(size_t max)
@@ -30,14 +33,26 @@ struct sluice_batch *batch_take(struct batch_builder *b)
     return &b->batch;
 }
 
-void sluice_batch_free(struct sluice_batch *b)
+void batch_own(struct batch_builder *b, struct bytes input, struct sluice_header *headers)
 {
+    CHECK(!b->input.data && !b->headers);
+    b->input = input;
+    b->headers = headers;
+}
+
+void sluice_batch_free(struct sluice_batch *batch)
+{
+    struct batch_builder *b = (struct batch_builder *)batch;
     if (!b) return;
-    for (size_t i = 0; i < b->len; i++) {
-        memory_free((void *)(uintptr_t)b->messages[i].headers); // the block starts with the headers
-        memory_free((void *)(uintptr_t)b->messages[i].failures);
+    for (size_t i = 0; i < batch->len; i++) {
+        const struct sluice_message *m = &batch->messages[i];
+        if (!b->input.data)
+            memory_free((void *)(uintptr_t)m->headers); // the block starts with the headers
+        memory_free((void *)(uintptr_t)m->failures);
     }
-    memory_free(b->messages);
+    bytes_free(b->input);
+    memory_free(b->headers);
+    memory_free(batch->messages);
     memory_free(b);
 }
 

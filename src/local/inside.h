@@ -184,6 +184,8 @@ void batch_add(struct batch_builder *b, const struct open_queue *q, uint32_t sha
 // Copies the text to *at, ends it with 0, and moves *at past it. Returns the copy.
 const char *text_append(char **at, struct bytes from);
 struct sluice_batch *batch_take(struct batch_builder *b); // the builder becomes the batch
+// The messages are views into `input` and have rows of `headers`. The batch frees both.
+void batch_own(struct batch_builder *b, struct bytes input, struct sluice_header *headers);
 size_t batch_len(const struct batch_builder *b);
 
 // Calls run(ctx) on a thread of the pool. No queue uses more than a share of the threads. If no

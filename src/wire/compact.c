@@ -15,13 +15,17 @@
 
 static void put_body(struct buf *to, struct bytes body)
 {
-    buf_put_sized(to, body);
-    buf_put_u8(to, 0);
+    CHECK(body.len < UINT32_MAX - TEXT_BYTES);
+    uint8_t *room = buf_grow(to, body.len + TEXT_BYTES);
+    if (!room) return;
+    le_put(room, body.len, 4);
+    if (body.len > 0) memcpy(room + 4, body.data, body.len);
+    room[4 + body.len] = 0;
 }
 
 static void put_text(struct buf *to, const char *text)
 {
-    put_body(to, bytes_of(text, text ? strlen(text) : 0));
+    put_body(to, bytes_of(text, text && *text ? strlen(text) : 0));
 }
 
 static struct bytes read_body(struct reader *r)
@@ -33,6 +37,9 @@ static struct bytes read_body(struct reader *r)
 
 static const char *read_text(struct reader *r)
 {
+    // Most texts are empty.
+    if (!r->bad && r->left >= TEXT_BYTES && le_get(r->at, TEXT_BYTES) == 0)
+        return (const char *)read_bytes(r, TEXT_BYTES).data;
     struct bytes text = read_body(r);
     if (r->bad) return "";
     if (text.len > 0 && memchr(text.data, 0, text.len)) r->bad = true;
@@ -281,17 +288,4 @@ size_t compact_min(const struct compact *table)
         len += number > 0 ? number : text ? TEXT_BYTES : 1;
     }
     return len;
-}
-
-void compact_move(const struct compact *table, void *in, const struct compact_move *m)
-{
-    for (size_t i = 0; i < table->len; i++) {
-        const struct field *f = &table->rows[table->order[i]];
-        void *at = (char *)in + f->at;
-        bool view = f->kind == FIELD_TEXT || f->kind == FIELD_KEPT_TEXT || f->kind == FIELD_BODY;
-        const char **text = at;
-        if (view && *text) *text = compact_moved(m, *text);
-        struct sluice_origin *from = at;
-        if (f->kind == FIELD_ORIGIN && *from->queue) compact_move(&compact_origin, from, m);
-    }
 }

@@ -20,14 +20,3 @@ void compact_read(struct reader *r, const struct compact *table, void *out,
 size_t compact_min(const struct compact *table); // the smallest encoding of a struct
 
 void compact_texts_done(struct field_texts *t);
-
-// Maps views into the input to views into a copy of it.
-struct compact_move {
-    const uint8_t *from;
-    char *to;
-};
-static inline const char *compact_moved(const struct compact_move *m, const void *view)
-{
-    return m->to + ((const uint8_t *)view - m->from);
-}
-void compact_move(const struct compact *table, void *in, const struct compact_move *m);

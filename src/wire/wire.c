@@ -190,53 +190,34 @@ static void read_letter_headers(struct sluice_message *m)
     }
 }
 
-// Allocates `head` bytes and a copy of the input since `start` after them.
-static void *own_input(size_t head, const uint8_t *start, const struct reader *r,
-                       struct compact_move *move)
+static void give_headers(struct sluice_batch *b, const struct sluice_header *next)
 {
-    size_t len = (size_t)(r->at - start);
-    char *block = memory_new(head + len);
-    *move = (struct compact_move){start, block + head};
-    memcpy(move->to, start, len);
-    return block;
+    for (size_t i = 0; i < b->len; i++) {
+        struct sluice_message *m = &b->messages[i];
+        m->headers = m->headers_len > 0 ? next : NULL;
+        next += m->headers_len;
+        if (*m->from.queue) read_letter_headers(m);
+    }
 }
 
-// Makes the message independent of the input. Its bytes are copied in one piece after the headers,
-// and each view is moved to the copy.
-static void own_message(struct sluice_message *m, const struct sluice_header *headers,
-                        const uint8_t *start, const struct reader *r)
-{
-    struct compact_move move;
-    struct sluice_header *block = own_input(m->headers_len * sizeof *block, start, r, &move);
-    compact_move(&compact_message, m, &move);
-    for (size_t i = 0; i < m->headers_len; i++)
-        block[i] = (struct sluice_header){compact_moved(&move, headers[i].name),
-                                          compact_moved(&move, headers[i].value)};
-    m->headers = block;
-    if (*m->from.queue) read_letter_headers(m);
-}
-
-static bool add_message(struct reader *r, struct sluice_message *m, struct compact_headers *headers)
-{
-    const uint8_t *start = r->at;
-    headers->len = 0;
-    compact_read(r, &compact_message, m, headers);
-    if (reader_ok(r)) own_message(m, headers->rows, start, r);
-    return reader_ok(r);
-}
-
-// Returns NULL if the messages are malformed.
+// Reads from a copy of the input that the batch owns. Returns NULL if the messages are malformed.
 static struct sluice_batch *read_messages(struct reader *r)
 {
     read_version(r);
     size_t count = read_count(r, compact_min(&compact_message));
     if (!reader_ok(r)) return NULL;
-    struct sluice_batch *b = batch_take(batch_new(count));
+    struct bytes input = bytes_copy(bytes_of(r->at, r->left));
+    *r = reader_of(input);
+    struct batch_builder *builder = batch_new(count);
+    struct sluice_batch *b = batch_take(builder);
     struct compact_headers headers = {0};
-    while (b->len < count && add_message(r, &b->messages[b->len], &headers))
-        b->len++;
-    memory_free(headers.rows);
-    if (reader_ok(r)) return b;
+    for (; reader_ok(r) && b->len < count; b->len++)
+        compact_read(r, &compact_message, &b->messages[b->len], &headers);
+    batch_own(builder, input, headers.rows);
+    if (reader_ok(r)) {
+        give_headers(b, headers.rows);
+        return b;
+    }
     sluice_batch_free(b);
     return NULL;
 }
@@ -273,23 +254,16 @@ static void read_failure(struct reader *r, struct sluice_failure *f)
     if (expired && strcmp(f->reason ? f->reason : "", f->kind) != 0) r->bad = true;
 }
 
-// Copies the failures and their texts into one block, as for messages.
 static void read_failures(struct reader *r, struct sluice_message *m)
 {
-    struct sluice_failure rows[FAILURES_MAX];
     size_t len = read_u8(r);
     if (len > FAILURES_MAX) r->bad = true;
-    const uint8_t *start = r->at;
+    if (!reader_ok(r) || len == 0) return;
+    struct sluice_failure *rows = memory_zeroed(len, sizeof *rows);
+    m->failures = rows;
+    m->failures_len = len;
     for (size_t i = 0; reader_ok(r) && i < len; i++)
         read_failure(r, &rows[i]);
-    if (!reader_ok(r) || len == 0) return;
-    struct compact_move move;
-    struct sluice_failure *block = own_input(len * sizeof *block, start, r, &move);
-    memcpy(block, rows, len * sizeof *block);
-    for (size_t i = 0; i < len; i++)
-        compact_move(&compact_failure, &block[i], &move);
-    m->failures = block;
-    m->failures_len = len;
 }
 
 bool wire_read_looked(struct bytes from, struct sluice_batch **out)
