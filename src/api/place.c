@@ -8,73 +8,41 @@
 #include "store/file/file.h"
 #include "store/mem.h"
 #include "store/redis/redis.h"
-#include "store/redis/url.h"
 #include "store/s3/s3.h"
-#include "store/s3/url.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct scheme {
     const char *prefix; // "": the URL is a path
     unsigned traits;
-    enum sluice_code (*check)(const char *url, struct sluice_error *error);
+    enum err (*check)(const char *url, char *why, size_t why_len);
     enum err (*open)(const char *url, struct store **out, char *why, size_t why_len);
 };
 
-static enum sluice_code check_path(const char *url, struct sluice_error *error)
+static enum err check_path(const char *url, char *why, size_t why_len)
 {
-    (void)url, (void)error;
-    return SLUICE_OK;
+    if (place_path(url)) return ERR_OK;
+    (void)snprintf(why, why_len, "%s needs an absolute path: file:///path", url);
+    return ERR_INVALID;
 }
 
-static enum sluice_code check_absolute(const char *url, struct sluice_error *error)
+static enum err check_memory(const char *url, char *why, size_t why_len)
 {
-    if (place_path(url)) return SLUICE_OK;
-    return refuse(error, ERR_INVALID, "store", "%s needs an absolute path: file:///path", url);
+    if (strcmp(url, "mem:") == 0) return ERR_OK;
+    (void)snprintf(why, why_len, "\"%.150s\" is not a store: did you mean mem:?", url);
+    return ERR_INVALID;
 }
 
-static enum sluice_code check_bucket(const char *url, struct sluice_error *error)
+static enum err check_node(const char *url, char *why, size_t why_len)
 {
-    struct s3_url parts;
-    char why[STORE_WHY_MAX] = "";
-    enum err err = s3_url_parse(url, &parts, why, sizeof why);
-    return err ? refuse(error, err, "store", "%s", why) : SLUICE_OK;
-}
-
-static enum sluice_code check_redis(const char *url, struct sluice_error *error)
-{
-    struct redis_url parts;
-    char why[STORE_WHY_MAX] = "";
-    enum err err = redis_url_parse(url, &parts, why, sizeof why);
-    return err ? refuse(error, err, "store", "%s", why) : SLUICE_OK;
-}
-
-static enum sluice_code check_memory(const char *url, struct sluice_error *error)
-{
-    if (strcmp(url, "mem:") == 0) return SLUICE_OK;
-    return refuse(error, ERR_INVALID, "store", "\"%.150s\" is not a store: did you mean mem:?",
-                  url);
-}
-
-static enum sluice_code check_node(const char *url, struct sluice_error *error)
-{
-    return refuse(error, ERR_INVALID, "store", "%.200s is a node already; serve needs a store",
-                  url);
+    (void)snprintf(why, why_len, "%.200s is a node already; serve needs a store", url);
+    return ERR_INVALID;
 }
 
 static enum err open_directory(const char *url, struct store **out, char *why, size_t why_len)
 {
     return store_file_open(place_path(url), NULL, out, why, why_len);
-}
-
-static enum err open_bucket(const char *url, struct store **out, char *why, size_t why_len)
-{
-    return store_s3_open(url, NULL, out, why, why_len);
-}
-
-static enum err open_redis(const char *url, struct store **out, char *why, size_t why_len)
-{
-    return store_redis_open(url, out, why, why_len);
 }
 
 static enum err open_memory(const char *url, struct store **out, char *why, size_t why_len)
@@ -144,7 +112,11 @@ enum sluice_code place_check(const char *url, struct sluice_error *error)
     if (!url || url[0] == 0)
         return refuse(error, ERR_INVALID, "store", "the store's URL is empty; use " PLACE_FORMS);
     const struct scheme *s = scheme_of(url);
-    if (s) return s->check(url, error);
+    char why[STORE_WHY_MAX] = "";
+    if (s) {
+        enum err err = s->check(url, why, sizeof why);
+        return err ? refuse(error, err, "store", "%s", why) : SLUICE_OK;
+    }
     if (!strstr(url, "://")) return refuse_scheme(url, error);
     return refuse(error, ERR_INVALID, "store",
                   "%s is not a store this version can open: use " PLACE_FORMS, url);

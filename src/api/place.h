@@ -19,15 +19,15 @@ enum place_trait {
 // checks the URL, and the function that opens the store. A URL without a scheme is a path.
 #define PLACE_LIST(X)                                                                              \
     X("", "a path, ", PLACE_PATH, check_path, open_directory)                                      \
-    X("file://", "", PLACE_PATH, check_absolute, open_directory)                                   \
-    X("s3://", "s3://bucket/prefix, ", PLACE_BUCKET, check_bucket, open_bucket)                    \
-    X("redis://", "redis://host, ", 0, check_redis, open_redis)                                    \
-    X("rediss://", "", 0, check_redis, open_redis)                                                 \
-    X("redis+unix://", "", 0, check_redis, open_redis)                                             \
-    X("redis+sentinel://", "", 0, check_redis, open_redis)                                         \
-    X("redis+cluster://", "", 0, check_redis, open_redis)                                          \
-    X("rediss+sentinel://", "", 0, check_redis, open_redis)                                        \
-    X("rediss+cluster://", "", 0, check_redis, open_redis)                                         \
+    X("file://", "", PLACE_PATH, check_path, open_directory)                                       \
+    X("s3://", "s3://bucket/prefix, ", PLACE_BUCKET, store_s3_check, store_s3_open)                \
+    X("redis://", "redis://host, ", 0, store_redis_check, store_redis_open)                        \
+    X("rediss://", "", 0, store_redis_check, store_redis_open)                                     \
+    X("redis+unix://", "", 0, store_redis_check, store_redis_open)                                 \
+    X("redis+sentinel://", "", 0, store_redis_check, store_redis_open)                             \
+    X("redis+cluster://", "", 0, store_redis_check, store_redis_open)                              \
+    X("rediss+sentinel://", "", 0, store_redis_check, store_redis_open)                            \
+    X("rediss+cluster://", "", 0, store_redis_check, store_redis_open)                             \
     X("mem:", "", 0, check_memory, open_memory)                                                    \
     X("http://", "or a node's http://host", PLACE_NODE, check_node, NULL)                          \
     X("https://", "", PLACE_NODE, check_node, NULL)

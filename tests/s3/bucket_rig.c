@@ -28,7 +28,7 @@ struct store *rig_open(const char *url, const struct s3_options *options)
 {
     struct store *s = NULL;
     char why[STORE_WHY_MAX] = "";
-    enum err e = store_s3_open(url, options, &s, why, sizeof why);
+    enum err e = store_s3_open_with(url, options, &s, why, sizeof why);
     if (e) print_error("%s: %s\n", url, why);
     assert_int_equal(e, ERR_OK);
     return s;

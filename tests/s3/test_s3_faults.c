@@ -33,7 +33,7 @@ static struct store *open_at(const char *endpoint, uint64_t corner, int timeout_
     struct store *s = NULL;
     (void)snprintf(url, sizeof url, "%s/faults-%016" PRIx64 "?endpoint=%s&pathStyle=1&timeoutMs=%d",
                    getenv("SLUICE_TEST_S3"), corner, endpoint, timeout_ms);
-    if (store_s3_open(url, NULL, &s, why, sizeof why)) fail_msg("%s: %s", url, why);
+    if (store_s3_open(url, &s, why, sizeof why)) fail_msg("%s: %s", url, why);
     return s;
 }
 

@@ -52,7 +52,7 @@ static void a_bundle_that_cannot_be_read_is_named(void **state)
     (void)state;
     struct store *s = NULL;
     char why[STORE_WHY_MAX] = "";
-    assert_int_equal(store_s3_open("s3://bucket?caBundle=/no/such/file", NULL, &s, why, sizeof why),
+    assert_int_equal(store_s3_open("s3://bucket?caBundle=/no/such/file", &s, why, sizeof why),
                      ERR_INVALID);
     assert_non_null(strstr(why, "/no/such/file"));
 }

@@ -204,6 +204,12 @@ static enum err check_access(struct redis *me, char *why, size_t why_len)
     return e;
 }
 
+enum err store_redis_check(const char *url, char *why, size_t why_len)
+{
+    struct redis_url parsed;
+    return redis_url_parse(url, &parsed, why, why_len);
+}
+
 enum err store_redis_open(const char *url, struct store **out, char *why, size_t why_len)
 {
     struct redis_url parsed;

@@ -4,6 +4,8 @@
 
 #include "store/store.h"
 
+// Checks the form of the URL. Returns ERR_INVALID with a sentence.
+MUST_USE enum err store_redis_check(const char *url, char *why, size_t why_len);
 // Connects and checks that the server keeps what it acknowledges. Returns ERR_INVALID for a bad URL
 // or a server whose settings are refused, ERR_DENIED for credentials, ERR_UNAVAILABLE without a
 // connection; why has one sentence.

@@ -355,8 +355,14 @@ static enum err client_open(struct s3_client *c, const struct s3_url *url, char 
     return ERR_OK;
 }
 
-enum err store_s3_open(const char *url, const struct s3_options *options, struct store **out,
-                       char *why, size_t why_len)
+enum err store_s3_check(const char *url, char *why, size_t why_len)
+{
+    struct s3_url parsed;
+    return s3_url_parse(url, &parsed, why, why_len);
+}
+
+enum err store_s3_open_with(const char *url, const struct s3_options *options, struct store **out,
+                            char *why, size_t why_len)
 {
     struct s3_url parsed;
     enum err e = s3_url_parse(url, &parsed, why, why_len);
@@ -383,4 +389,9 @@ enum err store_s3_open(const char *url, const struct s3_options *options, struct
     me->pid = getpid();
     *out = &me->base;
     return ERR_OK;
+}
+
+enum err store_s3_open(const char *url, struct store **out, char *why, size_t why_len)
+{
+    return store_s3_open_with(url, NULL, out, why, why_len);
 }

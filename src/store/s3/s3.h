@@ -17,11 +17,14 @@ struct s3_options {
     int64_t (*wall_ms)(void);
 };
 
+// Checks the form of the URL. Returns ERR_INVALID with a sentence.
+MUST_USE enum err store_s3_check(const char *url, char *why, size_t why_len);
 // Sends no request. If a service holds the keys, the first request fetches them. If no keys are
 // found, each call returns ERR_DENIED. Returns ERR_INVALID for a wrong URL, setting or profile, and
 // why names it.
-MUST_USE enum err store_s3_open(const char *url, const struct s3_options *options,
-                                struct store **out, char *why, size_t why_len);
+MUST_USE enum err store_s3_open(const char *url, struct store **out, char *why, size_t why_len);
+MUST_USE enum err store_s3_open_with(const char *url, const struct s3_options *options,
+                                     struct store **out, char *why, size_t why_len);
 
 bool store_is_s3(const struct store *s);
 

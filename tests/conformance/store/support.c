@@ -153,7 +153,7 @@ struct store *s3_open_at(const char *prefix)
     char url[512], why[STORE_WHY_MAX] = "";
     (void)snprintf(url, sizeof url, "%s/%s", getenv("SLUICE_TEST_S3"), prefix);
     struct store *s = NULL;
-    enum err e = store_s3_open(url, NULL, &s, why, sizeof why);
+    enum err e = store_s3_open(url, &s, why, sizeof why);
     answers_at(ERR_OK, e, why, __FILE__, __LINE__);
     return s;
 }
