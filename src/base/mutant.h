@@ -74,6 +74,14 @@ enum mutant {
     MUTANT_EVENTS_UNHEARD,    // an event counts only if it is kept
     MUTANT_CONSUME_OFF,       // consume=owner refuses no claim
     MUTANT_SOURCE_SHARD_OFF,  // letters of two shards count as letters of one shard
+    // The mailbox.
+    MUTANT_MAILBOX_DIRECT_OTHER_ID, // the direct commit of a request has another request id
+    MUTANT_MAILBOX_UNANSWERED,      // a request without an answer is not committed directly
+    MUTANT_MAILBOX_TICKET_REPEATED, // a ticket that comes twice is taken twice
+    MUTANT_MAILBOX_UNTAKEN,         // a message is handed out before its ticket was renewed
+    MUTANT_MAILBOX_ARRIVAL_OFF,     // an outcome arrives when the owner reads it
+    MUTANT_MAILBOX_ANSWER_UNKNOWN,  // an op without a certain result is answered
+    MUTANT_MAILBOX_LIMIT_OFF,       // the time passes deadlines without one more LIST
     // The cluster.
     MUTANT_STALE_PLAN,        // a node enforces an older plan than one it has seen
     MUTANT_LEASE_AFTER_END,   // the lead counts as held after the end of its lease

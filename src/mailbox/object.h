@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mailbox object: what a worker that reaches only the store writes for the owner of a shard, or
+// the reverse. Objects are named by the worker's box, which is its instance and its name, and by a
+// number that counts from 1:
+//
+//     <prefix>/box/out/<box>/<number>   from the worker: ops
+//     <prefix>/box/in/<box>/<number>    from the owner: answers and tickets
+//
+// docs/format.md has the bytes. Decoders return ERR_CORRUPT on any damage.
+#pragma once
+
+#include "base/err.h"
+#include "base/op.h"
+#include "queue/message.h"
+#include "queue/ops.h"
+
+#define MAILBOX_MAGIC      UINT32_C(0x58424c53) // "SLBX"
+#define MAILBOX_FORMAT     1
+#define MAILBOX_OBJECT_MAX ((size_t)32 << 20)
+#define MAILBOX_ROWS_MAX   10000
+// What a row takes beside its body.
+#define MAILBOX_ROW_BYTES  8
+#define MAILBOX_NAME_MAX   64 // of the worker's name in a key; the rest is cut
+#define MAILBOX_BOX_MAX    (16 + 1 + MAILBOX_NAME_MAX)
+#define MAILBOX_KEY_MAX    512
+
+enum mailbox_way { MAILBOX_OUT = 1, MAILBOX_IN = 2 };
+
+// The owner does not know the worker, or its registration is over: it joins again.
+#define MAILBOX_UNKNOWN_WORKER 1
+
+enum mailbox_row_kind {
+    MAILBOX_OP = 1,     // out: code is the kind of the op, body its payload
+    MAILBOX_ANSWER = 2, // in: code is the enum err; body: the request id, then the fold's result
+    MAILBOX_TICKET = 3, // in: body: seq, token, deadline, then the message (opaque)
+};
+
+struct mailbox_row {
+    enum mailbox_row_kind kind;
+    uint16_t code;
+    struct bytes body;
+};
+
+struct mailbox_object {
+    enum mailbox_way way;
+    uint16_t flags; // in: MAILBOX_UNKNOWN_WORKER
+    struct queue_id queue;
+    uint32_t shard;
+    uint64_t instance; // of the worker
+    uint64_t number;   // as in its key
+    // out: the worker has read every object up to this number of its `in`.
+    // in: the newest object of `out` that the owner has handled.
+    uint64_t seen;
+    struct bytes worker;
+    uint32_t count;
+    struct bytes rows; // read with mailbox_row_next
+};
+
+void mailbox_row_put(struct buf *rows, const struct mailbox_row *row);
+// Fills `out` with the whole object. CHECKs the limits.
+void mailbox_encode(struct buf *out, const struct mailbox_object *o);
+// *out has views into from. ERR_UNAVAILABLE: a newer format, which this program does not know.
+MUST_USE enum err mailbox_decode(struct bytes from, struct mailbox_object *out);
+bool mailbox_row_next(struct reader *rows, struct mailbox_row *out);
+
+struct mailbox_answer {
+    struct request_id request;
+    enum err err;
+    struct bytes result;
+};
+void mailbox_answer_put(struct buf *rows, const struct mailbox_answer *a);
+bool mailbox_answer_read(const struct mailbox_row *row, struct mailbox_answer *out);
+
+struct mailbox_ticket {
+    struct lock_ref ref;
+    int64_t deadline;     // store time
+    struct bytes message; // the shell's encoding of the delivery
+};
+void mailbox_ticket_put(struct buf *rows, const struct mailbox_ticket *t);
+bool mailbox_ticket_read(const struct mailbox_row *row, struct mailbox_ticket *out);
+
+// The box of a worker, as a part of keys.
+void mailbox_box(char out[static MAILBOX_BOX_MAX + 1], uint64_t instance, struct bytes worker);
+// "<prefix>/box/out/" or "<prefix>/box/in/".
+void mailbox_folder(char out[static MAILBOX_KEY_MAX], const char *prefix, enum mailbox_way way);
+void mailbox_key(char out[static MAILBOX_KEY_MAX], const char *prefix, enum mailbox_way way,
+                 const char *box, uint64_t number);
+// Reads the box and the number of a key in that folder. False: it is no key of a mailbox object.
+bool mailbox_key_read(const char *key, const char *prefix, enum mailbox_way way,
+                      char box[static MAILBOX_BOX_MAX + 1], uint64_t *number);

@@ -1,0 +1,450 @@
+// SPDX-License-Identifier: Apache-2.0
+// The requests of a worker: they gather, they are written, and they are answered or committed
+// directly.
+#include "mailbox/worker.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "mailbox/worker_inside.h"
+
+#include <string.h>
+
+#define EXPECT_FIRST_MS 400
+#define EXPECT_MAX_MS   1500
+#define PACE_MIN_MS     50
+#define PACE_MAX_MS     2000
+#define WRITE_AGAIN_MS  200
+#define PROBE_FIRST_MS  2000
+#define PROBE_MAX_MS    60000
+#define PROBE_POLLS_MS  2000 // how long the worker polls for the answer to a probe
+#define OBJECT_BODY_MAX ((size_t)4 << 20)
+
+struct mailbox_worker *mailbox_worker_new(const struct mailbox_worker_config *config,
+                                          struct interval now)
+{
+    CHECK(config->instance > 0 && config->beat_ms > 0);
+    struct mailbox_worker *w = NEW(struct mailbox_worker);
+    w->config = *config;
+    w->name = bytes_copy(config->worker);
+    w->config.worker = w->name;
+    rng_init(&w->rng, config->seed);
+    buf_init(&w->object, MAILBOX_OBJECT_MAX);
+    w->now = now;
+    w->written_at = now.lo;
+    w->expect_ms = EXPECT_FIRST_MS;
+    w->pace_ms = EXPECT_FIRST_MS;
+    w->poll_at = now.lo;
+    w->probe_ms = PROBE_FIRST_MS;
+    return w;
+}
+
+static void open_free(struct mailbox_open *r)
+{
+    bytes_free(r->payload);
+    memory_free(r);
+}
+
+static void effect_free(struct effect_row *e)
+{
+    if (!e) return;
+    if (e->owned) bytes_free(e->effect.body);
+    memory_free(e);
+}
+
+void mailbox_worker_free(struct mailbox_worker *w)
+{
+    if (!w) return;
+    while (w->open) {
+        struct mailbox_open *r = w->open;
+        w->open = r->next;
+        open_free(r);
+    }
+    while (w->held) {
+        struct mailbox_held *t = w->held;
+        w->held = t->next;
+        bytes_free(t->message);
+        memory_free(t);
+    }
+    while (w->effects) {
+        struct effect_row *e = w->effects;
+        w->effects = e->next;
+        effect_free(e);
+    }
+    effect_free(w->effect_out);
+    buf_done(&w->object);
+    bytes_free(w->name);
+    memory_free(w);
+}
+
+void worker_effect_put(struct mailbox_worker *w, const struct mailbox_effect *e, bool owned)
+{
+    struct effect_row *row = NEW(struct effect_row);
+    row->effect = *e;
+    row->owned = owned;
+    *(w->effects_tail ? &w->effects_tail->next : &w->effects) = row;
+    w->effects_tail = row;
+}
+
+bool mailbox_effect(struct mailbox_worker *w, struct mailbox_effect *out)
+{
+    CHECK(!w->effects == !w->effects_tail);
+    effect_free(w->effect_out);
+    w->effect_out = w->effects;
+    if (!w->effects) return false;
+    w->effects = w->effects->next;
+    if (!w->effects) w->effects_tail = NULL;
+    *out = w->effect_out->effect;
+    return true;
+}
+
+void worker_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, uint32_t takes)
+{
+    struct mailbox_open *r = NEW(struct mailbox_open);
+    CHECK(op.kind >= OP_KIND_MACHINE);
+    r->id = ++w->ids;
+    r->ticket = ticket;
+    r->op_kind = op.kind;
+    r->payload = bytes_copy(op.payload);
+    r->since = w->now.lo;
+    r->takes = takes;
+    CHECK(op_request(&op, &r->request) && request_id_set(&r->request));
+    *(w->open_tail ? &w->open_tail->next : &w->open) = r;
+    w->open_tail = r;
+}
+
+struct mailbox_open *worker_open_find(struct mailbox_worker *w, const struct request_id *request)
+{
+    struct mailbox_open *r = w->open;
+    while (r && memcmp(r->request.bytes, request->bytes, sizeof request->bytes) != 0)
+        r = r->next;
+    return r;
+}
+
+static void open_remove(struct mailbox_worker *w, struct mailbox_open *r)
+{
+    struct mailbox_open *before = NULL;
+    for (struct mailbox_open *at = w->open; at != r; at = at->next) {
+        CHECK(at);
+        before = at;
+    }
+    *(before ? &before->next : &w->open) = r->next;
+    if (w->open_tail == r) w->open_tail = before;
+    CHECK(!w->open == !w->open_tail);
+}
+
+void worker_answer(struct mailbox_worker *w, struct mailbox_open *r, enum err err,
+                   struct bytes result)
+{
+    open_remove(w, r);
+    if (r->takes > 0) {
+        worker_taken(w, r->id, err, result);
+    } else {
+        struct mailbox_effect e = {.kind = MAILBOX_REPLY, .ticket = r->ticket, .err = err};
+        e.body = bytes_copy(result);
+        worker_effect_put(w, &e, true);
+    }
+    open_free(r);
+}
+
+// The op that is committed directly has the request id of the one in the object.
+static void go_direct(struct mailbox_worker *w, struct mailbox_open *r)
+{
+    CHECK(r->state != REQUEST_IS_DIRECT);
+    r->state = REQUEST_IS_DIRECT;
+    if (MUTANT(MAILBOX_DIRECT_OTHER_ID)) {
+        uint64_t other = rng_next(&w->rng);
+        memcpy((uint8_t *)r->payload.data + 1, &other, sizeof other);
+    }
+    struct mailbox_effect e = {
+        .kind = MAILBOX_DIRECT, .id = r->id, .op_kind = r->op_kind, .body = bytes_copy(r->payload)};
+    worker_effect_put(w, &e, true);
+}
+
+static void become_direct(struct mailbox_worker *w)
+{
+    if (w->direct) return;
+    w->direct = true;
+    worker_tickets_forget(w);
+    w->probe = 0;
+    w->probe_ms = PROBE_FIRST_MS;
+    w->probe_at = w->now.lo + w->probe_ms;
+}
+
+// An owner that leaves one request unanswered may be gone: the requests that gather do not wait for
+// it.
+static void give_up_waiting(struct mailbox_worker *w)
+{
+    for (struct mailbox_open *r = w->open; r; r = r->next) {
+        if (r->state == REQUEST_IS_DIRECT || w->now.lo - r->since < MAILBOX_ANSWER_MS) continue;
+        if (MUTANT(MAILBOX_UNANSWERED)) continue;
+        become_direct(w);
+        go_direct(w, r);
+    }
+    for (struct mailbox_open *r = w->open; r && w->direct; r = r->next)
+        if (r->state == REQUEST_GATHERING) go_direct(w, r);
+}
+
+static bool gathers(const struct mailbox_worker *w, const struct mailbox_open **first)
+{
+    for (*first = w->open; *first; *first = (*first)->next)
+        if ((*first)->state == REQUEST_GATHERING) return true;
+    return false;
+}
+
+// When the next object is written. A renewal of tickets does not wait for other requests, because a
+// receive waits for it.
+static int64_t write_due(const struct mailbox_worker *w)
+{
+    const struct mailbox_open *first;
+    if (w->writing) return w->write_open ? TIME_NEVER : w->write_at;
+    if (w->direct) return w->probe_at;
+    int64_t due = w->written_at + w->config.beat_ms;
+    if (!gathers(w, &first)) return due;
+    for (const struct mailbox_open *r = first; r; r = r->next)
+        if (r->takes > 0) return w->now.lo;
+    int64_t full = first->since + MAILBOX_LINGER_MS;
+    return full < due ? full : due;
+}
+
+static uint32_t put_requests(struct mailbox_worker *w, struct buf *rows)
+{
+    uint32_t count = 0;
+    for (struct mailbox_open *r = w->open; r && !w->direct; r = r->next) {
+        if (r->state != REQUEST_GATHERING) continue;
+        bool full = rows->len + r->payload.len > OBJECT_BODY_MAX || count == MAILBOX_ROWS_MAX;
+        if (count > 0 && full) break;
+        mailbox_row_put(rows, &(struct mailbox_row){
+                                  .kind = MAILBOX_OP, .code = r->op_kind, .body = r->payload});
+        r->state = REQUEST_WRITING;
+        r->number = w->out_last;
+        count++;
+    }
+    return count;
+}
+
+static void begin_object(struct mailbox_worker *w)
+{
+    CLEANUP(buf_done) struct buf rows;
+    buf_init(&rows, MAILBOX_OBJECT_MAX);
+    w->writing = ++w->out_last;
+    w->written_at = w->now.lo;
+    struct mailbox_object o = {.way = MAILBOX_OUT,
+                               .queue = w->config.queue,
+                               .shard = w->config.shard,
+                               .instance = w->config.instance,
+                               .number = w->writing,
+                               .seen = w->in_last,
+                               .worker = w->name};
+    o.count = put_requests(w, &rows);
+    o.rows = buf_bytes(&rows);
+    buf_clear(&w->object);
+    mailbox_encode(&w->object, &o);
+    CHECK(!rows.bad && !w->object.bad);
+    if (!w->direct) return;
+    if (w->probe == 0) w->probe = w->writing;
+    w->probe_ms = w->probe_ms * 2 < PROBE_MAX_MS ? w->probe_ms * 2 : PROBE_MAX_MS;
+    w->probe_at = w->now.lo + w->probe_ms;
+}
+
+static void write_on(struct mailbox_worker *w)
+{
+    if (write_due(w) > w->now.lo) return;
+    if (!w->writing) begin_object(w);
+    w->write_open = true;
+    struct mailbox_effect e = {
+        .kind = MAILBOX_WRITE, .number = w->writing, .body = buf_bytes(&w->object)};
+    worker_effect_put(w, &e, false);
+}
+
+// The worker reads while something can come: an answer, a ticket for a receive, or the answer to a
+// probe.
+static bool expects(const struct mailbox_worker *w)
+{
+    if (w->want > 0 && !w->direct) return true;
+    if (w->direct && w->probe > 0 && w->now.lo - w->written_at < PROBE_POLLS_MS) return true;
+    for (const struct mailbox_open *r = w->open; r; r = r->next)
+        if (r->state == REQUEST_WRITTEN) return true;
+    return false;
+}
+
+static void read_on(struct mailbox_worker *w)
+{
+    if (w->read_open || !expects(w) || w->poll_at > w->now.lo) return;
+    w->read_open = true;
+    worker_effect_put(w, &(struct mailbox_effect){.kind = MAILBOX_READ, .number = w->in_last + 1},
+                      false);
+}
+
+static void note_time(struct mailbox_worker *w, struct interval now)
+{
+    CHECK(now.lo <= now.hi);
+    if (now.lo > w->now.lo) w->now.lo = now.lo;
+    w->now.hi = now.hi > w->now.lo ? now.hi : w->now.lo;
+}
+
+static void go_on(struct mailbox_worker *w)
+{
+    worker_tickets_expire(w);
+    worker_take_tickets(w);
+    give_up_waiting(w);
+    write_on(w);
+    read_on(w);
+}
+
+void mailbox_request(struct mailbox_worker *w, uint64_t ticket, struct op op, struct interval now)
+{
+    CHECK(ticket > 0);
+    note_time(w, now);
+    worker_open_add(w, ticket, op, 0);
+    go_on(w);
+}
+
+void mailbox_want(struct mailbox_worker *w, uint32_t count, int64_t lease_ms, struct interval now)
+{
+    note_time(w, now);
+    if (count > w->want) { // a new receive: look soon
+        w->pace_ms = w->expect_ms;
+        if (w->poll_at > w->now.lo + w->pace_ms) w->poll_at = w->now.lo + w->pace_ms;
+    }
+    w->want = count;
+    w->lease_ms = lease_ms;
+    go_on(w);
+}
+
+void mailbox_written(struct mailbox_worker *w, uint64_t number, enum err err, struct interval now)
+{
+    note_time(w, now);
+    CHECK(w->writing == number && w->write_open);
+    w->write_open = false;
+    if (err && err != ERR_CONFLICT) { // no other process uses the name: a conflict is its own
+        w->write_at = w->now.lo + WRITE_AGAIN_MS;
+    } else {
+        w->writing = 0;
+        bool any = false;
+        for (struct mailbox_open *r = w->open; r; r = r->next)
+            if (r->state == REQUEST_WRITING) {
+                r->state = REQUEST_WRITTEN;
+                any = true;
+            }
+        if (any) w->pace_ms = w->expect_ms;
+        int64_t first = w->now.lo + w->expect_ms;
+        if (any || w->poll_at > first) w->poll_at = first;
+    }
+    go_on(w);
+}
+
+static void note_answered(struct mailbox_worker *w, uint64_t seen)
+{
+    if (w->direct && w->probe > 0 && seen >= w->probe) {
+        w->direct = false;
+        w->probe = 0;
+    }
+}
+
+static void note_latency(struct mailbox_worker *w, const struct mailbox_open *r)
+{
+    int64_t took = w->now.lo - r->since;
+    if (took < 0 || took > EXPECT_MAX_MS) took = EXPECT_MAX_MS;
+    w->expect_ms = (w->expect_ms * 7 + took) / 8;
+    if (w->expect_ms < PACE_MIN_MS) w->expect_ms = PACE_MIN_MS;
+}
+
+static void take_rows(struct mailbox_worker *w, const struct mailbox_object *o)
+{
+    struct reader rows = reader_of(o->rows);
+    struct mailbox_row row;
+    for (uint32_t i = 0; i < o->count && mailbox_row_next(&rows, &row); i++) {
+        struct mailbox_answer answer;
+        struct mailbox_ticket ticket;
+        if (mailbox_answer_read(&row, &answer)) {
+            struct mailbox_open *r = worker_open_find(w, &answer.request);
+            if (!r) continue; // it was done directly, or this is a repeat
+            note_latency(w, r);
+            worker_answer(w, r, answer.err, answer.result);
+        } else if (mailbox_ticket_read(&row, &ticket)) {
+            worker_ticket_add(w, &ticket);
+        }
+    }
+}
+
+static bool is_for(const struct mailbox_worker *w, const struct mailbox_object *o, uint64_t number)
+{
+    return o->way == MAILBOX_IN && o->instance == w->config.instance && o->number == number &&
+           o->shard == w->config.shard && bytes_equal(o->worker, w->name) &&
+           memcmp(o->queue.bytes, w->config.queue.bytes, sizeof o->queue.bytes) == 0;
+}
+
+void mailbox_read(struct mailbox_worker *w, uint64_t number, enum err err, struct bytes object,
+                  struct interval now)
+{
+    note_time(w, now);
+    CHECK(w->read_open && number == w->in_last + 1);
+    w->read_open = false;
+    struct mailbox_object o;
+    if (err) {
+        w->poll_at = w->now.lo + w->pace_ms;
+        w->pace_ms = w->pace_ms * 3 / 2 < PACE_MAX_MS ? w->pace_ms * 3 / 2 : PACE_MAX_MS;
+    } else {
+        // A damaged object is passed over. Its requests are committed directly, and its tickets
+        // return to their places.
+        w->in_last = number;
+        w->poll_at = w->now.lo;
+        w->pace_ms = w->expect_ms / 2 < PACE_MIN_MS ? PACE_MIN_MS : w->expect_ms / 2;
+        if (mailbox_decode(object, &o) == ERR_OK && is_for(w, &o, number)) {
+            note_answered(w, o.seen);
+            take_rows(w, &o);
+            if (o.flags & MAILBOX_UNKNOWN_WORKER)
+                worker_effect_put(w, &(struct mailbox_effect){.kind = MAILBOX_JOIN}, false);
+        }
+    }
+    go_on(w);
+}
+
+void mailbox_done(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result,
+                  struct interval now)
+{
+    note_time(w, now);
+    struct mailbox_open *r = w->open;
+    while (r && r->id != id)
+        r = r->next;
+    // The owner may have answered meanwhile.
+    if (r) worker_answer(w, r, err, result);
+    go_on(w);
+}
+
+void mailbox_tick(struct mailbox_worker *w, struct interval now)
+{
+    note_time(w, now);
+    go_on(w);
+}
+
+int64_t mailbox_wake_at(const struct mailbox_worker *w)
+{
+    int64_t at = write_due(w);
+    for (const struct mailbox_open *r = w->open; r; r = r->next)
+        if (r->state != REQUEST_IS_DIRECT && r->since + MAILBOX_ANSWER_MS < at &&
+            !MUTANT(MAILBOX_UNANSWERED))
+            at = r->since + MAILBOX_ANSWER_MS;
+    if (!w->read_open && expects(w) && w->poll_at < at) at = w->poll_at;
+    return at;
+}
+
+struct bytes mailbox_writing(const struct mailbox_worker *w)
+{
+    CHECK(w->writing && w->write_open);
+    return buf_bytes(&w->object);
+}
+
+bool mailbox_is_direct(const struct mailbox_worker *w)
+{
+    return w->direct;
+}
+
+size_t mailbox_open_requests(const struct mailbox_worker *w)
+{
+    size_t count = 0;
+    for (const struct mailbox_open *r = w->open; r; r = r->next)
+        count++;
+    return count;
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// Private to the worker's side: worker.c (requests, writes, the time) and worker_inbox.c (what the
+// owner writes, tickets).
+#pragma once
+
+#include "base/rng.h"
+#include "mailbox/worker.h"
+
+// clang-format off
+//     GATHERING --> WRITING --> WRITTEN --> answered
+//         '------------'-----------'------> DIRECT --> answered
+// clang-format on
+enum request_state { REQUEST_GATHERING, REQUEST_WRITING, REQUEST_WRITTEN, REQUEST_IS_DIRECT };
+
+struct mailbox_open {
+    struct mailbox_open *next;
+    uint64_t id;
+    uint64_t ticket; // 0: the worker's own renewal of tickets
+    enum request_state state;
+    uint64_t number; // of the object that has it
+    struct request_id request;
+    uint16_t op_kind;
+    struct bytes payload; // owned
+    int64_t since;
+    uint32_t takes; // tickets that it renews
+};
+
+enum ticket_state { TICKET_HELD, TICKET_TAKING, TICKET_GONE };
+
+// A ticket is remembered until its deadline, so that it is not taken twice.
+struct mailbox_held {
+    struct mailbox_held *next;
+    enum ticket_state state;
+    struct lock_ref ref;
+    int64_t deadline;
+    uint64_t taken_by;    // the id of the request
+    struct bytes message; // owned; empty once it is gone
+};
+
+struct effect_row {
+    struct effect_row *next;
+    struct mailbox_effect effect;
+    bool owned; // the body
+};
+
+struct mailbox_worker {
+    struct mailbox_worker_config config;
+    struct bytes name; // owned
+    struct rng rng;
+    struct interval now;
+    struct mailbox_open *open, *open_tail; // in the order of their ids
+    uint64_t ids;
+    struct mailbox_held *held, *held_tail; // in the order of arrival
+    uint32_t want;
+    int64_t lease_ms;
+
+    // The object that is being written; number 0: none.
+    uint64_t writing;
+    struct buf object;
+    bool write_open;    // the effect was given out
+    int64_t write_at;   // a failed write is repeated then
+    uint64_t out_last;  // the newest number
+    int64_t written_at; // when the newest one was begun
+
+    uint64_t in_last; // read up to here
+    bool read_open;
+    int64_t poll_at;
+    int64_t pace_ms;   // between two reads that find nothing
+    int64_t expect_ms; // how long an owner takes, from experience
+
+    bool direct;
+    uint64_t probe;   // the first number that was written since the worker is direct; 0: none
+    int64_t probe_at; // when the next one is written
+    int64_t probe_ms; // the time between two
+
+    struct effect_row *effects, *effects_tail, *effect_out;
+};
+
+void worker_effect_put(struct mailbox_worker *w, const struct mailbox_effect *e, bool owned);
+void worker_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, uint32_t takes);
+// Passes the answer on, or hands out the messages whose tickets the request renewed. Frees it.
+void worker_answer(struct mailbox_worker *w, struct mailbox_open *r, enum err err,
+                   struct bytes result);
+struct mailbox_open *worker_open_find(struct mailbox_worker *w, const struct request_id *request);
+void worker_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *ticket);
+void worker_take_tickets(struct mailbox_worker *w); // renews as many as receives want
+void worker_tickets_forget(struct mailbox_worker *w);
+void worker_tickets_expire(struct mailbox_worker *w);
+void worker_taken(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result);
