@@ -12,6 +12,8 @@
 static void halt(struct journal *j, enum err err, const char *why)
 {
     CHECK(why && why[0]);
+    CHECK(err == ERR_CORRUPT || err == ERR_UNAVAILABLE);
+    CHECK(j->phase != PHASE_NEW && j->phase != PHASE_HALTED); // the first reason stays
     j->phase = PHASE_HALTED;
     j->halt_err = err;
     j->halt_why = why;
@@ -29,6 +31,7 @@ void journal_halt(struct journal *j, const char *why)
 
 void journal_halt_rules(struct journal *j, uint16_t rules)
 {
+    CHECK(rules > 0); // the decoders know no version 0
     journal_rules_sentence(rules, j->config.rules_oldest, j->config.rules_newest, j->halt_text,
                            sizeof j->halt_text);
     halt(j, ERR_UNAVAILABLE, j->halt_text);
@@ -36,6 +39,7 @@ void journal_halt_rules(struct journal *j, uint16_t rules)
 
 static const char *wrong_place(const struct journal *j, const struct entry *e)
 {
+    CHECK(0 < e->slot && e->slot <= ENTRY_SLOT_MAX); // entry_decode refuses all others
     if (!journal_id_equal(&e->id, &j->config.id)) return "a slot holds another queue's entry";
     if (e->slot != j->core.slot + 1) return "a slot holds an entry of another slot";
     if (!hash128_equal(e->previous, j->core.chain))
@@ -45,6 +49,7 @@ static const char *wrong_place(const struct journal *j, const struct entry *e)
 
 static const char *contradiction(const struct journal *j, const struct entry *e)
 {
+    CHECK(e->slot == j->core.slot + 1); // wrong_place comes first: the digest is of the slot before
     if (e->rules != journal_rules_needed(j, e->ops, e->ops_len))
         return "an entry names another version of the rules than the state before it";
     for (size_t i = 0; i < e->ops_len; i++) {
@@ -68,6 +73,7 @@ static void demote(struct journal *j)
 static void note_ownership(struct journal *j, bool mine, uint64_t epoch_before)
 {
     if (j->core.epoch == epoch_before) return;
+    CHECK(j->core.epoch > epoch_before);
     if (mine) {
         j->my_epoch = j->core.epoch;
     } else if (j->my_epoch != 0 && !MUTANT(EPOCH_OFF)) {
@@ -78,6 +84,7 @@ static void note_ownership(struct journal *j, bool mine, uint64_t epoch_before)
 static void fold_entry(struct journal *j, struct bytes bytes, const struct entry *e, bool mine)
 {
     CHECK(!mine || (j->batch.active && j->batch.slot == e->slot));
+    CHECK(!mine || e->ops_len == j->batch.first_op + j->batch.ops.len); // an op for each caller
     struct op_result *results = mine ? memory_zeroed(e->ops_len, sizeof *results) : NULL;
     struct buf *text = mine ? &j->text : NULL;
     if (text) buf_clear(text);
@@ -119,6 +126,7 @@ static void note_ended(struct journal *j)
 {
     bool ended = j->fold.ended && j->fold.ended(j->fold.ctx);
     if (!ended || j->ended_slot == 0) j->ended_slot = ended ? j->core.slot : 0;
+    CHECK(j->ended_slot <= j->core.slot);
 }
 
 // An ended fold has hardly any entries, so the floor can rise only if each own entry is followed by
@@ -134,6 +142,7 @@ static bool snapshot_due(const struct journal *j, bool mine)
 void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
 {
     CHECK(j->phase != PHASE_HALTED);
+    CHECK(!j->main.open); // the answer with these bytes was the only one
     struct entry e;
     const char *why = NULL;
     enum err err = entry_decode(bytes, &e, &why);
@@ -167,7 +176,11 @@ void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
 
 void journal_snapshot(struct journal *j)
 {
-    if (j->snap.open) return;
+    // Slot 0: a damaged snapshot was thrown away, and an older one is not loaded yet.
+    if (j->snap.open || j->core.slot == 0) return;
+    CHECK(j->phase != PHASE_HALTED);
+    CHECK((j->floor_index == 0) == (j->floor_slot == 0));
+    CHECK(j->core.slot <= ENTRY_SLOT_MAX && j->core.now >= 0); // as core_load asks
     CLEANUP(buf_done) struct buf machine;
     buf_init(&machine, SNAPSHOT_LEN_MAX);
     j->fold.save(j->fold.ctx, &machine);
@@ -194,6 +207,7 @@ void journal_snapshot(struct journal *j)
 
 static enum err adopt(struct journal *j, struct core *core, const struct snapshot *s)
 {
+    CHECK(core->slot > j->core.slot); // a load never goes back
     enum err err = j->fold.load(j->fold.ctx, s->machine);
     if (err) return err;
     struct core old = j->core;
@@ -205,6 +219,7 @@ static enum err adopt(struct journal *j, struct core *core, const struct snapsho
 enum err journal_load(struct journal *j, struct bytes bytes, uint64_t slot)
 {
     CHECK(slot > 0);
+    CHECK(j->phase == PHASE_LOADING);
     struct core core;
     struct snapshot s;
     core_init(&core);

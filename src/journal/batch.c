@@ -11,6 +11,7 @@
 void pending_push(struct pending_list *l, struct pending *p)
 {
     CHECK(!l->head == !l->tail);
+    CHECK(!l->head == (l->len == 0));
     p->next = NULL;
     if (l->tail) {
         l->tail->next = p;
@@ -64,6 +65,7 @@ static void reply_push(struct journal *j, const struct journal_reply *out)
 void journal_answer(struct journal *j, struct pending *p, enum err err, uint64_t slot,
                     struct bytes body)
 {
+    CHECK(slot <= j->core.slot); // an answer names only a slot that is folded
     if (p->answered) return;
     p->answered = true;
     struct journal_reply out = {.ticket = p->ticket, .err = err, .slot = slot, .body = body};
@@ -88,6 +90,7 @@ static void note_deadline(struct journal *j, const struct pending *p)
 // applied, and then so was p.
 static bool is_in_flight(const struct journal *j, const struct pending *p)
 {
+    CHECK(j->batch.active || !j->batch.ops.head);
     for (const struct pending *o = j->batch.ops.head; o; o = o->next)
         if (p->op.payload.len > 0 && o->op.kind == p->op.kind &&
             bytes_equal(o->op.payload, p->op.payload))
@@ -98,6 +101,7 @@ static bool is_in_flight(const struct journal *j, const struct pending *p)
 static bool list_holds(const struct pending_list *l, bool (*is)(void *ctx, const struct op *op),
                        void *ctx)
 {
+    CHECK(!l->head == (l->len == 0));
     for (const struct pending *p = l->head; p; p = p->next)
         if (is(ctx, &p->op)) return true;
     return false;
@@ -167,6 +171,7 @@ static size_t op_len(const struct op *op)
 // An op behind another op of the batch may find what that op adds, so it is not idle.
 static bool is_idle(const struct journal *j, const struct op *op, size_t before)
 {
+    CHECK(before == j->batch.ops.len);
     if (!j->fold.idle || before > 0 || op->kind < OP_KIND_MACHINE) return false;
     return j->fold.idle(j->fold.ctx, op, j->now.lo);
 }
@@ -229,6 +234,7 @@ static void encode(struct journal *j, size_t count)
     CHECK(n == b->first_op + count);
     uint16_t rules = journal_rules_needed(j, ops, n);
     CHECK(journal_folds(j, rules));
+    CHECK(j->my_epoch <= j->core.epoch); // an epoch is owned only after its entry was folded
     struct entry e = {.id = j->config.id,
                       .rules = rules,
                       .slot = b->slot,
@@ -253,6 +259,7 @@ void batch_form(struct journal *j)
 {
     struct batch *b = &j->batch;
     CHECK(!b->active && !b->ops.head);
+    CHECK(j->phase == PHASE_IDLE && !j->replaying); // entries are proposed only at the tail
     // After a long pause of this process, the time of an op may be over before the next tick. The
     // machine may have forgotten the op's request id meanwhile, so the op is not proposed any more.
     if (j->heard_lo >= j->deadline_at) journal_expire(j);
@@ -280,6 +287,7 @@ static void batch_close(struct journal *j)
 
 void batch_fail(struct journal *j, enum err err)
 {
+    CHECK(err != ERR_OK);
     journal_answer_all(j, &j->batch.ops, err);
     batch_close(j);
 }
@@ -308,6 +316,8 @@ void batch_requeue(struct journal *j)
         j->queue.head = again.head;
         j->queue.len += again.len;
     }
+    CHECK(!j->queue.head == !j->queue.tail);
+    CHECK(!j->queue.head == (j->queue.len == 0));
     batch_close(j);
 }
 
@@ -370,6 +380,7 @@ static void answer_from_memory(struct journal *j)
 void batch_jumped(struct journal *j)
 {
     CHECK(j->batch.active && j->batch.slot <= j->core.slot);
+    CHECK(j->batch.maybe_landed); // only an entry that was sent can be skipped
     enum session_outcome outcome =
         MUTANT(SESSION_OFF) ? SESSION_NOT_COMMITTED
                             : core_session(&j->core, j->config.writer, j->batch.sequence, j->born);

@@ -33,6 +33,14 @@
 #include <stdio.h>
 #include <string.h>
 
+// What holds between any two calls.
+static bool collector_is_sound(const struct collector *c)
+{
+    bool snapshots = c->snapshots_len <= SNAPSHOTS_MAX && c->deleting <= c->snapshots_len;
+    bool drops = c->drops_len <= EXTENTS_LIMIT && c->dropping <= c->drops_len;
+    bool asks = c->ask.open == (c->stage != STAGE_IDLE);
+    return snapshots && drops && asks && !(c->finishing && c->urgent);
+}
 struct collector *collector_new(struct journal *j)
 {
     struct collector *c = NEW(struct collector);
@@ -95,12 +103,14 @@ static void ask_snapshots(struct collector *c)
 
 static void ask_floor(struct collector *c)
 {
+    CHECK(c->stage == STAGE_SNAPSHOTS || c->stage == STAGE_FLOORS);
     c->stage = STAGE_FLOORS;
     collector_request(c, REQUEST_GET, "floor", c->floor_index + 1);
 }
 
 static void ask_proof_slot(struct collector *c)
 {
+    CHECK(c->stage == STAGE_PROOF_SNAPSHOT);
     CHECK(c->target > c->floor_slot);
     c->stage = STAGE_PROOF_SLOT;
     collector_request(c, REQUEST_READ_LOG, "log", 0);
@@ -125,6 +135,8 @@ static void ask_raise(struct collector *c)
 
 static void ask_extents(struct collector *c)
 {
+    CHECK(c->extents_from > 0);
+    CHECK(c->dropping == c->drops_len || c->stage != STAGE_DROPPING); // the last page is done
     c->stage = STAGE_EXTENTS;
     collector_request(c, REQUEST_EXTENTS, "log", 0);
     c->ask.request.first = c->extents_from;
@@ -150,6 +162,7 @@ static bool is_over(const struct collector *c)
 // readable. The caller takes the newest one that is not the last.
 static bool may_be_floor(const struct collector *c, const struct kept_snapshot *s)
 {
+    CHECK(s->slot > 0);
     int64_t lag_ms = collector_is_urgent(c) ? 0 : collector_rules(c)->floor_lag_ms;
     return c->now.lo - s->written.hi >= lag_ms;
 }
@@ -165,6 +178,7 @@ static void ask_seal(struct collector *c)
 static void prepare_next_floor(struct collector *c)
 {
     CHECK(c->urgent && !c->ask.open);
+    CHECK(c->stage == STAGE_IDLE); // the round has ended
     struct journal *j = c->journal;
     if (c->floor_slot >= c->urgent_slot) {
         if (j->core.slot <= c->urgent_slot + 1) return; // nothing has happened since
@@ -185,6 +199,7 @@ static void prepare_next_floor(struct collector *c)
 static void on_sealed(struct collector *c)
 {
     CHECK(c->finishing || c->urgent);
+    CHECK(!c->wants_slot); // once for each round
     struct journal *j = c->journal;
     size_t len = c->snapshots_len;
     bool newest = len > 0 && c->snapshots[len - 1].slot == j->core.slot;
@@ -214,6 +229,7 @@ static void round_ends(struct collector *c)
 static void ask_sweep_or_end(struct collector *c)
 {
     CHECK(!c->ask.open);
+    CHECK(c->deleting == c->snapshots_len); // the snapshots were decided first
     c->stage = STAGE_SWEEPING;
     if (sweep_ask(&c->sweep, c->journal, &c->ask)) return;
     if (c->sweep.leftovers) c->leaves_data = true;
@@ -269,6 +285,7 @@ static void ask_drop_or_next(struct collector *c)
     CHECK(c->dropping <= c->drops_len && c->drops_len <= EXTENTS_LIMIT);
     if (c->dropping < c->drops_len) {
         struct extent e = c->drops[c->dropping++];
+        CHECK(0 < e.first && e.first <= e.last && e.last <= c->floor_slot);
         c->stage = STAGE_DROPPING;
         collector_request(c, REQUEST_DROP, "log", 0);
         c->ask.request.first = e.first;
@@ -282,6 +299,7 @@ static void ask_drop_or_next(struct collector *c)
 
 static void start_dropping(struct collector *c)
 {
+    CHECK(c->stage == STAGE_FLOORS || c->stage == STAGE_RAISING);
     c->extents_from = 1;
     if (c->floor_slot == 0 && !c->urgent) {
         ask_delete_or_sweep(c);
@@ -292,7 +310,7 @@ static void start_dropping(struct collector *c)
 
 void collector_round(struct collector *c, struct interval now)
 {
-    CHECK(!collector_running(c) && !c->ask.open);
+    CHECK(!collector_running(c) && collector_is_sound(c));
     c->now = now;
     collector_note_sweep(c, now);
     c->snapshots_len = 0;
@@ -310,6 +328,7 @@ void collector_round(struct collector *c, struct interval now)
 
 static void on_snapshots(struct collector *c, const struct response *r)
 {
+    CHECK(c->deleting == 0); // no snapshot was decided yet
     for (size_t i = 0; i < r->rows_len; i++) {
         uint64_t slot;
         if (!snapshot_key_slot(c->journal, r->rows[i].key, &slot)) continue;
@@ -417,6 +436,7 @@ static void on_proof_snapshot(struct collector *c, const struct response *r)
 
 static void on_proof_slot(struct collector *c, const struct response *r)
 {
+    CHECK(c->target > c->floor_slot);
     struct entry e;
     const char *why;
     bool there = r->rows_len > 0 && r->rows[0].first == c->target + 1;
@@ -437,6 +457,7 @@ static void on_proof_slot(struct collector *c, const struct response *r)
 static void on_raised(struct collector *c)
 {
     CHECK(c->target > c->floor_slot);
+    CHECK(c->body.len == FLOOR_LEN); // what was written
     c->floor_index++;
     c->floor_slot = c->target;
     c->floor_time = c->now.lo;
@@ -448,6 +469,7 @@ static void on_raised(struct collector *c)
 // have folded past it and must not need it.
 static bool may_drop(const struct collector *c, const struct response_row *row)
 {
+    CHECK(0 < row->first && row->first <= row->last);
     const struct journal *j = c->journal;
     if (row->last > c->floor_slot || row->last > j->core.slot) return false;
     const struct journal_rules *r = collector_rules(c);
@@ -470,6 +492,8 @@ static bool would_gain(const struct collector *c, const struct response_row *row
 // Adjacent extents go in one request.
 static void add_drop(struct collector *c, const struct response_row *row)
 {
+    CHECK(row->last <= c->floor_slot); // may_drop
+    CHECK(c->dropping == 0);
     struct extent *before = c->drops_len > 0 ? &c->drops[c->drops_len - 1] : NULL;
     if (before && before->last + 1 == row->first) {
         before->last = row->last;
@@ -516,6 +540,7 @@ static bool is_expected(const struct collector *c, enum err err)
 void collector_respond(struct collector *c, const struct response *r, struct interval now)
 {
     if (!open_request_is(&c->ask, r->id)) return;
+    CHECK(collector_is_sound(c));
     CHECK(collector_running(c));
     c->ask.open = false;
     c->now = now;
@@ -567,5 +592,6 @@ void collector_respond(struct collector *c, const struct response *r, struct int
 
 bool collector_next_request(struct collector *c, struct request *out)
 {
+    CHECK(collector_is_sound(c));
     return open_request_take(&c->ask, out);
 }

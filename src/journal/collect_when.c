@@ -33,6 +33,7 @@ void collector_finish(struct collector *c, struct interval now)
 
 bool collector_finished(const struct collector *c)
 {
+    CHECK(!c->finished || c->finishing);
     return !collector_running(c) && c->finished;
 }
 
@@ -49,6 +50,7 @@ int64_t collector_wake_at(const struct collector *c)
 void collector_tick(struct collector *c, struct interval now)
 {
     if (collector_wake_at(c) > now.lo) return;
+    CHECK(!collector_running(c)); // a running one is not woken
     bool first = c->sweep.next_at == TIME_UNKNOWN;
     bool urgent = collector_is_urgent(c) && now.lo >= c->urgent_at;
     collector_note_sweep(c, now);
@@ -57,6 +59,7 @@ void collector_tick(struct collector *c, struct interval now)
 
 bool collector_wants_time(struct collector *c)
 {
+    CHECK(!c->wants_slot || c->finishing || c->urgent);
     bool wants = !collector_running(c) && (c->sweep.waits_for_time || c->wants_slot);
     if (wants) c->sweep.waits_for_time = c->wants_slot = false;
     return wants;

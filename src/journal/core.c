@@ -25,6 +25,13 @@ static int writer_compare(struct hash128 a, struct hash128 b)
     return (a.lo > b.lo) - (a.lo < b.lo);
 }
 
+// What holds between any two entries. An empty table has no oldest row and no hash.
+static bool core_is_sound(const struct core *c)
+{
+    bool empty = c->sessions_len == 0;
+    if (c->sessions_len > c->sessions_cap || c->address_len > sizeof c->address) return false;
+    return empty == (c->oldest == TIME_NEVER) && (!empty || c->sessions_hash == 0);
+}
 static size_t session_place(const struct core *c, struct hash128 writer)
 {
     size_t lo = 0;
@@ -44,7 +51,9 @@ static size_t session_place(const struct core *c, struct hash128 writer)
 static struct session *session_find(const struct core *c, struct hash128 writer)
 {
     size_t at = session_place(c, writer);
-    bool found = at < c->sessions_len && hash128_equal(c->sessions[at].writer, writer);
+    bool past = at == c->sessions_len;
+    CHECK(past || writer_compare(c->sessions[at].writer, writer) >= 0); // the rows are sorted
+    bool found = !past && hash128_equal(c->sessions[at].writer, writer);
     return found ? &c->sessions[at] : NULL;
 }
 
@@ -79,6 +88,7 @@ static void sessions_expire(struct core *c, const struct journal_rules *rules)
     for (size_t i = c->sessions_len; i-- > 0;)
         if (c->now - c->sessions[i].time >= rules->session_ttl_ms) session_remove(c, i);
     sessions_find_oldest(c);
+    CHECK(c->sessions_len == 0 || c->now - c->oldest < rules->session_ttl_ms);
 }
 
 static void sessions_evict(struct core *c, const struct journal_rules *rules)
@@ -103,6 +113,8 @@ static struct session *session_insert(struct core *c, const struct journal_rules
     }
     CHECK(c->sessions_len < c->sessions_cap);
     size_t at = session_place(c, writer);
+    // A writer has one row.
+    CHECK(at == c->sessions_len || !hash128_equal(c->sessions[at].writer, writer));
     struct session *row = &c->sessions[at];
     memmove(row + 1, row, (c->sessions_len - at) * sizeof *row);
     c->sessions_len++;
@@ -117,6 +129,7 @@ static void session_advance(struct core *c, const struct journal_rules *rules,
     struct session *row = session_find(c, e->writer);
     if (!row) row = session_insert(c, rules, e->writer);
     CHECK(hash128_equal(row->writer, e->writer));
+    CHECK(row->sequence == 0 || row->sequence < e->sequence); // others are void
     c->sessions_hash ^= session_hash(row);
     row->sequence = e->sequence;
     row->time = c->now;
@@ -150,6 +163,7 @@ static enum err apply_own(struct core *c, struct bytes payload)
     c->address_len = address.len;
     if (address.len > 0) memcpy(c->address, address.data, address.len);
     c->epoch++;
+    CHECK(c->epoch > expected); // core_load bounds it, so it does not wrap
     CHECK(c->address_len <= sizeof c->address);
     return ERR_OK;
 }
@@ -194,6 +208,7 @@ bool core_apply(struct core *c, const struct journal_rules *rules, const struct 
                 struct op_result *results)
 {
     CHECK(e->slot == c->slot + 1);
+    CHECK(0 <= e->time.lo && e->time.lo <= e->time.hi);
     c->slot = e->slot;
     c->chain = e->hash;
     if (e->time.lo > c->now) c->now = e->time.lo;
@@ -205,6 +220,7 @@ bool core_apply(struct core *c, const struct journal_rules *rules, const struct 
         enum err err = apply_own_op(c, &e->ops[i]);
         if (results) results[i] = (struct op_result){.err = err};
     }
+    CHECK(core_is_sound(c));
     return true;
 }
 
@@ -224,6 +240,7 @@ uint64_t core_digest(const struct core *c)
 void core_save(const struct core *c, struct buf *out)
 {
     CHECK(c->sessions_len <= UINT32_MAX);
+    CHECK(core_is_sound(c));
     buf_put_u64(out, c->slot);
     buf_put_hash128(out, c->chain);
     buf_put_i64(out, c->now);
@@ -288,8 +305,12 @@ enum err core_load(struct core *c, struct reader *r)
     load_sessions(c, r);
     bool horizon_ok = c->horizon == TIME_UNKNOWN || is_time(c->horizon - 1);
     bool slot_ok = 0 < c->slot && c->slot <= ENTRY_SLOT_MAX;
-    if (coord_set > 1 || !slot_ok || !is_time(c->now) || !horizon_ok) r->bad = true;
-    if (reader_ok(r)) return ERR_OK;
-    core_done(c);
-    return ERR_CORRUPT;
+    bool epoch_ok = c->epoch <= ENTRY_SLOT_MAX; // the next ones do not wrap
+    if (coord_set > 1 || !slot_ok || !epoch_ok || !is_time(c->now) || !horizon_ok) r->bad = true;
+    if (!reader_ok(r)) {
+        core_done(c);
+        return ERR_CORRUPT;
+    }
+    CHECK(core_is_sound(c));
+    return ERR_OK;
 }

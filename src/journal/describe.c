@@ -6,6 +6,7 @@
 
 static void put_pending(const struct pending_list *l, struct buf *out)
 {
+    CHECK(!l->head == (l->len == 0));
     for (const struct pending *p = l->head; p; p = p->next) {
         buf_put_u64(out, p->ticket);
         buf_put_u16(out, p->op.kind);
@@ -19,6 +20,7 @@ static void put_pending(const struct pending_list *l, struct buf *out)
 static void put_batch(const struct batch *b, struct buf *out)
 {
     CHECK(b->active || !b->ops.head);
+    CHECK(!b->active || b->bytes.len > ENTRY_HEADER_LEN); // it is encoded as soon as it is active
     buf_put_u8(out, b->active);
     if (!b->active) return;
     buf_put_u8(out, b->maybe_landed);
@@ -45,6 +47,7 @@ static void put_held(const struct held *h, struct buf *out)
 static void put_pace(const struct pace *p, struct buf *out)
 {
     CHECK(p->rivals_len <= PACE_RIVALS_MAX);
+    CHECK(p->solo <= p->solo_max);
     const int64_t moments[] = {p->credit,     p->credit_at,      p->put_us,  p->asked.lo,
                                p->join_until, p->won_at,         p->turn_at, p->tail_read_at,
                                p->owner_at,   p->courtesy_until, p->away_at};
@@ -66,6 +69,8 @@ static void put_pace(const struct pace *p, struct buf *out)
 
 void journal_describe(const struct journal *j, struct buf *out)
 {
+    CHECK((j->phase == PHASE_HALTED) == (j->halt_why != NULL));
+    CHECK((j->phase == PHASE_CHECKING) == (j->held.kind != HELD_NOTHING));
     buf_put_u8(out, (uint8_t)j->phase);
     buf_put_i64(out, j->now.lo);
     buf_put_i64(out, j->now.hi);

@@ -39,6 +39,7 @@ void entry_encode(const struct entry *e, struct buf *out)
     CHECK(out->len == 0);
     CHECK(e->slot > 0);
     CHECK(0 <= e->time.lo && e->time.lo <= e->time.hi);
+    CHECK(e->slot <= ENTRY_SLOT_MAX && e->time.hi <= ENTRY_TIME_MAX); // as entry_decode asks
     CHECK(e->ops_len <= ENTRY_OPS_MAX);
     put_header(e, out);
     CHECK(out->bad || out->len == ENTRY_HEADER_LEN);
@@ -83,7 +84,8 @@ static enum err check_frame(struct bytes from, struct entry *out, const char **w
 
 static uint32_t read_header(struct reader *r, struct entry *out)
 {
-    (void)read_bytes(r, 12); // checked by check_frame
+    CHECK(r->left >= ENTRY_HEADER_LEN); // check_frame has compared the length
+    (void)read_bytes(r, 12);            // checked by check_frame
     out->id.shard = read_u32(r);
     struct bytes queue = read_bytes(r, sizeof out->id.queue);
     if (reader_ok(r)) memcpy(out->id.queue, queue.data, queue.len);
@@ -102,6 +104,7 @@ static uint32_t read_header(struct reader *r, struct entry *out)
 
 static void read_ops(struct reader *r, struct entry *out)
 {
+    CHECK(out->ops_len <= r->left / ENTRY_OP_HEADER_LEN);
     for (size_t i = 0; i < out->ops_len; i++) {
         out->ops[i].kind = read_u16(r);
         if (read_u16(r) != 0) r->bad = true;
@@ -130,6 +133,7 @@ enum err entry_decode(struct bytes from, struct entry *out, const char **why)
         entry_done(out);
         return damaged(why, "the entry's ops do not fill it exactly");
     }
+    CHECK(out->rules > 0); // 0 in the bytes means 1
     return ERR_OK;
 }
 

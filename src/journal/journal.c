@@ -42,6 +42,8 @@ struct journal *journal_new(const struct journal_config *config, const struct fo
     CHECK(memchr(config->prefix, 0, sizeof config->prefix));
     CHECK(config->retry_min_ms >= 0 && config->retry_min_ms <= config->retry_max_ms);
     CHECK(config->read_bytes_max > 0);
+    CHECK(config->rules.session_ttl_ms > 0);
+    CHECK(fold->reset && fold->apply && fold->digest);
     struct journal *j = NEW(struct journal);
     j->config = *config;
     j->fold = *fold;
@@ -113,6 +115,7 @@ void journal_start(struct journal *j, struct interval now)
 static struct pending *pending_new(struct journal *j, uint64_t ticket, struct op op,
                                    int64_t deadline)
 {
+    CHECK(op.payload.len <= JOURNAL_OP_MAX); // a longer one is refused before it is copied
     struct pending *p = NEW(struct pending);
     *p = (struct pending){.ticket = ticket,
                           .op = {.kind = op.kind, .payload = bytes_copy(op.payload)},
@@ -216,6 +219,7 @@ void journal_release(struct journal *j, struct interval now)
 size_t journal_queued(const struct journal *j)
 {
     CHECK(!j->queue.head == (j->queue.len == 0));
+    CHECK(!j->syncs.head == (j->syncs.len == 0));
     return j->queue.len + j->syncs.len;
 }
 
@@ -283,6 +287,7 @@ uint64_t journal_epoch(const struct journal *j)
 
 struct journal_owner journal_owner(const struct journal *j)
 {
+    CHECK(j->core.address_len <= sizeof j->core.address);
     struct journal_owner owner = {.token = j->core.token,
                                   .address = bytes_of(j->core.address, j->core.address_len)};
     memcpy(owner.coord, j->core.coord, sizeof owner.coord);
@@ -307,11 +312,13 @@ bool journal_is_ready(const struct journal *j)
 
 bool journal_has_waiting(const struct journal *j)
 {
+    CHECK(!j->queue.head == !j->queue.tail);
     return j->queue.head != NULL;
 }
 
 bool journal_is_settled(const struct journal *j)
 {
+    CHECK(j->batch.active || !j->batch.ops.head);
     bool works = j->queue.head || j->syncs.head || j->batch.active || j->snap.open;
     return journal_is_ready(j) && !works;
 }
@@ -342,11 +349,13 @@ bool journal_halted(const struct journal *j, const char **why)
 
 enum err journal_halt_err(const struct journal *j)
 {
+    CHECK((j->phase == PHASE_HALTED) == (j->halt_err != ERR_OK));
     return j->phase == PHASE_HALTED ? j->halt_err : ERR_OK;
 }
 
 uint64_t journal_floor(const struct journal *j)
 {
+    CHECK((j->floor_index == 0) == (j->floor_slot == 0));
     return j->floor_slot;
 }
 

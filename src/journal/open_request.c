@@ -41,6 +41,7 @@ bool open_request_take(struct open_request *a, struct request *out)
 {
     if (!a->open || a->taken) return false;
     CHECK(a->request.id > 0);
+    CHECK(a->request.key == a->key); // the struct stays in its place while a request is open
     a->taken = true;
     *out = a->request;
     return true;
@@ -48,7 +49,9 @@ bool open_request_take(struct open_request *a, struct request *out)
 
 bool open_request_is(const struct open_request *a, uint64_t id)
 {
-    return a->open && a->request.id == id;
+    bool is = a->open && a->request.id == id;
+    CHECK(!is || a->taken); // the driver answers only what it was given
+    return is;
 }
 
 void open_request_describe(const struct open_request *a, struct buf *out)

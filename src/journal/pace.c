@@ -62,6 +62,7 @@ static int64_t put_ms(const struct journal *j)
 
 void pace_start(struct journal *j)
 {
+    CHECK(j->phase == PHASE_NEW);
     struct pace *p = &j->pace;
     *p = (struct pace){.credit = j->config.puts_per_second * 1000,
                        .credit_at = j->now.lo,
@@ -88,6 +89,7 @@ static int64_t credit_now(const struct journal *j)
     int64_t rate = j->config.puts_per_second;
     int64_t most = rate * 1000; // the credit of one second
     CHECK(p->credit <= most);
+    CHECK(p->credit_at <= j->now.lo);
     if (j->now.lo >= p->credit_at + wait_for_credit(p->credit, most, rate)) return most;
     return p->credit + (j->now.lo - p->credit_at) * rate;
 }
@@ -124,6 +126,7 @@ void pace_answered(struct journal *j)
 {
     CHECK(j->batch.active);
     struct pace *p = &j->pace;
+    CHECK(p->asked.lo <= j->now.lo);
     int64_t took = min_of(j->now.lo - p->asked.lo, j->now.hi - p->asked.hi);
     int64_t sample = max_of(took, 0) * 1000;
     int64_t most = p->put_us == 0 ? PUT_US_FIRST_MAX : 2 * p->put_us + 1000;
@@ -191,6 +194,7 @@ static void count_solo(struct journal *j)
 {
     struct pace *p = &j->pace;
     CHECK(p->solo < p->solo_max);
+    CHECK(j->batch.sent_at <= j->now.lo);
     p->solo = p->run == 0 || gap_since_win(j, j->batch.sent_at) ? 1 : p->solo + 1;
     p->pauses_solo = p->solo >= p->solo_max;
     if (!p->pauses_solo) return;
@@ -238,6 +242,7 @@ static void note_win(struct journal *j)
 // behind.
 static bool may_be_behind(const struct journal *j)
 {
+    CHECK(j->pace.losses <= LOSSES_MAX);
     return j->pace.losses > (journal_is_owner(j) ? 1 : 0) || gives_way(j);
 }
 
@@ -246,12 +251,14 @@ bool pace_wants_read(const struct journal *j)
     bool puts_are_costly = j->config.high_latency || j->config.puts_per_second > 0;
     if (!puts_are_costly || !may_be_behind(j)) return false;
     int64_t tail_read_at = j->pace.tail_read_at;
+    CHECK(tail_read_at <= j->now.lo);
     return tail_read_at == TIME_UNKNOWN || j->now.lo - tail_read_at > put_ms(j);
 }
 
 void pace_tail_read(struct journal *j)
 {
     CHECK(j->pace.tail_read_at <= j->now.lo); // time does not go back
+    CHECK(j->phase == PHASE_IDLE);
     j->pace.tail_read_at = j->now.lo;
 }
 
@@ -292,6 +299,7 @@ static void expect_joiners(struct journal *j, size_t answered)
 void pace_folded(struct journal *j, const struct entry *e, const struct pace_fold *f)
 {
     CHECK(j->core.slot == e->slot);
+    CHECK(!j->batch.active || j->batch.slot > e->slot); // its outcome was decided first
     if (f->in_force) note_owner(j, e, f->epoch_before);
     if (!f->mine) {
         note_rival(j, e);
@@ -308,6 +316,7 @@ void pace_folded(struct journal *j, const struct entry *e, const struct pace_fol
 int64_t pace_propose_at(const struct journal *j)
 {
     const struct pace *p = &j->pace;
+    CHECK(j->queue.head && !j->batch.active); // one entry at a time
     int64_t at = budget_at(j);
     if (j->queue.len < p->joiners) at = max_of(at, p->join_until);
     if (journal_is_owner(j)) return at;
@@ -318,15 +327,18 @@ int64_t pace_propose_at(const struct journal *j)
 
 bool pace_lacks_credit(const struct journal *j)
 {
+    CHECK(!j->batch.active);
     return j->now.lo < budget_at(j);
 }
 
 int64_t pace_resend_at(const struct journal *j)
 {
+    CHECK(j->batch.active);
     return budget_at(j);
 }
 
 int64_t pace_read_lost_at(const struct journal *j)
 {
+    CHECK(j->batch.active && j->phase == PHASE_READING);
     return takes_turns(j) ? j->pace.turn_at : TIME_UNKNOWN;
 }

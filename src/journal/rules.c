@@ -16,17 +16,18 @@
 #define RULES_SHIFT 16
 #define RULES_MASK  UINT64_C(0xff)
 
+static uint16_t marked_rules(struct hash128 writer)
+{
+    if (writer.hi >> MARK_SHIFT != MARK) return 0;
+    return (uint16_t)(writer.hi >> RULES_SHIFT & RULES_MASK);
+}
+
 void journal_writer_mark(struct hash128 *writer, uint16_t rules_newest)
 {
     if (rules_newest == 0) return;
     CHECK(rules_newest <= RULES_MASK);
     writer->hi = MARK << MARK_SHIFT | (uint64_t)rules_newest << RULES_SHIFT | (writer->hi & 0xffff);
-}
-
-static uint16_t marked_rules(struct hash128 writer)
-{
-    if (writer.hi >> MARK_SHIFT != MARK) return 0;
-    return (uint16_t)(writer.hi >> RULES_SHIFT & RULES_MASK);
+    CHECK(marked_rules(*writer) == rules_newest);
 }
 
 bool journal_writer(const struct journal *j, size_t index, struct journal_writer *out)
@@ -50,12 +51,14 @@ static uint16_t newest_of(uint16_t configured)
 
 static uint16_t oldest_of(uint16_t configured, uint16_t newest)
 {
+    CHECK(newest > 0);
     uint16_t oldest = configured > 0 ? configured : newest > 1 ? newest - 1 : 1;
     return oldest < newest ? oldest : newest;
 }
 
 bool journal_folds(const struct journal *j, uint16_t rules)
 {
+    CHECK(rules > 0); // the decoders know no version 0
     uint16_t newest = newest_of(j->config.rules_newest);
     if (MUTANT(RULES_UNCHECKED)) return true;
     return rules >= oldest_of(j->config.rules_oldest, newest) && rules <= newest;
@@ -73,11 +76,13 @@ void journal_rules_sentence(uint16_t found, uint16_t oldest, uint16_t newest, ch
     uint16_t known = newest_of(newest);
     char versions[32];
     oldest = oldest_of(oldest, known);
-    (void)snprintf(versions, sizeof versions,
-                   oldest + 1 < known    ? "%u to %u"
-                   : oldest + 1 == known ? "%u and %u"
-                                         : "only %u",
-                   oldest, known);
+    CHECK(0 < oldest && oldest <= known);
+    int len = snprintf(versions, sizeof versions,
+                       oldest + 1 < known    ? "%u to %u"
+                       : oldest + 1 == known ? "%u and %u"
+                                             : "only %u",
+                       oldest, known);
+    CHECK(len > 0 && (size_t)len < sizeof versions);
     (void)snprintf(out, max,
                    found > known
                        ? JOURNAL_UPGRADE_NEEDED "its journal has version %u of the rules, and this "

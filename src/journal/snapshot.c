@@ -51,7 +51,8 @@ static bool is_floor(uint64_t index, uint64_t slot)
 
 void floor_encode(const struct floor *f, struct buf *out)
 {
-    CHECK(f->index > 0 && f->slot > 0);
+    CHECK(f->index > 0 && is_floor(f->index, f->slot)); // as floor_decode asks
+    CHECK(0 <= f->time && f->time <= ENTRY_TIME_MAX);
     put_id(out, FLOOR_MAGIC, FLOOR_FORMAT, 0, &f->id);
     buf_put_u64(out, f->index);
     buf_put_u64(out, f->slot);
@@ -81,6 +82,7 @@ enum err floor_decode(struct bytes from, struct floor *out)
 void snapshot_encode(const struct snapshot *s, struct buf *out)
 {
     CHECK(s->core->slot > 0);
+    CHECK(s->machine.len <= SNAPSHOT_LEN_MAX);
     bool raised = s->rules > 1;
     put_id(out, SNAPSHOT_MAGIC, raised ? SNAPSHOT_FORMAT_RULES : SNAPSHOT_FORMAT,
            raised ? s->rules : 0, &s->id);
@@ -124,6 +126,8 @@ enum err snapshot_decode(struct bytes from, struct core *core, struct snapshot *
     if (!is_floor(out->floor_index, out->floor_slot)) r.bad = true;
     err = core_load(core, &r);
     if (err) return err;
+    CHECK(out->rules > 0); // 0 in the bytes means 1
+    CHECK(core->slot > 0);
     out->machine = read_sized(&r, SNAPSHOT_LEN_MAX);
     return reader_end(&r) ? ERR_OK : ERR_CORRUPT;
 }

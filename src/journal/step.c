@@ -35,6 +35,7 @@ static void back_off(struct journal *j)
     j->retries++;
     j->retry_at = j->now.lo + rng_range(&j->rng, 0, delay);
     CHECK(j->retry_at >= j->now.lo);
+    CHECK(!j->main.open); // only an answer makes a handle wait
 }
 
 static void reset_retries(struct journal *j)
@@ -46,6 +47,7 @@ static void reset_retries(struct journal *j)
 static void ask_listing(struct journal *j)
 {
     CHECK(j->phase == PHASE_LISTING);
+    CHECK(j->listing_on || j->candidates[0] == 0); // candidates come only from pages
     open_request_begin(&j->main, j, REQUEST_LIST, "snap", 0);
     j->main.request.limit = 1000;
     if (j->listing_on) j->main.request.after = j->main.after;
@@ -155,6 +157,7 @@ void journal_advance(struct journal *j)
 
 static void recover(struct journal *j)
 {
+    CHECK(!j->main.open);
     held_clear(&j->held);
     memset(j->candidates, 0, sizeof j->candidates);
     j->candidate_damaged = false;
@@ -192,6 +195,7 @@ static void listing_complete(struct journal *j)
 // exist.
 static bool is_better(const struct journal *j, uint64_t slot)
 {
+    CHECK(slot > 0); // 0 means that there is no candidate
     if (!j->config.from_oldest) return slot > j->candidates[0];
     return j->candidates[0] == 0 && slot >= j->floor_slot && slot > j->core.slot;
 }
@@ -231,6 +235,7 @@ static void next_candidate(struct journal *j)
 
 static void on_loading(struct journal *j, const struct response *r)
 {
+    CHECK(j->phase == PHASE_LOADING);
     CHECK(j->candidates[0] > j->core.slot);
     enum err err = r->err;
     if (!err) err = journal_load(j, r->body, j->candidates[0]);
@@ -253,6 +258,7 @@ static void on_loading(struct journal *j, const struct response *r)
 
 void held_clear(struct held *h)
 {
+    CHECK(h->kind == HELD_ROWS || (!h->rows && h->rows_len == 0));
     for (size_t i = 0; i < h->rows_len; i++)
         bytes_free(h->rows[i].body);
     memory_free(h->rows);
@@ -406,6 +412,7 @@ static bool rows_fit(const struct journal *j, const struct response *r)
 
 static void on_reading(struct journal *j, const struct response *r)
 {
+    CHECK(j->held.kind == HELD_NOTHING); // one answer is checked at a time
     if (r->err == ERR_NOT_FOUND) {
         trust_or_check(j, HELD_GAP, r);
     } else if (!rows_fit(j, r)) {
@@ -418,6 +425,7 @@ static void on_reading(struct journal *j, const struct response *r)
 static void on_checking(struct journal *j, const struct response *r)
 {
     CHECK(j->held.kind != HELD_NOTHING);
+    CHECK((j->floor_index == 0) == (j->floor_slot == 0));
     reset_retries(j);
     if (r->err == ERR_NOT_FOUND) {
         if (j->core.slot + 1 <= j->floor_slot) {
@@ -486,6 +494,7 @@ static void append_unknown(struct journal *j)
 static void on_putting(struct journal *j, const struct response *r)
 {
     CHECK(j->batch.active && j->batch.slot == j->core.slot + 1);
+    CHECK(!j->replaying);
     if (r->err == ERR_OK || r->err == ERR_CONFLICT) pace_answered(j);
     switch (r->err) {
     case ERR_OK:
@@ -568,6 +577,7 @@ static void on_snapshot(struct journal *j, const struct response *r)
 
 void journal_respond(struct journal *j, const struct response *r, struct interval now)
 {
+    CHECK(!j->main.open || !j->snap.open || j->main.request.id != j->snap.request.id);
     journal_note_time(j, now);
     j->tight = r->tight;
     if (open_request_is(&j->snap, r->id)) {

@@ -31,6 +31,7 @@ bool sweep_is_possible(const struct journal *j)
 
 int64_t sweep_wake_at(const struct sweep *s, const struct journal *j)
 {
+    CHECK(s->begun || !s->leftovers);
     bool wanted = s->leftovers || s->seen_slot != j->core.slot;
     bool possible = sweep_is_possible(j) && journal_is_current(j);
     return wanted && possible ? s->next_at : TIME_NEVER;
@@ -85,6 +86,7 @@ static enum fold_hold hold_of(const struct journal *j, const char *key)
 static void decide_object(struct sweep *s, const struct journal *j, const struct response_row *row,
                           struct interval now)
 {
+    CHECK(!s->deleting); // the list of keys to delete is closed then
     enum fold_hold hold = hold_of(j, row->key);
     if (MUTANT(SWEEP_HELD) && hold == FOLD_HELD) hold = FOLD_FREE;
     if (hold == FOLD_HELD) return;
@@ -101,6 +103,7 @@ static void decide_object(struct sweep *s, const struct journal *j, const struct
 static void on_page(struct sweep *s, const struct journal *j, const struct response *r,
                     struct interval now)
 {
+    CHECK(s->more); // a page was asked for
     buf_clear(&s->to_delete);
     s->to_delete_len = 0;
     s->more = r->more && r->rows_len > 0;
@@ -116,6 +119,7 @@ static void on_page(struct sweep *s, const struct journal *j, const struct respo
     }
     CHECK(!s->to_delete.bad);
     CHECK(s->to_delete_len <= PAGE_ROWS);
+    CHECK((s->to_delete_len == 0) == (s->to_delete.len == 0));
     s->deleting = s->to_delete_len > 0;
 }
 
@@ -123,6 +127,7 @@ void sweep_respond(struct sweep *s, struct journal *j, const struct response *r,
                    struct interval now)
 {
     CHECK(s->begun);
+    CHECK(s->leftovers); // until the sweep has ended
     if (s->deleting) {
         s->deleted += s->to_delete_len;
         s->deleting = false;
