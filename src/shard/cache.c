@@ -56,6 +56,7 @@ struct cache *cache_new(size_t bytes_max)
 
 static size_t cost(const struct cached *row)
 {
+    CHECK(row->messages || row->messages_len == 0);
     return row->bytes.len + ROW_COST + row->messages_len * sizeof *row->messages;
 }
 
@@ -72,6 +73,7 @@ static void evict(struct cache *c)
     struct cached *row = &c->rows[c->first];
     CHECK(c->bytes >= cost(row));
     map_remove(&c->by_slot, row->slot, (uint32_t)c->first);
+    CHECK(c->by_slot.len == c->len - 1);
     c->bytes -= cost(row);
     row_done(row);
     c->first = (c->first + 1) % c->cap;
@@ -99,6 +101,7 @@ static void cache_ring_grow(struct cache *c)
         rows[i] = c->rows[(c->first + i) % c->cap];
         map_add(&c->by_slot, rows[i].slot, (uint32_t)i);
     }
+    CHECK(c->by_slot.len == c->len); // each row has its own slot
     memory_free(c->rows);
     c->rows = rows;
     c->cap = cap;
@@ -157,6 +160,7 @@ enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot, 
 {
     if (map_find(&c->by_slot, slot) != MAP_NONE) return ERR_OK;
     struct cached row = {.slot = slot, .bytes = bytes_copy(bytes)};
+    CHECK(c->by_slot.len == c->len && c->len <= c->cap);
     const char *why;
     enum err err = entry_decode(row.bytes, &row.entry, &why);
     bool ours = !err && row.entry.slot == slot && journal_id_equal(&row.entry.id, id);
@@ -187,6 +191,7 @@ static void open_message(const struct cached *row, uint32_t index, struct found 
 {
     CHECK(index < row->messages_len);
     const struct message_at *m = &row->messages[index];
+    CHECK(m->op < row->entry.ops_len);
     const struct op *op = &row->entry.ops[m->op];
     *out = (struct found){.slot = row->slot, .op = op, .sent_at = row->entry.time.lo};
     if (op->kind == OP_ARRIVE) {

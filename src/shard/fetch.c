@@ -29,6 +29,7 @@ void fetch_want(struct shard *s, uint64_t slot)
 static struct bytes keep(struct buf *text, struct bytes from)
 {
     size_t at = text->len;
+    CHECK(at + from.len >= at && !text->bad);
     buf_put(text, from);
     // An offset, not an address: the buffer may move until it is complete.
     return bytes_of((const uint8_t *)(uintptr_t)at, from.len);
@@ -73,7 +74,8 @@ static void keep_headers(struct call *c, const struct found *f, struct delivery 
 
 static void keep_message(struct call *c, const struct found *f)
 {
-    CHECK(c->fetched < c->grants_len);
+    CHECK(c->deliveries && c->fetched < c->grants_len);
+    CHECK(f->slot >= c->grants[c->fetched].place.slot); // a message is in its slot or a later one
     struct delivery *d = &c->deliveries[c->fetched];
     const struct message *m = &f->message;
     d->grant = c->grants[c->fetched];
@@ -116,6 +118,7 @@ static void views_set_addresses(struct call *c)
 void fetch_start(struct shard *s, struct call *c)
 {
     CHECK(!c->deliveries);
+    CHECK(c->reasons_found == 0 && c->text.len == 0);
     c->deliveries = memory_zeroed(c->grants_len, sizeof *c->deliveries);
     c->fetched = 0;
     call_push(s, c, CALL_FETCHING);
@@ -157,6 +160,7 @@ static void keep_reason(struct call *c, struct bytes text, bool kept)
 // Returns false if a slot must be read first.
 static bool fetch_reasons(struct shard *s, struct call *c)
 {
+    CHECK(c->fetched == c->grants_len); // messages come first
     while (c->reasons_found < c->reason_places_len) {
         const struct reason_place *at = &c->reason_places[c->reasons_found];
         struct bytes text = BYTES_EMPTY;
@@ -229,6 +233,8 @@ static void fetch_send(struct shard *s)
 int64_t fetch_wake_at(const struct shard *s)
 {
     const struct body_fetch *f = &s->fetch;
+    CHECK(!f->sync || f->stage == FETCH_TAIL);
+    CHECK(f->stage == FETCH_READING || f->wanted != 0); // a read that goes on has its slot
     return f->wanted != 0 && !f->ask.open && !f->sync ? f->again : TIME_NEVER;
 }
 
@@ -246,6 +252,8 @@ static void expire_fetches(struct shard *s)
 void fetch_go_on(struct shard *s)
 {
     struct body_fetch *f = &s->fetch;
+    CHECK(f->stage != FETCH_READING || f->rows_len == 0);
+    CHECK(f->stage != FETCH_FLOORS || f->rows_len > 0);
     if (f->stage == FETCH_READING && !f->ask.open) f->wanted = 0;
     for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
@@ -434,6 +442,7 @@ static void on_rows(struct shard *s, const struct response *r)
 static void on_floor(struct shard *s, const struct response *r)
 {
     struct body_fetch *f = &s->fetch;
+    CHECK((f->floor_index == 0) == (f->floor_slot == 0));
     struct floor floor;
     if (r->err == ERR_NOT_FOUND) {
         floors_known(s);
@@ -479,6 +488,7 @@ void fetch_respond(struct shard *s, const struct response *r)
 {
     struct body_fetch *f = &s->fetch;
     CHECK(f->stage != FETCH_TAIL); // that stage syncs
+    CHECK(f->wanted != 0 && !f->sync);
     f->ask.open = false;
     bool failed = r->err && r->err != ERR_NOT_FOUND && r->err != ERR_CORRUPT;
     f->again = failed ? shard_now(s) + READ_AGAIN_MS : TIME_UNKNOWN;

@@ -15,6 +15,7 @@ void shard_follow(struct shard *s, uint64_t ticket, int64_t wait_until, struct i
 
 static void end_if_over(struct shard *s, struct call *c)
 {
+    CHECK(!c->silent && c->kind == 0);
     enum err halted = journal_halt_err(s->journal);
     enum err err = halted ? halted : s->catch_up_err;
     if (s->events.len > 0)
@@ -59,6 +60,7 @@ bool follow_cancel(struct shard *s, uint64_t ticket)
 
 const struct events *shard_events(const struct shard *s)
 {
+    CHECK(s->config.keeps_events || s->events.len == 0);
     return &s->events;
 }
 
@@ -67,6 +69,7 @@ void shard_events_taken(struct shard *s)
     events_clear(&s->events);
     CHECK(s->events.len == 0);
     if (!s->full) return;
+    CHECK(s->config.keeps_events); // only events fill a shard
     s->full = false;
     journal_release(s->journal, s->now);
 }

@@ -28,6 +28,7 @@ static bool first_dead_letter(const struct shard *s, struct message_view *out)
 
 static void want(struct shard *s, uint64_t slot)
 {
+    CHECK(!s->dead_letter_open); // one letter at a time
     s->dead_letter_wants = slot;
     fetch_want(s, slot);
 }
@@ -109,6 +110,7 @@ static void encode_dead_letter(struct shard *s, const struct message_view *v,
     arrive.message.headers = dead_letter_headers(s, v, found->message.headers);
     arrive.message.requires = BYTES_EMPTY; // any worker of the dead-letter queue may read it
     memcpy(arrive.source.bytes, s->config.journal.id.queue, sizeof arrive.source.bytes);
+    CHECK(!s->dead_letter_open); // its op may still be read
     buf_clear(&s->dead_letter_op);
     arrive_encode(&s->dead_letter_op, &arrive);
 }

@@ -39,6 +39,7 @@ void receive_set_claim(struct call *c, const struct op_claim *claim)
 static void claim_or_notify(struct shard *s, struct call *c)
 {
     CHECK(!c->next && !c->recalls);
+    CHECK(!c->receives || shard_may_grant(s));
     CHECK(!c->awaits || c->receives);
     if (c->awaits) {
         call_answer(s, c, ERR_OK, BYTES_EMPTY);
@@ -145,7 +146,7 @@ static void sync_first(struct shard *s, struct call *c)
 {
     CHECK(!c->tail_seen);
     call_push(s, c, CALL_SYNCING);
-    journal_sync(s->journal, (uint64_t)(uintptr_t)c, c->deadline, s->now);
+    journal_sync(s->journal, call_ticket(c), c->deadline, s->now);
 }
 
 static bool has_dedup(struct bytes payload)
@@ -371,6 +372,8 @@ bool shard_cancel(struct shard *s, uint64_t ticket)
 
 bool shard_has_waiting(const struct shard *s)
 {
+    CHECK(!s->calls[CALL_WAITING].head == !s->calls[CALL_WAITING].tail);
+    CHECK(!s->calls[CALL_FOLLOWING].head == !s->calls[CALL_FOLLOWING].tail);
     return s->calls[CALL_WAITING].head || s->calls[CALL_FOLLOWING].head;
 }
 
@@ -385,5 +388,6 @@ size_t shard_waiting(const struct shard *s)
 
 bool shard_is_catching_up(const struct shard *s)
 {
+    CHECK(!s->catching_up || s->calls[CALL_SYNCING].head);
     return s->catching_up;
 }

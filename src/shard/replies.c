@@ -20,6 +20,7 @@ static void on_reply(struct shard *s, struct journal_reply *r)
     CHECK(r->ticket != 0);
     struct call *c = call_take(s, (struct call *)(uintptr_t)r->ticket);
     CHECK(c->state == CALL_SYNCING || c->state == CALL_JOURNAL);
+    CHECK(r->slot <= journal_slot(s->journal));
     if (c == s->fetch.sync) {
         fetch_tail_seen(s, r->err);
         call_answer(s, c, r->err, BYTES_EMPTY); // it is silent; this frees it

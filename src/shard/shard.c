@@ -96,6 +96,7 @@ static uint64_t fold_digest(void *ctx)
 static bool fold_needs(void *ctx, uint64_t first, uint64_t last)
 {
     const struct shard *s = ctx;
+    CHECK(0 < first && first <= last);
     return machine_needs(s->machine, first, last);
 }
 
@@ -266,6 +267,7 @@ void call_answer(struct shard *s, struct call *c, enum err err, struct bytes bod
         bytes_free(c->result);
         c->result = bytes_copy(body);
     }
+    CHECK(c->deliveries || c->fetched == 0);
     a->out = (struct shard_reply){.ticket = c->ticket,
                                   .err = err,
                                   .body = c->result,
@@ -333,6 +335,7 @@ static void note_time(struct shard *s, struct interval now)
 
 void shard_start(struct shard *s, struct interval now)
 {
+    CHECK(s->now.lo == 0 && !s->answers); // once
     note_time(s, now);
     journal_start(s->journal, now);
     go_on(s);
@@ -391,6 +394,7 @@ void shard_receive_after(struct shard *s, uint64_t op_ticket, struct op op, uint
                          const struct op_claim *claim, int64_t wait_until, int64_t op_deadline,
                          int64_t deadline, struct interval now)
 {
+    CHECK(op.kind != OP_SEND && op.kind != OP_CLAIM); // it ends locks
     struct call *c = receive_new(s, ticket, claim, wait_until, deadline, now);
     journal_hold(s->journal);
     if (MUTANT(JOINED_FIRST)) receive_join_op(s, c);
@@ -504,6 +508,7 @@ void shard_respond(struct shard *s, const struct response *r, struct interval no
 static void touch_silently(struct shard *s)
 {
     if (s->touching || !journal_is_current(s->journal)) return;
+    CHECK(!journal_halt_err(s->journal));
     struct call *c = call_new(s, 0, TIME_NEVER);
     c->silent = true;
     s->touching = true;
@@ -542,6 +547,7 @@ bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now
 {
     note_time(s, now);
     bool published = tickets_publish(s, seed);
+    CHECK(!published || journal_is_owner(s->journal));
     if (published) go_on(s);
     return published;
 }
@@ -574,6 +580,7 @@ int64_t shard_wake_at(const struct shard *s)
 
 bool shard_next_request(struct shard *s, struct request *out)
 {
+    CHECK(!s->fetch.ask.open || s->fetch.wanted != 0);
     return journal_next_request(s->journal, out) || open_request_take(&s->fetch.ask, out);
 }
 
