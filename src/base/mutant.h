@@ -73,6 +73,13 @@ enum mutant {
     MUTANT_SHARD_OFF,         // requests about another shard's locks apply to this shard's
     MUTANT_EVENTS_UNHEARD,    // an event counts only if it is kept
     MUTANT_CONSUME_OFF,       // consume=owner refuses no claim
+    MUTANT_WORKER_NAME_OFF,   // a worker takes the name of a live worker of another process
+    MUTANT_WORKER_MODE_OFF,   // a paused, draining or evicted worker gets messages
+    MUTANT_EVICT_KEEPS_LOCKS, // the tokens of an evicted worker stay valid
+    MUTANT_EVICT_REJOINS,     // an evicted process joins again at once
+    MUTANT_FAIR_OFF,          // tickets go to the row that joined first
+    MUTANT_ROOM_OFF,          // a row gets more tickets than its capacity
+    MUTANT_DISPATCH_ANY,      // tickets are granted in an entry that is not the owner's
     MUTANT_SOURCE_SHARD_OFF,  // letters of two shards count as letters of one shard
     // The mailbox.
     MUTANT_MAILBOX_DIRECT_OTHER_ID, // the direct commit of a request has another request id

@@ -33,9 +33,11 @@ enum reason apply_configure(struct machine *m, struct bytes payload)
     enum reason reason = config_allowed(m, &op);
     if (reason != REASON_NONE) return reason;
     bool reorder = op.config.ordering_mode != m->config.ordering_mode;
+    bool redirect = op.config.dispatch != m->config.dispatch;
     m->config = op.config;
     m->config_version++;
     if (reorder) ready_rebuild(m);
+    if (redirect) idle_rebuild(m);
     struct event *e = emit(m, EVENT_QUEUE_CONFIGURED, 0);
     if (e) e->count = m->config_version;
     result_begin(&m->result, REASON_NONE);

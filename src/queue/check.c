@@ -144,4 +144,6 @@ void machine_check(const struct machine *m)
     check_lists(m);
     bodies_check(m);
     failures_check(m);
+    registry_check(m);
+    dispatch_check(m);
 }

@@ -18,7 +18,7 @@ struct grant grant_of(const struct machine *m, uint32_t h)
                           .order = lock->order};
 }
 
-static void put_grant(struct machine *m, uint32_t h, uint32_t worker_row)
+void grant_report(struct machine *m, uint32_t h, uint32_t worker_row)
 {
     struct grant grant = grant_of(m, h);
     CHECK(grant.deadline > m->now);
@@ -29,20 +29,14 @@ static void put_grant(struct machine *m, uint32_t h, uint32_t worker_row)
 // Best-effort order: an event reports a batch that delivers a message while an earlier message is
 // still open.
 
-struct overtaking {
-    struct heap_row top; // the first open message before the batch
-    uint64_t open;       // open messages before the batch; 0: none to overtake
-    bool seen;
-};
-
-static struct overtaking overtaking_begin(const struct machine *m)
+struct overtaking overtaking_begin(const struct machine *m)
 {
     struct overtaking o = {.open = m->open.len};
     if (o.open > 0) o.top = *heap_top(&m->open);
     return o;
 }
 
-static void overtaking_look(const struct machine *m, struct overtaking *o, uint32_t h)
+void overtaking_look(const struct machine *m, struct overtaking *o, uint32_t h)
 {
     if (o->open == 0 || o->seen) return;
     const struct msg *msg = msg_at(m, h);
@@ -50,7 +44,7 @@ static void overtaking_look(const struct machine *m, struct overtaking *o, uint3
     o->seen = key != o->top.key ? key > o->top.key : order_tie(m, msg) > o->top.tie;
 }
 
-static void overtaking_end(struct machine *m, const struct overtaking *o)
+void overtaking_end(struct machine *m, const struct overtaking *o)
 {
     if (!o->seen) return;
     CHECK(o->open > 0);
@@ -63,7 +57,7 @@ static void claimed(struct machine *m, uint32_t h, uint32_t worker)
     CHECK(!lock_of(m, msg_at(m, h))->ticket && msg_at(m, h)->deliveries > 0);
     struct event *e = emit(m, EVENT_MESSAGE_CLAIMED, h);
     if (e) emit_worker(m, e, worker);
-    put_grant(m, h, 0);
+    grant_report(m, h, 0);
 }
 
 // The setting `consume`: an entry that is not the owner's grants nothing. The journal does not pass
@@ -88,6 +82,8 @@ enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload)
     if (is_refused(m, op.worker, op.max)) return REASON_NOT_OWNER;
     if (m->paused) return REASON_PAUSED;
     uint32_t worker = worker_need(m, op.worker);
+    enum reason mode = has_row(m, worker) ? registry_refuses(m, worker) : REASON_NONE;
+    if (mode != REASON_NONE) return mode;
     int64_t lease = op.lease_ms > 0 ? op.lease_ms : m->config.visibility_timeout_ms;
     uint32_t count = 0;
     result_begin(&m->result, REASON_NONE);
@@ -142,6 +138,7 @@ enum reason apply_publish(struct machine *m, struct bytes payload)
         CHECK(ticket_row_next(&rows, &row));
         uint32_t w = worker_find(m, row.worker);
         if (!w || m->workers[w].capacity == 0 || m->workers[w].expires_at <= m->now) continue;
+        if (has_row(m, w) && registry_refuses(m, w) != REASON_NONE) continue;
         known++;
         for (uint32_t left = room_of(m, w, row.max); left > 0; left--) {
             uint32_t h = lock_grant(m, w, op.seed, deadline, true);
@@ -149,7 +146,7 @@ enum reason apply_publish(struct machine *m, struct bytes payload)
             overtaking_look(m, &o, h);
             struct event *e = emit(m, EVENT_TICKETS_PUBLISHED, h);
             if (e) emit_worker(m, e, w);
-            put_grant(m, h, i);
+            grant_report(m, h, i);
             count++;
         }
     }
@@ -185,6 +182,7 @@ enum reason apply_worker(struct machine *m, struct bytes payload)
     if (m->deleted) return REASON_DELETED;
     uint32_t w = worker_find(m, op.worker);
     bool registered = w && m->workers[w].capacity > 0;
+    if (w && has_row(m, w)) return REASON_WORKER_NAME_TAKEN; // OP_WORKERS changes it
     if (op.capacity == 0) {
         if (!registered) return REASON_UNKNOWN_WORKER;
         worker_unregister(m, w);
@@ -193,7 +191,7 @@ enum reason apply_worker(struct machine *m, struct bytes payload)
         w = worker_need(m, op.worker);
         worker_register(m, w, op.capacity, m->deadline_base + op.ttl_ms, ++m->serial);
     }
-    CHECK(m->registrations.len <= WORKERS_MAX);
+    CHECK(m->registrations.len <= WORKERS_MAX_NOW);
     result_begin(&m->result, REASON_NONE);
     return REASON_NONE;
 }

@@ -85,6 +85,7 @@ uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], 
     } else {
         msg->deliveries++;
     }
+    if (has_row(m, worker)) registry_note_ticket(m, worker, lock->order);
     if (msg->scope) scope_refresh(m, msg->scope);
     return h;
 }
@@ -128,6 +129,7 @@ static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
         m->tickets--;
     }
     m->workers[lock->worker].open--;
+    if (has_row(m, lock->worker)) idle_refresh(m, lock->worker);
     lock->end = (uint8_t)end;
     worker_settle(m, lock->worker);
     lock->worker = 0;
@@ -135,7 +137,9 @@ static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
 
 void lock_finish(struct machine *m, uint32_t h)
 {
+    uint32_t worker = lock_of(m, msg_at(m, h))->worker;
     CHECK(!lock_of(m, msg_at(m, h))->ticket);
+    if (has_row(m, worker)) registry_note_end(m, worker, true);
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     lock_let_go(m, h, LOCK_END_RELEASED);
     msg_move(m, h, STATE_PROCESSED);
@@ -187,6 +191,7 @@ enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_
     CHECK(!lock_of(m, msg)->ticket);
     struct death_policy v = failure_policy(m, msg, failed);
     failure_note(m, h, failed);
+    if (has_row(m, lock_of(m, msg)->worker)) registry_note_end(m, lock_of(m, msg)->worker, false);
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     lock_let_go(m, h, failed ? LOCK_END_RELEASED : LOCK_END_EXPIRED);
     *until = 0;

@@ -45,6 +45,10 @@ static void done(struct machine *m)
     memory_free(m->msgs);
     memory_free(m->locks);
     memory_free(m->scopes);
+    for (uint32_t w = 1; w < m->workers_len; w++) {
+        if (m->workers[w].row) memory_free(m->workers[w].row->labels);
+        memory_free(m->workers[w].row);
+    }
     memory_free(m->workers);
     memory_free(m->names);
     memory_free(m->held);
@@ -55,6 +59,7 @@ static void done(struct machine *m)
     heap_done(&m->timers);
     heap_done(&m->open);
     heap_done(&m->registrations);
+    heap_done(&m->idle);
     buf_done(&m->result);
 }
 

@@ -246,3 +246,8 @@ bool machine_worker(const struct machine *m, size_t index, struct worker_view *o
 bool machine_worker_find(const struct machine *m, struct bytes name, struct worker_view *out);
 // Returns whether an OP_DISPATCH in the next entry of the owner would grant something.
 bool machine_dispatchable(const struct machine *m);
+// Returns whether a row has room for a ticket. The owner then keeps the time: it commits an entry
+// when a delay ends or a lock expires.
+bool machine_dispatches(const struct machine *m);
+// The rows of OP_WORKERS that are not evicted. 0: no dispatch and no heartbeat is needed.
+uint32_t machine_rows(const struct machine *m);

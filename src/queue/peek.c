@@ -137,6 +137,7 @@ bool machine_claimable(const struct machine *m, int64_t now, struct bytes worker
 {
     if (m->paused || m->deleted) return false;
     uint32_t w = worker.len > 0 ? worker_find(m, worker) : 0;
+    if (w && has_row(m, w) && registry_refuses(m, w) != REASON_NONE) return false;
     if (ready_any(m) || (w && m->workers[w].first_ticket)) return true;
     const struct heap_row *top = heap_top(&m->timers);
     return top && top->key <= now;
@@ -145,7 +146,7 @@ bool machine_claimable(const struct machine *m, int64_t now, struct bytes worker
 enum reason machine_refuses(const struct machine *m, uint16_t kind, uint32_t count)
 {
     if (m->deleted) return REASON_DELETED;
-    bool grants = kind == OP_CLAIM || kind == OP_TAKE || kind == OP_PUBLISH;
+    bool grants = kind == OP_CLAIM || kind == OP_TAKE || kind == OP_PUBLISH || kind == OP_DISPATCH;
     if (grants && m->paused) return REASON_PAUSED;
     if (kind == OP_SEND && messages_held(m) + count > m->config.capacity) return REASON_FULL;
     return REASON_NONE;
@@ -279,29 +280,43 @@ const char *worker_mode_name(enum worker_mode mode)
     return names[mode];
 }
 
-bool machine_worker_find(const struct machine *m, struct bytes name, struct worker_view *out)
+uint32_t machine_rows(const struct machine *m)
 {
-    uint32_t at = 0;
-    while (at < m->names_len && !bytes_equal(worker_name(m, m->names[at]), name))
-        at++;
-    return machine_worker(m, at, out);
+    CHECK(m->rows >= m->rows_evicted);
+    return m->rows - m->rows_evicted;
 }
 
-// No worker is registered by OP_WORKERS yet.
-bool machine_dispatchable(const struct machine *m)
+static void view_worker(const struct machine *m, uint32_t at, struct worker_view *out)
 {
-    CHECK(m->edited == 0);
-    return false;
+    const struct worker *w = &m->workers[at];
+    const struct registration *row = w->row;
+    CHECK(w->open > 0 || w->capacity > 0);
+    *out = (struct worker_view){.name = worker_name(m, at),
+                                .capacity = w->capacity,
+                                .open = w->open,
+                                .expires_at = w->expires_at};
+    if (!row) return;
+    out->instance = row->instance;
+    out->ttl_ms = row->ttl_ms;
+    out->flags = row->flags;
+    out->labels = registry_labels(row);
+    out->since = row->since;
+    out->last_seen = row->last_seen;
+    out->mode = (enum worker_mode)row->mode;
+    out->done = row->done;
+    out->failed = row->failed;
 }
 
 bool machine_worker(const struct machine *m, size_t index, struct worker_view *out)
 {
     if (index >= m->names_len) return false;
-    const struct worker *w = &m->workers[m->names[index]];
-    CHECK(w->open > 0 || w->capacity > 0);
-    *out = (struct worker_view){.name = worker_name(m, m->names[index]),
-                                .capacity = w->capacity,
-                                .open = w->open,
-                                .expires_at = w->expires_at};
+    view_worker(m, m->names[index], out);
     return true;
+}
+
+bool machine_worker_find(const struct machine *m, struct bytes name, struct worker_view *out)
+{
+    uint32_t w = worker_find(m, name);
+    if (w) view_worker(m, w, out);
+    return w != 0;
 }

@@ -19,6 +19,7 @@
 #define VERSION_FAILURES 3           // ... with failures
 #define VERSION_RULES    4           // ... with the version of the rules
 #define VERSION_CONSUME  5           // ... with the count of refused claims
+#define VERSION_WORKERS  6           // ... with the registry of workers
 
 uint64_t machine_digest(const struct machine *m)
 {
@@ -56,7 +57,7 @@ uint64_t machine_digest(const struct machine *m)
 // The oldest version that has every part of the state.
 static uint8_t version_needed(const struct machine *m)
 {
-    if (m->rules >= RULES_WORKERS) return SNAPSHOT_VERSION;
+    if (m->rules >= RULES_WORKERS) return VERSION_WORKERS;
     if (m->rules >= RULES_CONSUME) return VERSION_CONSUME;
     if (m->rules > RULES_FIRST) return VERSION_RULES;
     return m->failures.messages > 0 ? VERSION_FAILURES : VERSION_BODIES;
@@ -189,10 +190,11 @@ static void save_memory(const struct machine *m, struct buf *out)
 
 static void save_workers(const struct machine *m, struct buf *out)
 {
-    buf_put_u64(out, m->registrations.len);
+    CHECK(m->registrations.len >= m->rows);
+    buf_put_u64(out, m->registrations.len - m->rows);
     for (uint32_t i = 0; i < m->names_len; i++) {
         const struct worker *w = &m->workers[m->names[i]];
-        if (w->capacity == 0) continue;
+        if (w->capacity == 0 || w->row) continue;
         buf_put_sized(out, worker_name(m, m->names[i]));
         buf_put_u32(out, w->capacity);
         buf_put_i64(out, w->expires_at);
@@ -215,6 +217,7 @@ void machine_save(const struct machine *m, struct buf *out)
         buf_put_u64(out, m->event_count);
     }
     if (version_needed(m) >= VERSION_CONSUME) buf_put_u64(out, m->refused_claims);
+    if (version_needed(m) >= VERSION_WORKERS) registry_save(m, out);
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -476,7 +479,7 @@ static void load_rules(struct machine *m, struct reader *r, uint8_t version)
     if (consume) m->refused_claims = read_u64(r);
     if (m->rules <= RULES_FIRST || m->rules > RULES_KNOWN) r->bad = true;
     if ((m->rules >= RULES_CONSUME) != consume) r->bad = true;
-    if ((m->rules >= RULES_WORKERS) != (version == SNAPSHOT_VERSION)) r->bad = true;
+    if ((m->rules >= RULES_WORKERS) != (version >= VERSION_WORKERS)) r->bad = true;
 }
 
 static bool counts_ok(const struct machine *m, const struct loaded *l)
@@ -504,6 +507,7 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (version >= VERSION_FAILURES && reader_ok(&r)) failures_load(m, &r);
     if (version < VERSION_RULES) m->rules = RULES_FIRST;
     if (version >= VERSION_RULES && reader_ok(&r)) load_rules(m, &r, version);
+    if (version >= VERSION_WORKERS && reader_ok(&r)) registry_load(m, &r);
     if (!r.bad && config_rules(&m->config) > m->rules) r.bad = true;
     if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;
     memory_free(l.tickets);

@@ -77,12 +77,29 @@ struct scope {
 
 #define SCOPE_UNGROUPED 1
 
+// A row of the registry: what OP_WORKERS said about a worker (registry.c).
+struct registration {
+    uint64_t instance;
+    int64_t ttl_ms;
+    int64_t since;
+    int64_t last_seen;
+    uint64_t served; // order of its last ticket, or of the last ticket of all when it joined
+    uint64_t done;
+    uint64_t failed;
+    char *labels; // owned, canonical; NULL: none
+    uint32_t flags;
+    uint32_t result_row; // in an OP_DISPATCH: its index in the result + 1; else 0
+    uint16_t labels_len;
+    uint8_t mode; // enum worker_mode
+};
+
 struct worker {
-    uint64_t serial;       // number of the registration
-    int64_t expires_at;    // end of the registration
-    uint32_t capacity;     // 0: not registered
-    uint32_t open;         // locks and tickets
-    uint32_t first_ticket; // a message's handle
+    struct registration *row; // owned; NULL: OP_WORKERS did not register it
+    uint64_t serial;          // number of the registration
+    int64_t expires_at;       // end of the registration
+    uint32_t capacity;        // 0: not registered
+    uint32_t open;            // locks and tickets
+    uint32_t first_ticket;    // a message's handle
     uint32_t last_ticket;
     uint32_t free_next;
     uint8_t name_len; // 0: a free row
@@ -263,6 +280,9 @@ struct machine {
     struct heap timers;        // delayed and locked records, by their time
     struct heap open;          // not strict: locked and retrying records, in delivery order
     struct heap registrations; // registered workers, by the end of their registration
+    struct heap idle;          // rows that a ticket may go to: served longest ago first
+    uint32_t rows;             // workers that OP_WORKERS registered
+    uint32_t rows_evicted;     // of these
     uint32_t dead_first;       // by number
     uint32_t dead_last;
     uint32_t outbox_first;
@@ -394,10 +414,31 @@ void worker_register(struct machine *m, uint32_t w, uint32_t capacity, int64_t e
 void worker_unregister(struct machine *m, uint32_t w);
 void workers_expire(struct machine *m);
 uint64_t worker_hash(const struct worker *w);
+uint64_t registration_hash(const struct worker *w);
 void ticket_link(struct machine *m, uint32_t w, uint32_t h);
 void ticket_unlink(struct machine *m, uint32_t h);
 void tickets_recover(struct machine *m, uint32_t w);
 struct bytes worker_name(const struct machine *m, uint32_t w);
+
+// registry.c: the rows of OP_WORKERS
+static inline bool has_row(const struct machine *m, uint32_t w)
+{
+    return m->workers[w].row != NULL;
+}
+struct bytes registry_labels(const struct registration *row);
+uint64_t registry_hash(const struct worker *w);    // its row's part of the digest
+void registry_drop(struct machine *m, uint32_t w); // the registration ends
+void registry_note_ticket(struct machine *m, uint32_t w, uint64_t order);
+void registry_note_end(struct machine *m, uint32_t w, bool done);  // its lock ended: done or failed
+enum reason registry_refuses(const struct machine *m, uint32_t w); // a claim, because of its mode
+void registry_save(const struct machine *m, struct buf *out);
+void registry_load(struct machine *m, struct reader *r);
+void registry_check(const struct machine *m);
+
+// dispatch.c: which row gets the next ticket
+void idle_refresh(struct machine *m, uint32_t w); // its room, its mode or its last ticket changed
+void idle_rebuild(struct machine *m);             // the setting `dispatch` changed
+void dispatch_check(const struct machine *m);
 
 // dedup.c, requests.c: dedup keys, and answers by request id
 bool dedup_find(const struct machine *m, struct hash128 key, uint64_t *seq);
@@ -449,7 +490,17 @@ void emit_origin(struct machine *m, const struct op_arrive *a);
 
 // The ops. Each function writes its result body and returns the reason in its first byte.
 enum reason apply_send(struct machine *m, struct bytes payload);
-struct grant grant_of(const struct machine *m, uint32_t h); // of a locked record
+struct grant grant_of(const struct machine *m, uint32_t h);            // of a locked record
+void grant_report(struct machine *m, uint32_t h, uint32_t worker_row); // a row of the result
+// Best-effort order: a batch that delivers a message while an earlier one is still open.
+struct overtaking {
+    struct heap_row top; // the first open message before the batch
+    uint64_t open;       // open messages before the batch; 0: none to overtake
+    bool seen;
+};
+struct overtaking overtaking_begin(const struct machine *m);
+void overtaking_look(const struct machine *m, struct overtaking *o, uint32_t h);
+void overtaking_end(struct machine *m, const struct overtaking *o); // emits the event
 enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload);
 enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload);
 enum reason apply_publish(struct machine *m, struct bytes payload);

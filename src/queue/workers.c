@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers, as far as locks and tickets need them. A row exists while the worker is registered or
-// holds a lock or ticket. A sorted list finds rows by name.
+// holds a lock or ticket. A sorted list finds rows by name. registry.c has the rest of a worker
+// that OP_WORKERS registered.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -17,8 +18,10 @@ uint64_t worker_hash(const struct worker *w)
     return hash64_of(bytes_of(w->name, w->name_len), 0);
 }
 
-static uint64_t registration_hash(const struct worker *w)
+uint64_t registration_hash(const struct worker *w)
 {
+    CHECK(w->capacity > 0);
+    if (w->row) return registry_hash(w);
     return mix(mix(mix(worker_hash(w), w->serial), (uint64_t)w->expires_at), w->capacity);
 }
 
@@ -75,7 +78,7 @@ void worker_settle(struct machine *m, uint32_t w)
 {
     struct worker *row = &m->workers[w];
     if (row->open > 0 || row->capacity > 0) return;
-    CHECK(!row->first_ticket && !row->last_ticket);
+    CHECK(!row->first_ticket && !row->last_ticket && !row->row);
     uint32_t at = name_place(m, worker_name(m, w));
     CHECK(at < m->names_len && m->names[at] == w);
     m->names_len--;
@@ -89,6 +92,7 @@ void worker_register(struct machine *m, uint32_t w, uint32_t capacity, int64_t e
 {
     CHECK(capacity > 0);
     struct worker *row = &m->workers[w];
+    CHECK(!row->row);
     if (row->capacity > 0) {
         m->digest -= registration_hash(row);
         heap_remove(&m->registrations, w);
@@ -109,6 +113,7 @@ void worker_unregister(struct machine *m, uint32_t w)
     tickets_recover(m, w);
     m->digest -= registration_hash(row);
     heap_remove(&m->registrations, w);
+    if (row->row) registry_drop(m, w);
     row->capacity = 0;
     row->expires_at = 0;
     row->serial = 0;
@@ -159,4 +164,5 @@ void tickets_recover(struct machine *m, uint32_t w)
     }
     CHECK(!m->workers[w].last_ticket && m->workers[w].open > 0);
     m->workers[w].open--;
+    if (has_row(m, w)) idle_refresh(m, w);
 }

@@ -112,6 +112,7 @@ struct shard {
     enum err catch_up_err;  // of the last one
     uint64_t catch_up_from; // the slot where it began
     bool touching;          // the shard's own touch is open
+    bool dispatching;       // the shard's own OP_DISPATCH is open
     uint64_t offered;       // messages that the open claims may take
 
     struct answer *answers;
@@ -167,6 +168,8 @@ void receive_join_send(struct shard *s, uint32_t messages); // before the send i
 void receive_wake(struct shard *s);
 // The owner publishes tickets for workers with capacity. Returns false if there is nothing to do.
 bool tickets_publish(struct shard *s, const uint8_t seed[16]);
+#define DISPATCH_MAX 1000                                    // tickets of one op
+void dispatch_result(struct shard *s, const struct call *c); // its answer came
 
 void catch_up_start(struct shard *s);
 void follow_wake(struct shard *s);

@@ -166,7 +166,8 @@ enum reason call_certain_refusal(const struct shard *s, const struct call *c)
     CHECK(c->kind >= OP_KIND_MACHINE);
     bool sends = c->kind == OP_SEND && c->max > 0;
     enum reason reason = machine_refuses(s->machine, c->kind, sends ? 1 : 0);
-    bool grants = c->kind == OP_CLAIM || c->kind == OP_TAKE || c->kind == OP_PUBLISH;
+    bool grants = c->kind == OP_CLAIM || c->kind == OP_TAKE || c->kind == OP_PUBLISH ||
+                  c->kind == OP_DISPATCH;
     if (grants && reason != REASON_DELETED && !shard_may_grant(s)) return REASON_NOT_OWNER;
     if (reason != REASON_FULL) return reason;
     // A duplicate needs no capacity, and a timer that is due may free some.
@@ -324,35 +325,6 @@ void receive_wake(struct shard *s)
         if (c->awaits) announced += c->max;
         claim_or_notify(s, call_take(s, c));
     }
-}
-
-bool tickets_publish(struct shard *s, const uint8_t seed[16])
-{
-    if (!journal_is_owner(s->journal) || !machine_claimable(s->machine, shard_now(s), BYTES_EMPTY))
-        return false;
-    CLEANUP(buf_done) struct buf rows;
-    buf_init(&rows, JOURNAL_OP_MAX);
-    struct op_publish publish = {0};
-    struct worker_view w;
-    for (size_t i = 0; publish.count < PUBLISH_ROWS_MAX && machine_worker(s->machine, i, &w); i++) {
-        if (w.capacity <= w.open || w.expires_at <= shard_now(s)) continue;
-        ticket_row_put(&rows, &(struct ticket_row){.worker = w.name, .max = w.capacity - w.open});
-        publish.count++;
-    }
-    if (publish.count == 0) return false;
-    CHECK(!rows.bad);
-    CHECK(publish.count <= PUBLISH_ROWS_MAX);
-    publish.rows = buf_bytes(&rows);
-    memcpy(publish.seed, seed, sizeof publish.seed);
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, JOURNAL_OP_MAX);
-    publish_encode(&payload, &publish);
-    struct call *c = call_new(s, 0, TIME_NEVER);
-    c->silent = true;
-    c->kind = OP_PUBLISH;
-    c->payload = buf_take(&payload);
-    call_commit(s, c);
-    return true;
 }
 
 bool shard_cancel(struct shard *s, uint64_t ticket)

@@ -38,6 +38,7 @@ static void on_reply(struct shard *s, struct journal_reply *r)
         s->touching = s->touching && c->state != CALL_JOURNAL;
     }
     if (c->silent && c->kind == OP_OUTBOX && r->err) outgoing_not_forgotten(s);
+    if (c->silent && c->kind == OP_DISPATCH) dispatch_result(s, c);
     if (c->silent && c->kind == OP_SPENT) cost_ledger_result(s, c, r);
     if (c->state == CALL_SYNCING && c->kind != 0 && !r->err) {
         c->tail_seen = true;

@@ -522,6 +522,7 @@ static int64_t touch_at(const struct shard *s)
 {
     int64_t due = machine_wake_at(s->machine);
     bool serves = s->calls[CALL_WAITING].head && shard_may_grant(s);
+    if (journal_is_owner(s->journal) && machine_dispatches(s->machine)) serves = true;
     if (s->config.keeps_time || serves || due == TIME_NEVER) return due;
     bool watches = journal_is_owner(s->journal) && machine_has_locks(s->machine);
     return watches ? due + OWNER_LATE_MS : TIME_NEVER;

@@ -108,8 +108,11 @@ void shard_catch_up(struct shard *s, struct interval now);
 // Waits for events that were not taken. ERR_NOT_FOUND: none came until wait_until.
 void shard_follow(struct shard *s, uint64_t ticket, int64_t wait_until, struct interval now);
 // As the owner: grants ready messages, as tickets, to registered workers that have capacity. seed:
-// fresh random bits. Returns false if there was no message or no worker.
+// fresh random bits. Returns false if there is nothing to do: no message, no worker, a receive that
+// takes what is ready, or a dispatch that is still under way.
 bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now);
+// Whether shard_dispatch would do something now: cheap, so that the caller asks after each commit.
+bool shard_may_dispatch(const struct shard *s);
 // The time of the shard if the store's clock says `now`. It stands still while that is behind what
 // the shard saw before. Deadlines count from it.
 struct interval shard_time(const struct shard *s, struct interval now);

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dispatch: the shard's owner grants tickets to registered workers. The next message in order goes
+// to the row that was served longest ago, of those that run and have room. So each of n such rows
+// gets one of any n grants, whatever its name, and a new row waits behind the others.
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "queue/state.h"
+
+// The rows to which the setting `dispatch` gives tickets.
+static bool gets_tickets(const struct machine *m, const struct registration *row)
+{
+    return m->config.dispatch != DISPATCH_AUTO || (row->flags & WORKER_MAILBOX);
+}
+
+static bool is_idle(const struct machine *m, const struct worker *w)
+{
+    CHECK(w->row && w->capacity > 0);
+    if (w->row->mode != WORKER_RUNNING && !MUTANT(WORKER_MODE_OFF)) return false;
+    if (w->open >= w->capacity && !MUTANT(ROOM_OFF)) return false;
+    return w->expires_at > m->now && gets_tickets(m, w->row);
+}
+
+void idle_refresh(struct machine *m, uint32_t w)
+{
+    const struct worker *worker = &m->workers[w];
+    bool idle = is_idle(m, worker), known = heap_has(&m->idle, w);
+    int64_t key = MUTANT(FAIR_OFF) ? 0 : (int64_t)worker->row->served;
+    if (known && idle && heap_get(&m->idle, w)->key == key) return;
+    if (known) heap_remove(&m->idle, w);
+    if (idle) heap_push(&m->idle, key, worker->serial, w);
+}
+
+void idle_rebuild(struct machine *m)
+{
+    for (uint32_t i = 0; i < m->names_len; i++)
+        if (has_row(m, m->names[i])) idle_refresh(m, m->names[i]);
+    CHECK(m->idle.len <= m->rows);
+}
+
+// A row whose time is up stays until the end of the entry. It gets nothing, unless its heartbeat
+// follows.
+static uint32_t idle_first(struct machine *m)
+{
+    const struct heap_row *top;
+    while ((top = heap_top(&m->idle)) && m->workers[top->ref].expires_at <= m->now)
+        heap_remove(&m->idle, top->ref);
+    return top ? top->ref : 0;
+}
+
+// The workers that a result names, in the order of their first grant.
+struct named {
+    uint32_t *rows;
+    uint32_t len;
+    uint32_t cap;
+};
+
+static uint32_t named_row(struct machine *m, struct named *n, uint32_t w)
+{
+    struct registration *row = m->workers[w].row;
+    CHECK(row && row->result_row <= n->len);
+    if (row->result_row > 0) return row->result_row - 1;
+    if (n->len == n->cap) {
+        n->cap = n->cap < 16 ? 16 : n->cap * 2;
+        n->rows = memory_resize(n->rows, n->cap * sizeof *n->rows);
+    }
+    n->rows[n->len++] = w;
+    row->result_row = n->len;
+    return n->len - 1;
+}
+
+static void named_end(struct machine *m, struct named *n)
+{
+    buf_put_u32(&m->result, n->len);
+    for (uint32_t i = 0; i < n->len; i++) {
+        CHECK(m->workers[n->rows[i]].row->result_row == i + 1);
+        m->workers[n->rows[i]].row->result_row = 0;
+        buf_put_sized(&m->result, worker_name(m, n->rows[i]));
+    }
+    memory_free(n->rows);
+}
+
+static uint32_t grant_one(struct machine *m, const struct op_dispatch *op, int64_t deadline,
+                          struct named *n)
+{
+    uint32_t w = idle_first(m);
+    uint32_t h = w ? lock_grant(m, w, op->seed, deadline, true) : 0;
+    if (!h) return 0;
+    CHECK(lock_of(m, msg_at(m, h))->ticket && lock_of(m, msg_at(m, h))->worker == w);
+    struct event *e = emit(m, EVENT_TICKETS_PUBLISHED, h);
+    if (e) emit_worker(m, e, w);
+    grant_report(m, h, named_row(m, n, w));
+    return h;
+}
+
+enum reason apply_dispatch(struct machine *m, struct bytes payload)
+{
+    struct op_dispatch op;
+    CHECK(m->rules >= RULES_WORKERS);
+    if (dispatch_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    if (m->epoch == 0 && !MUTANT(DISPATCH_ANY)) return REASON_NOT_OWNER;
+    if (m->paused) return REASON_PAUSED;
+    int64_t deadline = m->deadline_base + (op.ticket_ms > 0 ? op.ticket_ms : TICKET_DEFAULT_MS);
+    struct named n = {0};
+    uint32_t count = 0;
+    result_begin(&m->result, REASON_NONE);
+    size_t count_at = m->result.len;
+    buf_put_u32(&m->result, 0);
+    struct overtaking o = overtaking_begin(m);
+    for (uint32_t h; count < op.max && (h = grant_one(m, &op, deadline, &n)); count++)
+        overtaking_look(m, &o, h);
+    overtaking_end(m, &o);
+    CHECK(n.len <= count);
+    buf_set_u32(&m->result, count_at, count);
+    named_end(m, &n);
+    return REASON_NONE;
+}
+
+bool machine_dispatches(const struct machine *m)
+{
+    return !m->paused && !m->deleted && m->idle.len > 0;
+}
+
+bool machine_dispatchable(const struct machine *m)
+{
+    CHECK(m->edited == 0);
+    return machine_dispatches(m) && ready_any(m);
+}
+
+void dispatch_check(const struct machine *m)
+{
+    size_t idle = 0;
+    for (uint32_t i = 0; i < m->names_len; i++) {
+        uint32_t w = m->names[i];
+        bool expected = has_row(m, w) && is_idle(m, &m->workers[w]);
+        CHECK(heap_has(&m->idle, w) == expected);
+        if (!expected) continue;
+        CHECK(MUTANT(FAIR_OFF) || heap_get(&m->idle, w)->key == (int64_t)m->workers[w].row->served);
+        CHECK(heap_get(&m->idle, w)->tie == m->workers[w].serial);
+        idle++;
+    }
+    CHECK(idle == m->idle.len);
+}
