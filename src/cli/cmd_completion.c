@@ -15,8 +15,9 @@
 extern const char script_bash[], script_zsh[];
 
 static const char *const states[] = {"ready", "delayed", "locked", "dead", "outbound"};
+static const char *const job_states[] = {"ready", "delayed", "buried", "all"};
 static const char *const scopes[] = {"read", "send", "work", "admin"};
-static const char *const of_files[] = {"lines",  "config",          "store",
+static const char *const of_files[] = {"record", "lines",           "config", "store",
                                        "tokens", "tls-certificate", "tls-key"};
 static const char *const shells[] = {"bash", "zsh"};
 
@@ -120,9 +121,11 @@ static void offer_scopes(const struct typing *t)
     }
 }
 
-static void offer_value(const struct typing *t, const char *option)
+static void offer_value(const struct typing *t, const struct command *c, const char *option)
 {
-    if (strcmp(option, "state") == 0)
+    if (strcmp(option, "state") == 0 && c == &command_import)
+        offer_list(t, job_states, COUNT_OF(job_states));
+    else if (strcmp(option, "state") == 0)
         offer_list(t, states, COUNT_OF(states));
     else if (strcmp(option, "to") == 0)
         offer_queues(t, "");
@@ -167,7 +170,7 @@ static void offer_word(const struct typing *t, const struct command *c, size_t n
         offer_setting(t, &queue_settings[i]);
     if (strstr(name, "SHELL")) offer_list(t, shells, COUNT_OF(shells));
     if (strstr(name, "COMMAND")) offer_commands(t, NULL);
-    if (strstr(name, "PROGRAM")) (void)printf(":files\t\n");
+    if (strstr(name, "PROGRAM") || strstr(name, "SOURCE")) (void)printf(":files\t\n");
 }
 
 // Completes "--name=" with its value in the same word.
@@ -176,7 +179,7 @@ static void offer_behind(const struct typing *t, const struct command *c)
     char name[64];
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(t->start, "="), t->start);
     const struct cli_option *o = needs_value(c, name);
-    if (o && strcmp(o->name, "store") == 0) offer_value(t, o->name);
+    if (o && strcmp(o->name, "store") == 0) offer_value(t, c, o->name);
 }
 
 static void offer_words(struct typing *t)
@@ -200,7 +203,7 @@ static void offer_words(struct typing *t)
         }
     }
     if (open) {
-        offer_value(t, open->name);
+        offer_value(t, c, open->name);
     } else if (t->start[0] == '-' && strchr(t->start, '=')) {
         offer_behind(t, c);
     } else if (t->start[0] == '-') {
