@@ -24,5 +24,6 @@ export const GROUPS = [
     {"key": "capacity", "kind": "number", "label": "Capacity", "words": "How many messages each shard holds at most.", "usual": "10000000", "suffix": "messages"},
     {"key": "backpressure", "kind": "choice", "label": "When the queue is full", "words": "What a send to a full queue does: it is refused, or it waits for space.", "usual": "reject", "choices": [["reject", "refuse the message"], ["block", "wait for space"]]},
     {"key": "shards", "kind": "number", "label": "Shards", "words": "How many journals share the load: the number is fixed at creation.", "usual": "1", "suffix": "shards", "fixed": true},
+    {"key": "retention", "kind": "duration", "label": "Finished messages", "words": "How long Sluice keeps how a message ended, for sluice show (0: not at all).", "usual": "1h"},
   ] },
 ];

@@ -81,6 +81,31 @@ bool buf_reserve(struct buf *b, size_t len)
     return true;
 }
 
+void buf_put_var(struct buf *b, uint64_t v)
+{
+    uint8_t bytes[10];
+    size_t len = 0;
+    for (; v > 0x7f; v >>= 7)
+        bytes[len++] = (uint8_t)(v | 0x80);
+    bytes[len++] = (uint8_t)v;
+    CHECK(len <= sizeof bytes);
+    buf_put(b, bytes_of(bytes, len));
+}
+
+uint64_t read_var(struct reader *r)
+{
+    uint64_t v = 0;
+    uint8_t byte = 0x80;
+    for (unsigned shift = 0; byte & 0x80; shift += 7) {
+        byte = read_u8(r);
+        // The tenth byte has the highest bit alone. A last byte of 0 has a shorter form.
+        if ((shift == 63 && byte > 1) || (shift > 0 && byte == 0)) r->bad = true;
+        if (r->bad) return 0;
+        v |= (uint64_t)(byte & 0x7f) << shift;
+    }
+    return v;
+}
+
 void buf_put_sized(struct buf *b, struct bytes from)
 {
     CHECK(from.len <= UINT32_MAX);

@@ -116,6 +116,8 @@ static inline void buf_put_i64(struct buf *b, int64_t v)
     buf_put_le(b, (uint64_t)v, 8);
 }
 
+// 7 bits a byte, the lowest first; the high bit says that another byte follows (LEB128).
+void buf_put_var(struct buf *b, uint64_t v);
 void buf_put_sized(struct buf *b, struct bytes from); // u32 length, then the bytes
 void buf_set_u32(struct buf *b, size_t at, uint32_t v);
 
@@ -173,6 +175,8 @@ static inline int64_t read_i64(struct reader *r)
 {
     return (int64_t)read_le(r, 8);
 }
+
+uint64_t read_var(struct reader *r); // only the shortest form of a number is accepted
 
 static inline struct bytes read_sized(struct reader *r, size_t len_max)
 {

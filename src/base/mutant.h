@@ -80,6 +80,8 @@ enum mutant {
     MUTANT_FAIR_OFF,          // tickets go to the row that joined first
     MUTANT_ROOM_OFF,          // a row gets more tickets than its capacity
     MUTANT_DISPATCH_ANY,      // tickets are granted in an entry that is not the owner's
+    MUTANT_FINISHED_MERGED,   // messages that ended by different workers share a row
+    MUTANT_RETENTION_OFF,     // how a message ended is kept for twice the time
     MUTANT_SOURCE_SHARD_OFF,  // letters of two shards count as letters of one shard
     // The mailbox.
     MUTANT_MAILBOX_DIRECT_OTHER_ID, // the direct commit of a request has another request id

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The operations of an operator on a whole queue: configure, pause, purge, redrive, delete.
 #include "base/check.h"
+#include "base/memory.h"
 #include "queue/state.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static enum reason config_allowed(const struct machine *m, const struct op_configure *op)
@@ -97,6 +99,38 @@ static void purge_one(struct machine *m, uint32_t h)
     msg_free(m, h);
 }
 
+struct purged {
+    uint64_t seq;
+    uint32_t count;
+    uint32_t attempts;
+};
+
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = ((const struct purged *)a)->seq, y = ((const struct purged *)b)->seq;
+    return (x > y) - (x < y);
+}
+
+// Rows about finished messages have an order, so messages are noted by number.
+static void note_purged(struct machine *m, unsigned states)
+{
+    size_t ranges = states & (1u << STATE_READY) ? m->backlog.len : 0, len = 0;
+    struct purged *rows = memory_new((ranges + m->msgs_used + 1) * sizeof *rows);
+    for (size_t i = 0; i < ranges; i++)
+        rows[len++] = (struct purged){backlog_at(m, i)->seq, backlog_at(m, i)->count, 0};
+    for (uint32_t h = 1; h < m->msgs_len; h++) {
+        const struct msg *msg = msg_at(m, h);
+        if (msg->seq != 0 && (states & (1u << msg->state)))
+            rows[len++] = (struct purged){msg->seq, 1, msg->deliveries};
+    }
+    CHECK(len <= ranges + m->msgs_used);
+    qsort(rows, len, sizeof *rows, by_number);
+    for (size_t i = 0; i < len; i++)
+        finished_note(m, rows[i].seq, rows[i].count, rows[i].attempts, BYTES_EMPTY,
+                      FINISHED_PURGED);
+    memory_free(rows);
+}
+
 // Purges in the order of the rows. That order is not visible afterwards.
 static uint64_t purge(struct machine *m, unsigned states)
 {
@@ -123,8 +157,9 @@ enum reason apply_purge(struct machine *m, struct bytes payload)
     struct op_purge op;
     if (purge_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
-    uint64_t purged =
-        purge(m, op.dead ? 1u << STATE_DEAD : 1u << STATE_READY | 1u << STATE_DELAYED);
+    unsigned states = op.dead ? 1u << STATE_DEAD : 1u << STATE_READY | 1u << STATE_DELAYED;
+    note_purged(m, states);
+    uint64_t purged = purge(m, states);
     struct event *e = emit(m, EVENT_QUEUE_PURGED, 0);
     if (e) e->count = purged;
     result_begin(&m->result, REASON_NONE);
@@ -144,6 +179,7 @@ enum reason apply_delete(struct machine *m, struct bytes payload)
     while ((top = heap_top(&m->registrations)))
         worker_unregister(m, top->ref);
     dedup_clear(m);
+    finished_drop_all(m);
     CHECK(messages_held(m) == 0 && m->msgs_used == 0);
     CHECK(m->timers.len == 0 && m->tickets == 0 && m->waiting == 0);
     m->deleted = true;
@@ -160,6 +196,7 @@ static void redrive_one(struct machine *m, uint32_t h)
     struct msg *msg = msg_at(m, h);
     uint64_t from = msg->seq;
     CHECK(msg->state == STATE_DEAD && from < m->seq_next);
+    finished_note(m, from, 1, msg->deliveries, BYTES_EMPTY, FINISHED_REDRIVEN);
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     dead_list_open(m, h);
     lock_drop(m, h);

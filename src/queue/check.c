@@ -146,4 +146,5 @@ void machine_check(const struct machine *m)
     failures_check(m);
     registry_check(m);
     dispatch_check(m);
+    finished_check(m);
 }

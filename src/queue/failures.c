@@ -10,55 +10,6 @@
 #include "queue/state.h"
 
 #include <stdlib.h>
-#include <string.h>
-
-static struct bytes name_of(const struct failures *f, uint32_t h)
-{
-    return h ? bytes_of(f->names[h].text, f->names[h].len) : BYTES_EMPTY;
-}
-
-static uint32_t name_row(struct failures *f)
-{
-    uint32_t h = f->names_free;
-    if (h) {
-        f->names_free = f->names[h].free_next;
-        return h;
-    }
-    if (f->names_len == 0) f->names_len = 1; // row 0 is no name
-    if (f->names_len >= f->names_cap) {
-        f->names_cap = f->names_cap < 16 ? 16 : f->names_cap * 2;
-        f->names = memory_resize(f->names, f->names_cap * sizeof *f->names);
-    }
-    return f->names_len++;
-}
-
-static uint32_t name_hold(struct failures *f, struct bytes name)
-{
-    if (name.len == 0) return 0;
-    uint64_t key = hash64_of(name, 0);
-    uint32_t h;
-    for (size_t at = map_first(&f->by_name, key);
-         (h = map_value(&f->by_name, key, &at)) != MAP_NONE;) {
-        if (!bytes_equal(name_of(f, h), name)) continue;
-        f->names[h].refs++;
-        return h;
-    }
-    h = name_row(f);
-    char *text = memory_new(name.len);
-    memcpy(text, name.data, name.len);
-    f->names[h] = (struct failure_name){.text = text, .len = (uint8_t)name.len, .refs = 1};
-    map_add(&f->by_name, key, h);
-    return h;
-}
-
-static void name_let_go(struct failures *f, uint32_t h)
-{
-    if (!h || --f->names[h].refs > 0) return;
-    map_remove(&f->by_name, hash64_of(name_of(f, h), 0), h);
-    memory_free(f->names[h].text);
-    f->names[h] = (struct failure_name){.free_next = f->names_free};
-    f->names_free = h;
-}
 
 static uint32_t row_new(struct failures *f)
 {
@@ -78,7 +29,7 @@ static uint32_t row_new(struct failures *f)
 static uint32_t row_free(struct failures *f, uint32_t h)
 {
     uint32_t next = f->rows[h].next;
-    name_let_go(f, f->rows[h].worker);
+    name_release(&f->names, f->rows[h].worker);
     f->rows[h] = (struct failure_row){.next = f->rows_free};
     f->rows_free = h;
     return next;
@@ -118,7 +69,7 @@ static void add(struct machine *m, uint64_t seq, const struct failure_view *v)
                                       .at = v->at,
                                       .op = v->op,
                                       .attempt = v->attempt,
-                                      .worker = name_hold(f, v->worker),
+                                      .worker = name_hold(&f->names, v->worker),
                                       .next = before,
                                       .kind = (uint8_t)v->kind};
     pin(m, &f->rows[h]);
@@ -161,12 +112,9 @@ void failures_drop(struct machine *m, uint64_t seq)
 void failures_clear(struct machine *m)
 {
     struct failures *f = &m->failures;
-    for (uint32_t h = 1; h < f->names_len; h++)
-        memory_free(f->names[h].text);
-    memory_free(f->names);
+    name_table_clear(&f->names);
     memory_free(f->rows);
     map_done(&f->by_seq);
-    map_done(&f->by_name);
     *f = (struct failures){0};
 }
 
@@ -179,7 +127,7 @@ static struct failure_view view_of(const struct failures *f, const struct failur
 {
     return (struct failure_view){.attempt = row->attempt,
                                  .at = row->at,
-                                 .worker = name_of(f, row->worker),
+                                 .worker = name_text(&f->names, row->worker),
                                  .kind = (enum failure_kind)row->kind,
                                  .slot = row->slot,
                                  .op = row->op};
@@ -306,7 +254,7 @@ void failures_load(struct machine *m, struct reader *r)
 void failures_check(const struct machine *m)
 {
     const struct failures *f = &m->failures;
-    size_t messages = 0, rows = 0, names = 0, refs = 0, named = 0;
+    size_t messages = 0, rows = 0, named = 0;
     for (uint32_t h = 1; h < m->msgs_len; h++) {
         uint64_t seq = msg_at(m, h)->seq;
         uint32_t first = seq ? map_find(&f->by_seq, seq) : MAP_NONE;
@@ -325,9 +273,5 @@ void failures_check(const struct machine *m)
     for (uint32_t h = f->rows_free; h; h = f->rows[h].next)
         rows++;
     CHECK(f->rows_len == 0 || rows == f->rows_len - 1);
-    for (uint32_t h = 1; h < f->names_len; h++) {
-        refs += f->names[h].refs;
-        names += f->names[h].refs > 0;
-    }
-    CHECK(refs == named && names == f->by_name.len);
+    name_table_check(&f->names, named);
 }

@@ -41,6 +41,7 @@ static void done(struct machine *m)
     requests_clear(m);
     bodies_clear(m);
     failures_clear(m);
+    finished_clear(m);
     memory_free(m->sources);
     memory_free(m->msgs);
     memory_free(m->locks);
@@ -95,6 +96,7 @@ static void advance(struct machine *m)
         lock_expire(m, top->ref);
     dedup_expire(m);
     requests_expire(m);
+    if (finished_due(m)) finished_expire(m);
 }
 
 // Keeps a time far from the ends of int64_t, so that no deadline overflows, whatever an entry

@@ -151,6 +151,7 @@ struct machine_stats {
     uint64_t records;    // messages with a record
     uint64_t requests;   // stored answers
     uint64_t bodies;     // uploaded bodies that messages refer to
+    uint64_t finished;   // rows about finished messages
 };
 void machine_stats(const struct machine *m, int64_t now, struct machine_stats *out);
 // Locks that expired while this machine folded: for metrics; not part of the state.
@@ -210,6 +211,26 @@ struct failure_view {
 };
 size_t machine_failures(const struct machine *m, uint64_t seq, int64_t now,
                         struct failure_view out[static FAILURES_KEPT + 1]);
+// How a message ended. Kept for the setting `retention`, for the newest FINISHED_MAX rows of
+// messages, and only since the rules have RULES_WORKERS. False: not kept, or it did not end.
+// A dead letter that is still OUTBOUND has a row, too: machine_find has its present state.
+#define FINISHED_MAX 100000
+enum finished_outcome {
+    FINISHED_PROCESSED,
+    FINISHED_DEAD_LETTERED,
+    FINISHED_PURGED,
+    FINISHED_REDRIVEN, // a new message replaces it
+    FINISHED_COUNT
+};
+const char *finished_outcome_name(enum finished_outcome outcome); // "dead-lettered"
+struct finished_view {
+    enum finished_outcome outcome;
+    int64_t at;
+    uint32_t attempts;
+    struct bytes worker; // the last one; empty: none took part. View into the machine
+};
+bool machine_finished(const struct machine *m, uint64_t seq, int64_t now,
+                      struct finished_view *out);
 // Returns up to max messages in that state with seq > after, by seq. It reads all records, so it is
 // for users and tools.
 size_t machine_list(const struct machine *m, enum message_state state, uint64_t after, int64_t now,

@@ -122,7 +122,8 @@ void machine_stats(const struct machine *m, int64_t now, struct machine_stats *o
                                   .ranges = m->backlog.len,
                                   .records = m->msgs_used,
                                   .requests = m->requests.len,
-                                  .bodies = m->bodies.len};
+                                  .bodies = m->bodies.len,
+                                  .finished = m->finished.len};
     for (size_t s = 0; s < STATE_COUNT; s++)
         out->counts[s] = m->counts[s];
     stats_project(m, 0, now, out);

@@ -47,7 +47,7 @@ static uint64_t lock_hash(const struct machine *m, const struct msg *msg)
     uint64_t h = mix(mix(lock->token.lo, lock->token.hi), lock->fence);
     h = mix(mix(h, (uint64_t)lock->deadline), lock->order);
     h = mix(h, (uint64_t)lock->end << 1 | lock->ticket);
-    return lock->end == LOCK_CURRENT ? mix(h, worker_hash(&m->workers[lock->worker])) : h;
+    return lock->end == LOCK_CURRENT ? mix(h, m->workers[lock->worker].hash) : h;
 }
 
 uint64_t msg_hash(const struct machine *m, uint32_t handle)

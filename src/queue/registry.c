@@ -35,7 +35,7 @@ uint64_t registry_hash(const struct worker *w)
 {
     const struct registration *row = w->row;
     CHECK(row && row->instance != 0);
-    uint64_t h = mix(mix(mix(worker_hash(w), w->serial), (uint64_t)w->expires_at), w->capacity);
+    uint64_t h = mix(mix(mix(w->hash, w->serial), (uint64_t)w->expires_at), w->capacity);
     h = mix(mix(h, row->instance), (uint64_t)row->ttl_ms);
     h = mix(mix(h, (uint64_t)row->since), (uint64_t)row->last_seen);
     h = mix(mix(h, row->flags), row->mode);

@@ -12,7 +12,8 @@
 #define QUEUE_NAME_MAX           80 // [A-Za-z0-9][A-Za-z0-9_.-]{0,79}
 
 #define CONFIG_DAY_MS            INT64_C(86400000)
-#define CONFIG_TIME_MAX_MS       (7 * CONFIG_DAY_MS) // limit of every duration
+#define CONFIG_TIME_MAX_MS       (7 * CONFIG_DAY_MS) // limit of most durations
+#define CONFIG_RETENTION_MAX_MS  (30 * CONFIG_DAY_MS)
 #define CONFIG_RETRIES_MAX       1000000
 #define CONFIG_MESSAGE_BYTES_MAX (UINT64_C(64) << 20)
 #define CONFIG_SHARDS_MAX        1024
@@ -52,6 +53,7 @@ struct queue_config {
     uint32_t shards;
     enum consume consume;
     enum dispatch dispatch;
+    int64_t retention_ms; // 0: how messages ended is not kept
 };
 
 // In the order of storage; a new setting comes last. The columns: key, kind, field of struct
@@ -117,7 +119,10 @@ struct queue_config {
       "Tickets for workers", .choices = "auto, tickets, affinity",                                 \
       .labels = "only workers that reach no node|all registered workers|a group stays with its "   \
                 "worker",                                                                          \
-      .later = 2, .meaning = "Which registered workers get tickets from the shard's owner.")
+      .later = 2, .meaning = "Which registered workers get tickets from the shard's owner.")       \
+    X("retention", DURATION, retention_ms, 0, CONFIG_RETENTION_MAX_MS, 3600000, "Limits",          \
+      "Finished messages", .later = 2,                                                             \
+      .meaning = "How long Sluice keeps how a message ended, for sluice show (0: not at all).")
 
 enum setting_kind {
     SETTING_CHOICE, // the number of a word

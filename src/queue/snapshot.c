@@ -6,7 +6,7 @@
 // A state without failures is written as version 2, with the same bytes as before failures existed.
 // Version 1 has no bodies and no costs. Version 4 has the version of the rules, if that was raised.
 // Version 5 has the count of refused claims, if the rules have the setting `consume`. Version 6 has
-// the registry of workers, if the rules have it.
+// the registry of workers and how messages ended, if the rules have it.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/state.h"
@@ -46,6 +46,7 @@ uint64_t machine_digest(const struct machine *m)
     h = spent_mix(&m->spent, h);
     if (m->rules > RULES_FIRST) h = mix(mix(h, m->rules), m->event_count);
     if (m->rules >= RULES_CONSUME) h = mix(h, m->refused_claims);
+    if (m->rules >= RULES_WORKERS) h = mix(h, finished_digest(m));
     struct buf config;
     buf_init(&config, 4096);
     config_encode(&m->config, &config);
@@ -218,6 +219,7 @@ void machine_save(const struct machine *m, struct buf *out)
     }
     if (version_needed(m) >= VERSION_CONSUME) buf_put_u64(out, m->refused_claims);
     if (version_needed(m) >= VERSION_WORKERS) registry_save(m, out);
+    if (version_needed(m) >= VERSION_WORKERS) finished_save(m, out);
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -508,6 +510,7 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (version < VERSION_RULES) m->rules = RULES_FIRST;
     if (version >= VERSION_RULES && reader_ok(&r)) load_rules(m, &r, version);
     if (version >= VERSION_WORKERS && reader_ok(&r)) registry_load(m, &r);
+    if (version >= VERSION_WORKERS && reader_ok(&r)) finished_load(m, &r);
     if (!r.bad && config_rules(&m->config) > m->rules) r.bad = true;
     if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;
     memory_free(l.tickets);

@@ -10,7 +10,9 @@
 #include "base/map.h"
 #include "base/mutant.h"
 #include "queue/body_name.h"
+#include "queue/finished.h"
 #include "queue/machine.h"
+#include "queue/name_table.h"
 
 #include <assert.h>
 
@@ -94,6 +96,7 @@ struct registration {
 };
 
 struct worker {
+    uint64_t hash;            // of the name
     struct registration *row; // owned; NULL: OP_WORKERS did not register it
     uint64_t serial;          // number of the registration
     int64_t expires_at;       // end of the registration
@@ -180,25 +183,14 @@ struct failure_row {
     uint8_t kind;    // enum failure_kind
 };
 
-struct failure_name {
-    char *text; // owned
-    uint32_t refs;
-    uint32_t free_next;
-    uint8_t len;
-};
-
 struct failures {
     struct failure_row *rows;
     uint32_t rows_len;
     uint32_t rows_cap;
     uint32_t rows_free;
     uint32_t messages; // messages with failures
-    struct failure_name *names;
-    uint32_t names_len;
-    uint32_t names_cap;
-    uint32_t names_free;
+    struct name_table names;
     struct map by_seq; // the newest failure of each message
-    struct map by_name;
 };
 
 struct letter_source {
@@ -248,6 +240,7 @@ struct machine {
     struct requests requests;
     struct bodies bodies;
     struct failures failures;      // not part of the digest
+    struct finished finished;      // since the rules have RULES_WORKERS
     struct letter_source *sources; // by queue id and shard
     size_t sources_len;
     size_t sources_cap;
@@ -321,6 +314,18 @@ static inline struct msg *msg_at(const struct machine *m, uint32_t h)
 static inline struct lock *lock_of(const struct machine *m, const struct msg *msg)
 {
     return &m->locks[msg->lock];
+}
+
+static inline int64_t finished_kept_ms(const struct machine *m)
+{
+    return MUTANT(RETENTION_OFF) ? 2 * m->config.retention_ms : m->config.retention_ms;
+}
+
+// Whether the first row about finished messages is over.
+static inline bool finished_due(const struct machine *m)
+{
+    const struct finished *f = &m->finished;
+    return f->len > 0 && f->rows[f->head].at + finished_kept_ms(m) <= m->now;
 }
 
 static inline bool is_owner_only(const struct machine *m)
@@ -413,7 +418,6 @@ void worker_register(struct machine *m, uint32_t w, uint32_t capacity, int64_t e
                      uint64_t serial);
 void worker_unregister(struct machine *m, uint32_t w);
 void workers_expire(struct machine *m);
-uint64_t worker_hash(const struct worker *w);
 uint64_t registration_hash(const struct worker *w);
 void ticket_link(struct machine *m, uint32_t w, uint32_t h);
 void ticket_unlink(struct machine *m, uint32_t h);

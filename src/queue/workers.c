@@ -13,16 +13,11 @@ struct bytes worker_name(const struct machine *m, uint32_t w)
     return bytes_of(m->workers[w].name, m->workers[w].name_len);
 }
 
-uint64_t worker_hash(const struct worker *w)
-{
-    return hash64_of(bytes_of(w->name, w->name_len), 0);
-}
-
 uint64_t registration_hash(const struct worker *w)
 {
     CHECK(w->capacity > 0);
     if (w->row) return registry_hash(w);
-    return mix(mix(mix(worker_hash(w), w->serial), (uint64_t)w->expires_at), w->capacity);
+    return mix(mix(mix(w->hash, w->serial), (uint64_t)w->expires_at), w->capacity);
 }
 
 // Returns the index of the first name that is not less than this one.
@@ -62,7 +57,7 @@ uint32_t worker_need(struct machine *m, struct bytes name)
         }
         w = m->workers_len++;
     }
-    m->workers[w] = (struct worker){.name_len = (uint8_t)name.len};
+    m->workers[w] = (struct worker){.hash = hash64_of(name, 0), .name_len = (uint8_t)name.len};
     memcpy(m->workers[w].name, name.data, name.len);
     if (m->names_len == m->names_cap) {
         m->names_cap = m->names_cap < 8 ? 8 : m->names_cap * 2;

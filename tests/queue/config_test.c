@@ -34,6 +34,7 @@ static void the_defaults_are_those_of_the_design(void **state)
         {"shards", "1"},
         {"consume", "any"},
         {"dispatch", "auto"},
+        {"retention", "3600000ms"},
     };
     struct config_pair pair;
     size_t count = sizeof expected / sizeof *expected;
@@ -69,6 +70,7 @@ static void every_key_takes_back_what_it_prints(void **state)
         {"shards", "16"},
         {"consume", "owner"},
         {"dispatch", "affinity"},
+        {"retention", "2592000000ms"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         assert_int_equal(config_set(&c, pairs[i][0], pairs[i][1], NULL), ERR_OK);
@@ -204,7 +206,7 @@ static void an_unknown_key_is_refused_with_the_known_ones(void **state)
     expect_error("orderMode", "fifo",
                  "\"orderMode\" is not one of orderingMode, orderingGuarantee, visibilityTimeout, "
                  "dedupWindow, maxMessageBytes, maxDeliveries, capacity, backpressure, shards, "
-                 "consume, dispatch, "
+                 "consume, dispatch, retention, "
                  "failureStrategy.*");
     expect_error("failureStrategy.colour", "red",
                  "\"failureStrategy.colour\": failureStrategy has mode, maxRetries, "

@@ -17,7 +17,8 @@ void model_init(struct model *m, const struct queue_id *queue, uint32_t shard,
     m->shard = shard;
     m->config = *config;
     m->version = 1;
-    m->rules = config->dispatch != DISPATCH_AUTO ? 4 : config->consume == CONSUME_OWNER ? 3 : 1;
+    bool workers = config->dispatch != DISPATCH_AUTO || config->retention_ms != 3600000;
+    m->rules = workers ? 4 : config->consume == CONSUME_OWNER ? 3 : 1;
     m->now = TIME_UNKNOWN;
     events_init(&m->events);
     buf_init(&m->body, (size_t)16 << 20);
@@ -215,8 +216,20 @@ int64_t model_backoff(const struct queue_config *c, uint32_t retry)
     return wait;
 }
 
+void model_end(struct model *m, struct model_message *x, enum finished_outcome outcome,
+               const char *worker)
+{
+    if (m->rules < 4 || m->config.retention_ms == 0) return;
+    x->kept = true;
+    x->outcome = outcome;
+    x->finished_at = m->now;
+    x->finished_attempts = x->deliveries;
+    strcpy(x->finished_by, worker);
+}
+
 static enum outcome_status die(struct model *m, struct model_message *x)
 {
+    if (m->config.failure_mode != FAILURE_RETRY) model_end(m, x, FINISHED_DEAD_LETTERED, x->worker);
     x->state = m->config.failure_mode == FAILURE_RETRY ? STATE_DEAD : STATE_OUTBOUND;
     x->death = ++m->deaths;
     x->opened = false;
@@ -284,6 +297,9 @@ static void forget(struct model *m)
         if (m->requests[i].expires_at > m->now) break;
         m->requests[i].dropped = true;
     }
+    for (uint64_t i = 0; i < m->sent; i++)
+        if (m->messages[i].finished_at + m->config.retention_ms <= m->now)
+            m->messages[i].kept = false;
 }
 
 static void advance(struct model *m)

@@ -32,6 +32,11 @@ struct model_message {
     char worker[MODEL_NAME_MAX];
     uint64_t death;
     uint64_t body; // of an uploaded body: what its name begins with after the time; 0: none
+    bool kept;     // how it ended, as below
+    enum finished_outcome outcome;
+    int64_t finished_at;
+    uint32_t finished_attempts;
+    char finished_by[MODEL_NAME_MAX];
 };
 
 struct model_worker {

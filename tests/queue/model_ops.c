@@ -307,6 +307,7 @@ static struct outcome_row do_word(struct model *m, uint16_t kind, const struct o
         e->status = row.status;
         e->until = 0;
         say_worker(m, e, x->worker);
+        model_end(m, x, FINISHED_PROCESSED, x->worker);
         x->state = STATE_PROCESSED;
         x->opened = false;
     } else if (kind == OP_FAIL) {
@@ -360,6 +361,7 @@ static enum reason do_configure(struct model *m, struct bytes payload)
     if (configure_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (op.config.consume == CONSUME_OWNER && m->rules < 3) return REASON_MALFORMED;
     if (op.config.dispatch != DISPATCH_AUTO && m->rules < 4) return REASON_MALFORMED;
+    if (op.config.retention_ms != 3600000 && m->rules < 4) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     if (config_check(&op.config, NULL, NULL) != ERR_OK) return REASON_CONFIG_INVALID;
     if (op.expected && op.expected != m->version) return REASON_CONFIG_CHANGED;
@@ -386,6 +388,7 @@ static uint64_t purge(struct model *m, bool pending, bool locked, bool dead)
         if (!(pending && is_pending) && !(locked && x->state == STATE_LOCKED) &&
             !(dead && x->state == STATE_DEAD))
             continue;
+        model_end(m, x, FINISHED_PURGED, "");
         x->state = STATE_PURGED;
         x->opened = x->waiting = x->ticket = false;
         gone++;
@@ -415,6 +418,8 @@ static enum reason do_delete(struct model *m, struct bytes payload)
     m->deleted = true;
     m->workers_len = 0;
     m->dedup_len = 0;
+    for (uint64_t seq = 1; seq <= m->sent; seq++)
+        at(m, seq)->kept = false;
     say(m, EVENT_QUEUE_DELETED, 0)->count = gone;
     buf_put_u8(&m->body, 0);
     buf_put_u64(&m->body, gone);
@@ -432,6 +437,7 @@ static void redrive_one(struct model *m, uint64_t seq)
                                    .priority = x->priority,
                                    .body = x->body};
     memcpy(copy->group, x->group, sizeof copy->group);
+    model_end(m, x, FINISHED_REDRIVEN, "");
     x->state = STATE_REDRIVEN;
     say(m, EVENT_MESSAGE_ENQUEUED, m->sent)->from = seq;
 }

@@ -15,6 +15,8 @@ void model_use(struct model *m, uint64_t seq);
 void model_give_back(struct model *m, uint64_t seq, int64_t due, bool expired);
 enum outcome_status model_fail(struct model *m, uint64_t seq, bool failed, int64_t *until);
 void model_recover(struct model *m, const char *worker);
+void model_end(struct model *m, struct model_message *x, enum finished_outcome outcome,
+               const char *worker);
 enum reason model_check(struct model *m, const struct lock_ref *ref);
 void model_answer(struct model *m, const struct op *op); // into m->body
 struct event *say(struct model *m, enum event_kind kind, uint64_t seq);

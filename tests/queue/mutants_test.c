@@ -59,6 +59,9 @@ MUTANT_TEST(a_queue_where_dead_letters_arrive_twice_is_caught, MUTANT_OUTBOX_MAR
 MUTANT_TEST(a_queue_that_takes_duplicates_is_caught, MUTANT_DEDUP_OFF)
 MUTANT_TEST(a_queue_whose_claims_need_no_owner_is_caught, MUTANT_CONSUME_OFF)
 MUTANT_TEST(a_queue_that_counts_only_events_that_are_kept_is_caught, MUTANT_EVENTS_UNHEARD)
+MUTANT_TEST(a_queue_that_confuses_the_workers_of_finished_messages_is_caught,
+            MUTANT_FINISHED_MERGED)
+MUTANT_TEST(a_queue_that_keeps_ends_for_too_long_is_caught, MUTANT_RETENTION_OFF)
 MUTANT_TEST(a_queue_that_takes_references_of_any_age_is_caught, MUTANT_BODY_STALE_OFF)
 MUTANT_TEST(a_queue_where_letters_refer_to_old_copies_is_caught, MUTANT_LETTER_STALE_OFF)
 MUTANT_TEST(a_queue_that_frees_bodies_on_their_way_is_caught, MUTANT_SWEEP_UNCOMMITTED)
@@ -75,6 +78,8 @@ int main(void)
         cmocka_unit_test(a_queue_that_takes_duplicates_is_caught),
         cmocka_unit_test(a_queue_whose_claims_need_no_owner_is_caught),
         cmocka_unit_test(a_queue_that_counts_only_events_that_are_kept_is_caught),
+        cmocka_unit_test(a_queue_that_confuses_the_workers_of_finished_messages_is_caught),
+        cmocka_unit_test(a_queue_that_keeps_ends_for_too_long_is_caught),
         cmocka_unit_test(a_queue_that_takes_references_of_any_age_is_caught),
         cmocka_unit_test(a_queue_where_letters_refer_to_old_copies_is_caught),
         cmocka_unit_test(a_queue_that_frees_bodies_on_their_way_is_caught),

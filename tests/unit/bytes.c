@@ -268,6 +268,49 @@ static void sized_bytes_that_claim_more_than_there_is_are_bad(void **state)
     assert_false(reader_ok(&r));
 }
 
+static void a_short_number_has_few_bytes_and_comes_back(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t v;
+        size_t len;
+    } rows[] = {{0, 1},          {1, 1},
+                {127, 1},        {128, 2},
+                {16383, 2},      {16384, 3},
+                {UINT32_MAX, 5}, {UINT64_C(1) << 62, 9},
+                {INT64_MAX, 9},  {UINT64_C(1) << 63, 10},
+                {UINT64_MAX, 10}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct buf b;
+        buf_init(&b, 16);
+        buf_put_var(&b, rows[i].v);
+        assert_int_equal(b.len, rows[i].len);
+        struct reader r = reader_of(buf_bytes(&b));
+        assert_true(read_var(&r) == rows[i].v);
+        assert_true(reader_end(&r));
+        r = reader_of(bytes_of(b.data, b.len - 1));
+        (void)read_var(&r);
+        assert_false(reader_ok(&r)); // cut short
+        buf_done(&b);
+    }
+}
+
+static void a_number_that_is_longer_than_needed_or_than_64_bits_is_bad(void **state)
+{
+    (void)state;
+    static const struct bytes wrong[] = {
+        {(const uint8_t *)"\x80\x00", 2},
+        {(const uint8_t *)"\xff\x80\x00", 3},
+        {(const uint8_t *)"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02", 10},
+        {(const uint8_t *)"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct reader r = reader_of(wrong[i]);
+        (void)read_var(&r);
+        assert_false(reader_ok(&r));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +331,8 @@ int main(void)
         cmocka_unit_test(every_cut_of_an_input_is_noticed),
         cmocka_unit_test(reader_past_the_end_answers_zero_from_then_on),
         cmocka_unit_test(end_is_reached_only_when_nothing_is_left),
+        cmocka_unit_test(a_short_number_has_few_bytes_and_comes_back),
+        cmocka_unit_test(a_number_that_is_longer_than_needed_or_than_64_bits_is_bad),
         cmocka_unit_test(sized_bytes_are_a_view_into_the_input),
         cmocka_unit_test(sized_bytes_over_their_limit_are_bad_even_if_present),
         cmocka_unit_test(sized_bytes_that_claim_more_than_there_is_are_bad),

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of a random stream share.
+#pragma once
+
+#include "base/rng.h"
+#include "model.h"
+#include "queue/body_name.h"
+#include "rig.h"
+#include "stream.h"
+
+#define GRANTS_KEPT  48
+#define UPLOADS_KEPT 24
+
+// A body that was uploaded, and whether it was seen to be free.
+struct upload {
+    char name[BODY_NAME_LEN + 1];
+    int64_t uploaded_at;
+    bool freed;
+};
+
+struct stream {
+    struct rng rng;
+    struct rig rig;
+    struct model *model;
+    struct machine *other; // loaded from a snapshot, then fed the same tail
+    struct grant grants[GRANTS_KEPT];
+    size_t grants_len;
+    uint64_t bodies;
+    struct upload uploads[UPLOADS_KEPT];
+    size_t uploads_len;
+    uint64_t arrivals;
+    uint16_t raises; // up to this version of the rules; 0: never
+    uint64_t fingerprint;
+    char *trouble;
+};
+
+static inline uint64_t below(struct stream *s, uint64_t n)
+{
+    return rng_below(&s->rng, n);
+}
+
+static inline bool chance(struct stream *s, uint32_t percent)
+{
+    return below(s, 100) < percent;
+}
+
+static inline struct buf payload(void)
+{
+    struct buf b;
+    buf_init(&b, (size_t)1 << 20);
+    return b;
+}
+
+// Writes down what differs. Returns false.
+__attribute__((format(printf, 2, 3))) bool stream_differs(struct stream *s, const char *format,
+                                                          ...);
+
+// The machine, the second machine and the model agree after an entry: results, events, state,
+// bodies, snapshots.
+bool stream_agrees(struct stream *s, const struct rig_entry *e, const struct bytes *bodies);
