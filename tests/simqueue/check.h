@@ -46,6 +46,12 @@ void check_backoff(struct reference *g, uint32_t retries, int64_t until);
 void check_attempts(struct reference *g, const struct row *row, uint64_t seq, uint32_t deliveries,
                     uint32_t retries);
 
+// How messages ended, check_ends.c: a look at a finished message says what became of it, for the
+// time that the queue keeps that.
+void end_note(struct reference *g, struct row *row, enum message_state to); // before it is moved
+void ends_expire(struct reference *g);
+void check_ends(struct reference *g, const struct machine *m); // a part of the messages
+
 // I5, check_counts.c: sent is the sum of the states; capacity holds.
 void check_counts(struct reference *g);
 

@@ -22,6 +22,7 @@ static void compare(struct world *w, struct node *n, uint64_t slot)
         findings_add(&w->findings, "I7",
                      "n%u.%u is at epoch %" PRIu64 " after slot %" PRIu64 ", which has %" PRIu64,
                      n->index, n->life, journal_epoch(n->journal), slot, s->epoch);
+    if (slot == g->len && w->steps % 16 == 0) check_ends(g, shard_machine(h->shard));
     if (machine_differs)
         findings_add(&w->findings, "I1", "n%u.%u has another machine after slot %" PRIu64, n->index,
                      n->life, slot);

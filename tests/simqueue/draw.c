@@ -75,6 +75,14 @@ static void hasten(struct mix *m, struct rng *rng)
     m->puts_per_second *= 12;
 }
 
+// From none to longer than a world lasts.
+int64_t draw_retention(struct world *w)
+{
+    static const int64_t some[] = {
+        0, 300, 5 * SECOND, 60 * SECOND, RETENTION_DEFAULT, 2 * RETENTION_DEFAULT};
+    return some[rng_below(&w->life->ends, sizeof some / sizeof *some)];
+}
+
 static void draw_lane(struct world *w, uint32_t queue, uint32_t shard)
 {
     struct lane *l = &w->life->lanes[w->life->lanes_len];
@@ -88,6 +96,7 @@ static void draw_lane(struct world *w, uint32_t queue, uint32_t shard)
         draw_config(w, l, &l->birth);
         if (w->life->owner_only && rng_chance(&w->life->consume, 8500))
             l->birth.consume = CONSUME_OWNER;
+        if (w->life->keeps_ends) l->birth.retention_ms = draw_retention(w);
     } else {
         l->birth = l[-1].birth;
     }
@@ -130,6 +139,8 @@ void draw_life(struct world *w)
     hasten(&w->mix, rng);
     rng_init(&life->consume, hash64_mix(w->seed, 0x636f6e73756d65));
     life->owner_only = !life_is_crowd(w) && rng_chance(&life->consume, 3333);
+    rng_init(&life->ends, hash64_mix(w->seed, 0x656e6473));
+    life->keeps_ends = !life_is_crowd(w) && rng_chance(&life->ends, 3333);
     draw_queues(w);
     w->mix.nodes = (uint32_t)rng_range(rng, 2 * life->lanes_len, MIX_NODES_MAX);
     w->mix.writers = w->mix.nodes;

@@ -231,6 +231,9 @@ struct life {
     // The same for worlds whose queues are consumed through the owner alone.
     bool owner_only;
     struct rng consume;
+    // The same for worlds whose queues keep how messages ended.
+    bool keeps_ends;
+    struct rng ends;
     uint64_t joined[JOINED_FIGURES];
     struct late_upload *lates;
     uint32_t lates_len;
@@ -249,6 +252,8 @@ struct lane *lane_pick(struct world *w);
 
 void draw_life(struct world *w);
 void draw_config(struct world *w, const struct lane *l, struct queue_config *c);
+#define RETENTION_DEFAULT INT64_C(3600000)
+int64_t draw_retention(struct world *w);
 
 struct node *node_pick(struct world *w, uint32_t lane); // one that can act; NULL: none
 // One that believes to own the lane, if there is such a one.

@@ -49,6 +49,7 @@ static void configure(struct world *w, struct lane *l)
         op.config.ordering_guarantee = l->reference.config.ordering_guarantee;
     if (l->reference.rules >= RULES_CONSUME && rng_chance(&w->life->consume, 6000))
         op.config.consume = CONSUME_OWNER;
+    if (l->reference.rules >= RULES_WORKERS) op.config.retention_ms = draw_retention(w);
     buf_clear(out);
     configure_encode(out, &op);
     submit(w, ask, out);

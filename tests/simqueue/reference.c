@@ -17,6 +17,7 @@ void reference_init(struct reference *g, struct world *w, uint32_t lane)
         .world = w, .lane = lane, .config = l->birth, .now = TIME_UNKNOWN, .rules = 1};
     if (l->birth.consume == CONSUME_OWNER) g->rules = RULES_CONSUME;
     if (l->birth.dispatch != DISPATCH_AUTO) g->rules = RULES_WORKERS;
+    if (l->birth.retention_ms != RETENTION_DEFAULT) g->rules = RULES_WORKERS;
     g->machine = machine_new(&l->id, l->shard, &l->birth);
     events_init(&g->events);
     buf_init(&g->text, SIZE_MAX);
@@ -78,6 +79,7 @@ void reference_remember(struct reference *g, const struct request_id *id, uint16
 
 void reference_move(struct reference *g, struct row *row, enum message_state to)
 {
+    end_note(g, row, to);
     g->counts[row->state]--;
     g->counts[to]++;
     row->state = to;
@@ -182,7 +184,10 @@ static void fold(struct reference *g, const struct entry *e, struct bytes bytes)
     machine_apply(g->machine, &view, results, &g->text, &g->events);
     g->from = e->time.hi > g->now ? e->time.hi : g->now;
     check_event_ids(g, events_from);
+    ends_expire(g);
     walk_entry(g, e, results, events_from);
+    ends_expire(g);
+    check_ends(g, g->machine);
     check_deadlines(g);
     check_counts(g);
     if (g->slot % 16 == 0) machine_check(g->machine);

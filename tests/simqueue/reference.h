@@ -51,7 +51,13 @@ struct row {
     struct hash128 reason;
     uint64_t reason_slot;
     struct request_id acked_by; // PROCESSED
-    bool arrived;               // OUTBOUND, MOVED: the other queue has it
+    // how it ended, as `show` says it
+    bool end_kept;
+    enum finished_outcome outcome;
+    int64_t ended_at;
+    uint32_t end_deliveries;
+    uint32_t ended_by; // hash of the worker's name; 0: none
+    bool arrived;      // OUTBOUND, MOVED: the other queue has it
     // one that came as a dead letter
     uint32_t origin; // lane + 1; 0: it was sent
     uint64_t origin_seq;

@@ -15,7 +15,8 @@ void releases_draw(struct world *w)
 {
     struct life *life = w->life;
     rng_init(&life->releases, hash64_mix(w->seed, 0x72756c6573));
-    life->raises = !life_is_crowd(w) && rng_chance(&life->releases, 2500) && !life->owner_only;
+    life->raises = !life_is_crowd(w) && rng_chance(&life->releases, 2500) && !life->owner_only &&
+                   !life->keeps_ends;
     for (uint32_t i = 0; life->raises && i < 2 * life->lanes_len; i++)
         life_after(w, rng_range(&life->releases, 2 * SECOND, w->mix.run_ms), LIFE_RAISE, i / 2, 0);
 }
@@ -23,7 +24,7 @@ void releases_draw(struct world *w)
 uint16_t releases_start(struct world *w, struct handle *h)
 {
     struct life *life = w->life;
-    if (!life->raises) return NEWER;
+    if (!life->raises) return life->keeps_ends ? RULES_WORKERS : NEWER;
     bool older = rng_chance(&life->releases, 4500) && !h->upgrades && !life_drains(w);
     h->upgrades = false;
     return older ? OLDER : NEWER;

@@ -21,6 +21,7 @@ static const struct sim_mutant mutants[] = {
     SIM_MUTANT(FETCH_TAIL_OFF),    SIM_MUTANT(RULES_UNCHECKED),
     SIM_MUTANT(RULES_UNMARKED),    SIM_MUTANT(FLOOR_CHECK_OFF),
     SIM_MUTANT(UNKNOWN_IS_FAILED), SIM_MUTANT(CONSUME_OFF),
+    SIM_MUTANT(FINISHED_MERGED),   SIM_MUTANT(RETENTION_OFF),
 };
 
 static void set_crowd(struct runner_options *o)
