@@ -311,17 +311,18 @@ struct sluice_failure {
     uint32_t attempt;   // its number, from 1
     int64_t at;         // when. For a lock that expired: its deadline.
     const char *worker; // the worker that held the lock; "": not known
-    // What the worker reported, perhaps ""; or "lock-expired". NULL: not kept any more.
-    const char *reason;
-    const char *kind; // "failed": the worker reported it. "lock-expired": no answer in time.
+    const char *reason; // as the worker reported it, or "lock-expired"; NULL: not kept any more
+    const char *kind;   // "failed": the worker reported it. "lock-expired": no answer in time.
 };
 
 // A message, as a receive, a peek or a show returns it. The batch owns all that it points to.
 struct sluice_message {
     char id[SLUICE_ID_MAX];
     char token[SLUICE_TOKEN_MAX]; // proves the lock; empty if this call did not lock the message
-    const char *state;            // "ready", "delayed", "locked", "dead", "outbound", "finished"
-    const void *body;             // body_len bytes, then a zero byte
+    // "ready", "delayed", "locked", "dead", "outbound"; finished: "processed", "dead-lettered",
+    // "purged", "redriven", or "finished" if it is not known any more how it ended
+    const char *state;
+    const void *body; // body_len bytes, then a zero byte
     size_t body_len;
     const char *group; // "": none. So are the texts below.
     const char *dedup;
@@ -332,20 +333,20 @@ struct sluice_message {
     int priority;
     uint32_t attempt; // deliveries, this one included
     uint32_t retries; // failures that count for maxRetries
-    // Rises with every lock of the shard. Other systems can use it to refuse a stale worker.
-    uint64_t fence;
-    int64_t lease_ms;          // how long the lock still lasts; a safe estimate, never too long
-    int64_t deadline;          // when the lock ends. For a delayed message: when it is due.
-    int64_t sent_at;           // when it was sent
-    const char *worker;        // peek and show: the worker that holds the lock
+    uint64_t fence;   // rises with every lock of the shard: others can refuse a stale worker by it
+    int64_t lease_ms; // how long the lock still lasts; a safe estimate, never too long
+    int64_t deadline; // when the lock ends. For a delayed message: when it is due.
+    int64_t sent_at;  // when it was sent
+    const char *worker;        // peek and show: the worker that holds the lock, or had the last one
     uint64_t order;            // the number of the ticket that granted it; 0: it was claimed
     struct sluice_origin from; // for a dead letter, or a message that was redriven
-    // Failures in this queue, the oldest first. sluice_show has the newest 8, sluice_peek has the
-    // newest one, and sluice_receive has none. The newest failure keeps its reason as long as the
-    // message exists. An older one keeps it as long as its journal entry is kept, which is at least
-    // an hour.
+    // Failures in this queue, the oldest first: sluice_show has the newest 8, sluice_peek the
+    // newest one. The newest keeps its reason as long as the message exists, others for at least an
+    // hour.
     const struct sluice_failure *failures;
     size_t failures_len;
+    int64_t finished_at; // when it ended; 0: it is not finished, or this is not known any more
+    uint32_t attempts;   // finished: how often it was delivered
 };
 
 struct sluice_batch {
@@ -354,8 +355,7 @@ struct sluice_batch {
 };
 SLUICE_API void sluice_batch_free(struct sluice_batch *b); // NULL is allowed
 
-// Zero and NULL mean: the default.
-struct sluice_receive {
+struct sluice_receive {    // zero and NULL mean: the default
     const char *worker;    // the worker's name, 1 to 128 bytes; NULL: made from host and process
     uint32_t max;          // how many messages at most, up to 10,000; 0: 1
     int64_t wait_ms;       // how long to wait if there is no message; at most 24 h
@@ -437,8 +437,8 @@ SLUICE_API enum sluice_code sluice_peek(struct sluice *s, const char *queue,
                                         const struct sluice_peek *options,
                                         struct sluice_batch **out, struct sluice_error *error);
 
-// Reads one message by its id, as a batch of one. Of a finished message only the id and the state
-// "finished" are known. Free *out with sluice_batch_free.
+// Reads one message by its id, as a batch of one. A finished message has only its state, worker,
+// finished_at and attempts, for the queue's `retention`. Free *out with sluice_batch_free.
 // SLUICE_NOT_FOUND: no such message was ever sent, or the queue does not exist.
 SLUICE_API enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
                                         struct sluice_batch **out, struct sluice_error *error);

@@ -19,7 +19,14 @@ const FACTS = [
       message.sentAt &&
       `${moment(message.sentAt)} (${duration(api.nodeNow() - message.sentAt)} ago)`,
   ],
-  ["Held by", (message) => message.worker],
+  [
+    "Finished",
+    (message) =>
+      message.finishedAt &&
+      `${moment(message.finishedAt)} (${duration(api.nodeNow() - message.finishedAt)} ago)`,
+  ],
+  ["Held by", (message) => !message.finishedAt && message.worker],
+  ["Last worker", (message) => message.finishedAt && message.worker],
   [
     "Lock ends",
     (message) =>
@@ -31,7 +38,11 @@ const FACTS = [
       message.state === "delayed" &&
       `in ${duration(Math.max(0, message.deadline - api.nodeNow()))}`,
   ],
-  ["Attempts", (message) => message.attempt && String(message.attempt)],
+  [
+    "Attempts",
+    (message) =>
+      message.finishedAt ? String(message.attempts) : message.attempt && String(message.attempt),
+  ],
   ["Retries counted", (message) => message.retries && String(message.retries)],
   ["Group", (message) => message.group],
   ["Priority", (message) => message.priority && String(message.priority)],

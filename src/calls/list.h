@@ -303,7 +303,9 @@
 // What the command line shows of a message. "queue" follows the id.
 #define MESSAGE_SHOWN_ANSWER(A, S)                                                                 \
     A(S, CHARS, id, "id", OMIT_NEVER, NULL)                                                        \
-    A(S, TEXT, state, "state", OMIT_NEVER, "finished: only the id and the state are kept.")        \
+    A(S, TEXT, state, "state", OMIT_NEVER,                                                         \
+      "processed, dead-lettered, purged and redriven: the message is finished. finished: it is "   \
+      "not known any more how.")                                                                   \
     A(S, BODY, body, "body", OMIT_ALONE,                                                           \
       "The message: a string if it is UTF-8, or the JSON value that was sent. null if the "        \
       "message is finished.")                                                                      \
@@ -324,15 +326,19 @@
     A(S, ORIGIN, from, "from", OMIT_EMPTY, NULL)                                                   \
     A(S, FAILURES, failures, "failures", OMIT_EMPTY,                                               \
       "Failed attempts in this queue, the oldest first. A request by id returns the newest ones, " \
-      "a peek returns the newest one, and a receive none.")
+      "a peek returns the newest one, and a receive none.")                                        \
+    A(S, TEXT, worker, "worker", OMIT_EMPTY,                                                       \
+      "The worker that holds the lock. If the message is finished, the last one.")                 \
+    A(S, NUMBER, finished_at, "finishedAt", OMIT_ZERO,                                             \
+      "When the message ended, for as long as the setting retention says.")                        \
+    A(S, SMALL, attempts, "attempts", OMIT_ZERO, "With finishedAt: how often it was delivered.")
 
 #define MESSAGE_ANSWER(A, S)                                                                       \
     MESSAGE_SHOWN_ANSWER(A, S)                                                                     \
     A(S, SMALL, retries, "retries", OMIT_NEVER, "Failures counted against maxRetries.")            \
     A(S, TEXT, dedup, "dedup", OMIT_EMPTY, NULL)                                                   \
     A(S, TEXT, content_type, "contentType", OMIT_EMPTY, NULL)                                      \
-    A(S, TEXT, workflow, "workflow", OMIT_EMPTY, NULL)                                             \
-    A(S, TEXT, worker, "worker", OMIT_EMPTY, "The worker that holds the lock.")
+    A(S, TEXT, workflow, "workflow", OMIT_EMPTY, NULL)
 
 // "queue" follows the type.
 #define EVENT_ANSWER(A, S)                                                                         \
@@ -387,14 +393,15 @@
     W(T, id), W(T, token), W(T, state), W(T, body), W(T, group), W(T, dedup), W(T, content_type),  \
         W(T, workflow), W(T, worker), W(T, priority), W(T, attempt), W(T, retries), W(T, fence),   \
         W(T, lease_ms), W(T, deadline), W(T, sent_at), W(T, order), W(T, from), W(T, headers)
-#define RECEIVE_ORDER(W, T) W(T, worker), W(T, max), W(T, wait), W(T, visibility)
-#define ACKS_ORDER(W, T)    W(T, acks)
-#define SETTLE_ORDER(W, T)  W(T, wait), W(T, reason), W(T, tokens)
-#define ORIGIN_ORDER(W, T)  W(T, queue), W(T, id), W(T, reason), W(T, retries), W(T, died_at)
-#define FAILURE_ORDER(W, T) W(T, attempt), W(T, at), W(T, kind), W(T, worker), W(T, reason)
-#define SENT_ORDER(W, T)    W(T, code), W(T, duplicate), W(T, id)
-#define OUTCOME_ORDER(W, T) W(T, code), W(T, reason), W(T, status), W(T, until)
-#define PROBLEM_ORDER(W, T) W(T, code), W(T, reason), W(T, field), W(T, message)
+#define RECEIVE_ORDER(W, T)  W(T, worker), W(T, max), W(T, wait), W(T, visibility)
+#define ACKS_ORDER(W, T)     W(T, acks)
+#define SETTLE_ORDER(W, T)   W(T, wait), W(T, reason), W(T, tokens)
+#define ORIGIN_ORDER(W, T)   W(T, queue), W(T, id), W(T, reason), W(T, retries), W(T, died_at)
+#define FINISHED_ORDER(W, T) W(T, finished_at), W(T, attempts)
+#define FAILURE_ORDER(W, T)  W(T, attempt), W(T, at), W(T, kind), W(T, worker), W(T, reason)
+#define SENT_ORDER(W, T)     W(T, code), W(T, duplicate), W(T, id)
+#define OUTCOME_ORDER(W, T)  W(T, code), W(T, reason), W(T, status), W(T, until)
+#define PROBLEM_ORDER(W, T)  W(T, code), W(T, reason), W(T, field), W(T, message)
 
 // T(table, rows, fields, order): compact_<table>. The rows are those of another table.
 #define COMPACT_TABLES(T)                                                                          \
@@ -405,6 +412,7 @@
     T(message, message_answer_rows, MESSAGE_ANSWER, MESSAGE_ORDER)                                 \
     T(origin, origin_answer_rows, ORIGIN_ANSWER, ORIGIN_ORDER)                                     \
     T(failure, failure_answer_rows, FAILURE_ANSWER, FAILURE_ORDER)                                 \
+    T(finished, message_answer_rows, MESSAGE_ANSWER, FINISHED_ORDER)                               \
     T(sent, sent_row_answer_rows, SENT_ROW_ANSWER, SENT_ORDER)                                     \
     T(outcome, outcome_answer_rows, OUTCOME_ANSWER, OUTCOME_ORDER)                                 \
     T(problem, problem_answer_rows, PROBLEM_ANSWER, PROBLEM_ORDER)

@@ -11,13 +11,18 @@
 
 #define ORIGIN_WITHOUT_REASON 2 // fields of an origin
 
+static bool is_finished(const struct sluice_message *m)
+{
+    static const char *const others[] = {"ready", "delayed", "locked", "dead", "outbound"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (strcmp(m->state, others[i]) == 0) return false;
+    return true;
+}
+
 // A finished message has no body, which is not the same as an empty body.
 static bool has_body(const struct sluice_message *m)
 {
-    static const char *const with[] = {"ready", "delayed", "locked", "dead", "outbound"};
-    for (size_t i = 0; m->body && i < sizeof with / sizeof *with; i++)
-        if (strcmp(m->state, with[i]) == 0) return true;
-    return false;
+    return m->body && !is_finished(m);
 }
 
 static bool marks_json(const struct sluice_header *h)
@@ -106,7 +111,9 @@ static struct json *message_json(const struct fields *table, const char *queue,
                                  const struct sluice_message *m)
 {
     struct json *o = json_with_queue(table, 1, queue, m);
-    if (strcmp(m->state, "finished") == 0) json_text(o, "attempt", NULL); // no longer known
+    if (is_finished(m)) json_text(o, "attempt", NULL); // it has no present one
+    // 0 is a fact, too: it was purged before a worker had it.
+    if (m->finished_at != 0 && m->attempts == 0) json_number(o, "attempts", 0);
     return o;
 }
 

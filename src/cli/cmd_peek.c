@@ -191,12 +191,22 @@ static void print_origin(const struct sluice_origin *from)
                     from->attempts == 1 ? "" : "s");
 }
 
+// All that is kept of a finished message.
+static void print_finished(const struct sluice_message *m)
+{
+    char time[TEXT_MAX];
+    field_print(stdout, FIELD_WIDTH, "finished", "%s", moment_text(m->finished_at, time));
+    print_text("worker", m->worker);
+    field_print(stdout, FIELD_WIDTH, "attempts", "%u", m->attempts);
+}
+
 static void print_message(const struct sluice_message *m)
 {
     char time[TEXT_MAX];
     print_text("id", m->id);
     print_text("state", m->state);
-    if (strcmp(m->state, "finished") == 0) return; // nothing else is kept
+    if (m->finished_at != 0) print_finished(m);
+    if (m->finished_at != 0 || strcmp(m->state, "finished") == 0) return;
     field_print(stdout, FIELD_WIDTH, "attempt", "%u", m->attempt);
     field_print(stdout, FIELD_WIDTH, "retries", "%u", m->retries);
     if (m->priority > 0) field_print(stdout, FIELD_WIDTH, "priority", "%d", m->priority);
@@ -247,10 +257,12 @@ const struct command command_show = {
     .words = "QUEUE ID",
     .summary = "Shows one message by its id",
     .details = "\"failures\" lists the newest 8 failed attempts, each with time, worker and\n"
-               "reason. An expired lock is a failed attempt, too. Only the id and the state are\n"
-               "kept of a finished message (acknowledged, moved or purged). JSON keys are those\n"
-               "of \"receive\", and failures (attempt, at, worker, reason, kind); body and\n"
-               "attempt of a finished message are null.",
+               "reason. An expired lock is a failed attempt, too. Of a finished message it shows\n"
+               "how it ended (processed, dead-lettered, purged or redriven), when, the last\n"
+               "worker and the number of attempts, for as long as the setting retention says.\n"
+               "JSON keys are those of \"receive\", and worker, finishedAt, attempts, failures\n"
+               "(attempt, at, worker, reason, kind); body and attempt of a finished message are\n"
+               "null.",
     .run_on = run_show,
     .brief = true,
 };

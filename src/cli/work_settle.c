@@ -78,24 +78,31 @@ static enum work_end end_of(enum settle_word word, const struct sluice_outcome *
     return word == WORD_ACK ? END_PROCESSED : END_RETRYING;
 }
 
-// Returns the end that the message's state proves. A finished message has no details: after an ack
-// it was processed, after a failure it is in the dead-letter queue.
+static bool has_state(const struct sluice_message *m, const char *state)
+{
+    return strcmp(m->state, state) == 0;
+}
+
+// Returns the end that the message's state proves. If it is not known how a message ended, then
+// after an ack it was processed, after a failure it is in the dead-letter queue.
 static enum work_end end_shown(const struct slot *s, enum settle_word word,
                                const struct sluice_message *m)
 {
-    bool finished = strcmp(m->state, "finished") == 0, dead = strcmp(m->state, "dead") == 0,
-         outbound = strcmp(m->state, "outbound") == 0;
+    bool finished = has_state(m, "finished"),
+         ours = strcmp(m->worker, s->pool->options.worker) == 0;
     switch (word) {
     case WORD_ACK:
-        return finished ? END_PROCESSED : END_LOST;
+        return finished || (has_state(m, "processed") && ours) ? END_PROCESSED : END_LOST;
     case WORD_FAIL:
-        if (finished || dead || outbound) return END_DEAD;
+        if (finished || has_state(m, "dead") || has_state(m, "outbound") ||
+            (has_state(m, "dead-lettered") && ours))
+            return END_DEAD;
         return m->retries > s->retries ? END_RETRYING : END_LOST;
     case WORD_RELEASE:
         break;
     }
     // An expired lock counts an attempt, a released one does not.
-    bool waits = !finished && !dead && !outbound && strcmp(m->state, "locked") != 0;
+    bool waits = has_state(m, "ready") || has_state(m, "delayed");
     return waits && m->attempt < s->attempt ? END_RELEASED : END_LOST;
 }
 

@@ -30,21 +30,27 @@ struct seen {
     struct failures_seen failures;
     int64_t now;
     enum err err;
+    struct finished_view finished; // show, if err is ERR_CONFLICT
+    bool ended;                    // it is known how
 };
+
+static void keep_name(uint8_t **at, struct bytes *name)
+{
+    if (name->len == 0) return;
+    memcpy(*at, name->data, name->len);
+    name->data = *at;
+    *at += name->len;
+}
 
 static void keep_names(struct seen *s)
 {
-    size_t total = 0;
+    size_t total = s->finished.worker.len;
     for (size_t i = 0; i < s->len; i++)
         total += s->views[i].worker.len;
     uint8_t *at = buf_grow(&s->names, total);
-    for (size_t i = 0; i < s->len; i++) {
-        struct bytes *name = &s->views[i].worker;
-        if (name->len == 0) continue;
-        memcpy(at, name->data, name->len);
-        name->data = at;
-        at += name->len;
-    }
+    for (size_t i = 0; i < s->len; i++)
+        keep_name(&at, &s->views[i].worker);
+    keep_name(&at, &s->finished.worker);
 }
 
 static void read_messages(void *ctx, const struct machine *m, int64_t now)
@@ -54,6 +60,7 @@ static void read_messages(void *ctx, const struct machine *m, int64_t now)
     if (s->seq != 0) {
         s->err = machine_find(m, s->seq, now, s->views);
         s->len = s->err ? 0 : 1;
+        s->ended = s->err == ERR_CONFLICT && machine_finished(m, s->seq, now, &s->finished);
     } else {
         s->len = machine_list(m, s->state, s->after, now, s->views, s->max);
     }
@@ -271,13 +278,16 @@ enum sluice_code peek_within(struct sluice *s, const char *queue, const struct s
     return peek_run(s, queue, &batch, out, error);
 }
 
-// The machine keeps no record of a finished message. Only its state is known.
-static void add_finished(struct batch_builder *b, struct open_queue *q, uint32_t shard,
-                         uint64_t seq)
+// The machine keeps no record of a finished message, but for some time how it ended.
+static void add_finished(struct peek_batch *h, const struct seen *seen)
 {
-    struct message_view view = {.seq = seq, .state = STATE_PROCESSED};
-    batch_add(b, q, shard, &(struct delivery){0}, &view, 0);
-    batch_take(b)->messages[0].state = "finished";
+    const struct finished_view *f = &seen->finished;
+    struct message_view view = {.seq = seen->seq, .state = STATE_PROCESSED, .worker = f->worker};
+    batch_add(h->batch, h->queue, h->shard, &(struct delivery){0}, &view, 0);
+    struct sluice_message *m = &batch_take(h->batch)->messages[0];
+    m->state = seen->ended ? finished_outcome_name(f->outcome) : "finished";
+    m->finished_at = f->at;
+    m->attempts = f->attempts;
 }
 
 static enum sluice_code show_begin(struct look *l, struct open_queue *q, struct sluice_error *error)
@@ -285,6 +295,13 @@ static enum sluice_code show_begin(struct look *l, struct open_queue *q, struct 
     struct peek_batch *h = (struct peek_batch *)l;
     h->queue = q;
     return id_parse(q, h->id, &l->first, &h->after, error);
+}
+
+static void see_one(struct seen *s, struct shard_runner *d, uint64_t seq)
+{
+    seen_init(s, 1);
+    s->seq = seq;
+    runner_inspect(d, read_messages, s);
 }
 
 static enum sluice_code show_shard(struct look *l, struct open_queue *q, uint32_t shard,
@@ -298,14 +315,17 @@ static enum sluice_code show_shard(struct look *l, struct open_queue *q, uint32_
     h->runner = d;
     h->error = error;
     *enough = true;
-    seen_init(&seen, 1);
-    seen.seq = h->after;
-    runner_inspect(d, read_messages, &seen);
+    see_one(&seen, d, h->after);
     bool finished = seen.err == ERR_CONFLICT;
     if (seen.err && !finished)
         code = refuse(error, ERR_NOT_FOUND, "id", "queue %s has no message %s", q->row.name, h->id);
     if (!seen.err) code = add_bodies(h, &seen, &all);
-    if (!code && batch_len(h->batch) == 0) add_finished(h->batch, q, shard, h->after);
+    bool ended = !code && batch_len(h->batch) == 0;
+    if (ended && !finished) { // meanwhile
+        seen_done(&seen);
+        see_one(&seen, d, h->after);
+    }
+    if (ended) add_finished(h, &seen);
     seen_done(&seen);
     return code;
 }

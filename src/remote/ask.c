@@ -136,7 +136,7 @@ void ask_head_make(struct remote *r, size_t node, const struct ask *ask, struct 
         add_line(head, head->owners);
     if (r->authorization[0]) add_line(head, r->authorization);
     if (ask->wire)
-        add_line(head, ask->failures ? "Accept: " WIRE_TYPE_FAILURES : "Accept: " WIRE_TYPE);
+        add_line(head, ask->failures ? "Accept: " WIRE_TYPE_FINISHED : "Accept: " WIRE_TYPE);
     if (ask->body.len > 0)
         add_line(head, ask->wire ? "Content-Type: " WIRE_TYPE : "Content-Type: application/json");
     if (ask->request) {

@@ -24,6 +24,7 @@ static void answer_wire(struct exchange *x, const struct sluice_batch *b,
     buf_init(&body, SIZE_MAX);
     wire_put_batch(&body, b);
     if (x->wire_failures && !acked) wire_put_failures(&body, b);
+    if (x->wire_finished && !acked) wire_put_finished(&body, b);
     if (acked)
         wire_put_outcomes(&body, acked->outcomes, acked->len, acked->code ? acked->error : NULL);
     answer_with(x, &a, &body);
@@ -74,6 +75,8 @@ void handle_show(struct exchange *x)
         show_within(x->server->store, x->queue, x->id, answer_budget_of(x), &batch, &error);
     if (!answer_unless(x, code, &error)) return;
     if (x->wire_out) {
+        struct sluice_message *m = &batch->messages[0];
+        if (m->finished_at != 0 && !x->wire_finished) m->state = "finished";
         answer_messages(x, batch, batch, NULL);
         return;
     }

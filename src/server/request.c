@@ -123,7 +123,9 @@ bool read_head(struct exchange *x)
     const char *accept = httpd_header(x->http, "Accept");
     x->wire_in = is_type(type, WIRE_TYPE);
     x->wire_out = is_type(accept, WIRE_TYPE);
-    x->wire_failures = x->wire_out && strcasecmp(accept, WIRE_TYPE_FAILURES) == 0;
+    x->wire_finished = x->wire_out && strcasecmp(accept, WIRE_TYPE_FINISHED) == 0;
+    x->wire_failures =
+        x->wire_finished || (x->wire_out && strcasecmp(accept, WIRE_TYPE_FAILURES) == 0);
     if (is_foreign(x))
         return refuse_with(x, SLUICE_DENIED, "Origin", httpd_header(x->http, "Origin"),
                            "may not use this node from a browser");

@@ -266,6 +266,12 @@ static void read_failures(struct reader *r, struct sluice_message *m)
         read_failure(r, &rows[i]);
 }
 
+void wire_put_finished(struct buf *to, const struct sluice_batch *b)
+{
+    for (size_t i = 0; i < b->len; i++)
+        compact_put(to, &compact_finished, &b->messages[i]);
+}
+
 bool wire_read_looked(struct bytes from, struct sluice_batch **out)
 {
     struct reader r = reader_of(from);
@@ -273,6 +279,9 @@ bool wire_read_looked(struct bytes from, struct sluice_batch **out)
     bool told = b && r.left > 0;
     for (size_t i = 0; told && reader_ok(&r) && i < b->len; i++)
         read_failures(&r, &b->messages[i]);
+    told = b && r.left > 0;
+    for (size_t i = 0; told && reader_ok(&r) && i < b->len; i++)
+        compact_read(&r, &compact_finished, &b->messages[i], NULL);
     return give_batch(b, b && reader_end(&r), out);
 }
 

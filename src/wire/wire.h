@@ -21,6 +21,8 @@
 //     failures  after the batch of a peek or show, for a client whose Accept has "failures=1": for
 //               each message u8 count, each: u32 attempt, i64 at, u8 1 if the lock expired, worker
 //               (text), u8 1 if the reason is kept, reason (text)
+//     finished  after the failures, for a client whose Accept has "finished=1": for each message
+//               i64 finished at, u32 attempts. Other clients know only the state "finished"
 //     settle    u8 version, i64 delay or visibility, reason (text), u32 count, tokens (texts)
 //     outcomes  u8 version, u32 count, each: u8 code, reason, status (texts), i64 until; then the
 //               fields of an error
@@ -60,7 +62,10 @@ bool wire_read_batch(struct bytes from, struct sluice_batch **out);
 
 #define WIRE_TYPE_FAILURES WIRE_TYPE "; failures=1"
 void wire_put_failures(struct buf *to, const struct sluice_batch *b); // after the batch
-// Reads a batch with failures. An older node sends none.
+// How a finished message ended. A client that asks for it gets the failures, too.
+#define WIRE_TYPE_FINISHED WIRE_TYPE_FAILURES "; finished=1"
+void wire_put_finished(struct buf *to, const struct sluice_batch *b); // after the failures
+// Reads a batch with failures and ends. An older node sends none.
 bool wire_read_looked(struct bytes from, struct sluice_batch **out);
 
 // The list of tokens is written, even if it has one.

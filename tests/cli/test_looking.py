@@ -9,8 +9,8 @@ import time
 
 import objects
 from between import Between, between
-from harness import (CLOCK_MS, CORRUPT, ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PATIENCE, STATS_KEYS,
-                     case, contains, holds, keys_of, main, on_a_store, same, until)
+from harness import (CLOCK_MS, CONFLICT, CORRUPT, ON_S3, EVENT_KEYS, INVALID, MESSAGE_KEYS, NOT_FOUND, PATIENCE,
+                     STATS_KEYS, case, contains, holds, keys_of, main, on_a_store, same, until)
 from terminal import Terminal, on_terminal
 
 
@@ -133,6 +133,41 @@ def show_tells_what_became_of_a_message(sluice):
     holds(done["state"] in ("processed", "finished"), f"its state is {done['state']}")
     sluice.refused(INVALID, "show", "tasks", "nonsense", says="nonsense", field="id")
     sluice.refused(NOT_FOUND, "show", "tasks", id.rsplit("-", 1)[0] + "-99", says="-99", field="id")
+
+
+@case
+def status_of_a_finished_message(sluice):
+    sluice.create("dead")
+    sluice.create("tasks", "retention=1d", "failureStrategy.mode=dead-letter", "failureStrategy.deadLetterQueue=dead")
+    kept = ["worker", "finishedAt", "attempts"]
+    ids = [sluice.send("tasks", word) for word in ("done", "bad", "gone")]
+    for worker, command in (("one", "ack"), ("two", "fail")):
+        token = sluice.ok("--json", "receive", "tasks", "--worker", worker).lines()[0]["token"]
+        sluice.ok(command, "tasks", token)
+    done, bad = (sluice.json("show", "tasks", id) for id in ids[:2])
+    same([done[key] for key in ("id", "state", "worker", "attempts", "attempt", "body")],
+         [ids[0], "processed", "one", 1, None, None])
+    same([key for key in done if key not in MESSAGE_KEYS], kept)
+    holds(abs(done["finishedAt"] / 1000 - time.time()) < 3600, done)
+    same([bad[key] for key in ("state", "worker", "attempts")], ["dead-lettered", "two", 1])
+    sluice.ok("queue", "purge", "tasks", "--yes")
+    gone = sluice.json("show", "tasks", ids[2])
+    same([gone["state"], gone["attempts"], "worker" in gone], ["purged", 0, False])
+    contains(sluice.ok("show", "tasks", ids[0]).out, "processed", "finished", "worker", "one", "attempts")
+    sluice.ok("queue", "set", "tasks", "retention=0")
+    same(sluice.json("show", "tasks", ids[0])["state"], "finished")
+    sluice.refused(INVALID, "queue", "set", "tasks", "retention=31d", says="and 30d", field="retention")
+
+
+@case
+def retention_needs_version_4_of_the_rules(sluice):
+    sluice.create("tasks")
+    sluice.refused(CONFLICT, "queue", "set", "tasks", "retention=1d", says="sluice upgrade tasks", field="retention")
+    sluice.ok("upgrade", "tasks")
+    sluice.ok("queue", "set", "tasks", "retention=1d")
+    id = sluice.send("tasks", "x")
+    sluice.ok("ack", "tasks", sluice.one("tasks")["token"])
+    same(sluice.json("show", "tasks", id)["state"], "processed")
 
 
 @case

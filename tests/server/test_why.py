@@ -69,5 +69,24 @@ def a_finished_message_has_no_number_of_attempts(sluice):
         same((done["state"], done["attempt"], done["body"]), ("finished", None, None))
 
 
+@case
+def status_of_a_finished_message(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/tasks", {"retention": "1d"})
+        ids = [node.does(201, "POST", "/tasks/messages", {"body": "x"})["id"] for _ in range(2)]
+        token = node.does(200, "POST", "/tasks/receive", {"worker": "one"})["messages"][0]["token"]
+        node.does(200, "POST", "/tasks/ack", {"token": token})
+        done = shown(node, ids[0])
+        same([done[key] for key in ("state", "worker", "attempts", "attempt", "body")],
+             ["processed", "one", 1, None, None])
+        holds(done["finishedAt"] > 0, done)
+        node.does(200, "POST", "/tasks/purge", {})
+        gone = shown(node, ids[1])
+        same([gone["state"], gone["attempts"], "worker" in gone], ["purged", 0, False])
+        remote = sluice.ok("--json", "--store", f"http://{node.address}", "show", "tasks", ids[0]).lines()[0]
+        same([remote[key] for key in ("state", "worker", "attempts", "finishedAt")],
+             [done[key] for key in ("state", "worker", "attempts", "finishedAt")])
+
+
 if __name__ == "__main__":
     main()

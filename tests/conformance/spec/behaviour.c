@@ -231,6 +231,61 @@ static void purge(void **state)
     bench_close(b);
 }
 
+static void ended(struct client *w, uint64_t seq, const char *outcome, const char *worker,
+                  uint32_t attempts)
+{
+    struct client_end end;
+    assert_true(client_end(w, seq, &end));
+    assert_string_equal(end.outcome, outcome);
+    assert_string_equal(end.worker, worker);
+    assert_int_equal(end.attempts, attempts);
+    assert_true(end.at > 0);
+}
+
+#define HOURS(n) (INT64_C(3600000) * (n))
+#define KEPT                                                                                       \
+    "retention=2h", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=1",                 \
+        "failureStrategy.backoff.initial=0", "failureStrategy.deadLetterQueue=dead"
+
+// A queue that is created with another `retention` than the default has the rules that keep it.
+static void status_of_a_finished_message(void **state)
+{
+    (void)state;
+    struct bench *b = bench_open(backend);
+    struct client *to = client_new(b, "dead", "mover", NULL);
+    struct client *w = client_new(b, "tasks", "one", KEPT, NULL);
+    struct client *other = client_new(b, "tasks", "two", KEPT, NULL);
+    struct held_message m;
+    struct client_end end, later;
+    uint64_t done = client_send(w, "a job");
+    assert_false(client_end(w, done, &end));
+    next_is(w, "a job", &m);
+    assert_int_equal(client_fail(w, &m, "bad luck"), REASON_NONE);
+    bench_pass(b, 1000);
+    next_is(other, "a job", &m);
+    assert_int_equal(client_ack(other, &m), REASON_NONE);
+    ended(w, done, "processed", "two", 2);
+    uint64_t dead = client_send(w, "no job");
+    next_is(w, "no job", &m);
+    assert_int_equal(client_fail(w, &m, "bad luck"), REASON_NONE);
+    bench_pass(b, 1000);
+    next_is(w, "no job", &m);
+    assert_int_equal(client_fail(w, &m, "bad luck"), REASON_NONE);
+    assert_int_equal(client_carry(w, to), 1);
+    ended(other, dead, "dead-lettered", "one", 2);
+    bench_pass(b, HOURS(1));
+    uint64_t purged = client_send(w, "never mind");
+    assert_int_equal(client_purge(w, false), 1);
+    ended(other, purged, "purged", "", 0);
+    ended(other, done, "processed", "two", 2);
+    assert_true(client_end(w, done, &end) && client_end(w, purged, &later));
+    assert_true(later.at - end.at >= HOURS(1));
+    bench_pass(b, HOURS(1));
+    assert_false(client_end(w, done, &end));
+    assert_true(client_end(w, purged, &end));
+    bench_close(b);
+}
+
 static void pause_and_resume(void **state)
 {
     (void)state;
@@ -467,6 +522,7 @@ int main(int argc, char **argv)
         BEHAVIOUR("A duplicate in the window answers the first message's id", dedup_window),
         BEHAVIOUR("A redriven message is new and says where it came from", redrive),
         BEHAVIOUR("Purge takes what is pending, or what is dead", purge),
+        BEHAVIOUR("Status of a finished message", status_of_a_finished_message),
         BEHAVIOUR("Pause stops delivery and resume wakes waiting receives", pause_and_resume),
         BEHAVIOUR("A full queue refuses, without an entry", capacity_with_reject),
         BEHAVIOUR("Release counts no attempt", release_counts_no_attempt),

@@ -348,6 +348,13 @@ static void look_at_state(void *ctx, const struct machine *m, int64_t now)
     machine_stats(m, now, &look->stats);
     look->slot = machine_slot(m);
     if (look->seq != 0) look->err = machine_find(m, look->seq, now, &look->view);
+    struct finished_view v;
+    look->ended = look->err == ERR_CONFLICT && machine_finished(m, look->seq, now, &v);
+    if (!look->ended) return;
+    look->end = (struct client_end){.at = v.at, .attempts = v.attempts};
+    (void)strcpy(look->end.outcome, finished_outcome_name(v.outcome));
+    (void)snprintf(look->end.worker, sizeof look->end.worker, "%.*s", (int)v.worker.len,
+                   (const char *)v.worker.data);
 }
 
 struct state_look bench_look(struct client *w, uint64_t seq)

@@ -113,6 +113,14 @@ struct machine_stats client_stats(struct client *w);
 uint64_t client_slot(struct client *w); // of the last entry, not counting those that name an owner
 enum err client_find(struct client *w, uint64_t seq, struct message_view *out);
 enum message_state client_state(struct client *w, uint64_t seq, enum err *err);
+// How a finished message ended. False: this is not known.
+struct client_end {
+    char outcome[BENCH_TEXT_MAX]; // "processed"
+    char worker[BENCH_TEXT_MAX];
+    int64_t at;
+    uint32_t attempts;
+};
+bool client_end(struct client *w, uint64_t seq, struct client_end *out);
 
 // Moves the dead letters of w's queue to the queue that `to` looks at.
 size_t client_carry(struct client *w, struct client *to);

@@ -430,6 +430,22 @@ enum message_state client_state(struct client *w, uint64_t seq, enum err *err)
     return code ? STATE_READY : (enum message_state)state;
 }
 
+bool client_end(struct client *w, uint64_t seq, struct client_end *out)
+{
+    char id[SLUICE_ID_MAX];
+    struct sluice_batch *batch = NULL;
+    id_print(&w->remote->queue, 0, seq, id);
+    FINE(sluice_show(w->remote->api, queue_of(w), id, &batch, &error));
+    const struct sluice_message *m = &batch->messages[0];
+    *out = (struct client_end){.at = m->finished_at, .attempts = m->attempts};
+    (void)snprintf(out->outcome, sizeof out->outcome, "%s", m->state);
+    (void)snprintf(out->worker, sizeof out->worker, "%s", m->worker);
+    bool known = m->finished_at != 0;
+    if (!known && m->body_len == 0 && m->sent_at == 0) assert_string_equal(m->state, "finished");
+    sluice_batch_free(batch);
+    return known;
+}
+
 static void keep_near(void *ctx, const struct events *list, const struct event *e)
 {
     (void)list;

@@ -218,6 +218,13 @@ enum message_state client_state(struct client *w, uint64_t seq, enum err *err)
     return look.view.state;
 }
 
+bool client_end(struct client *w, uint64_t seq, struct client_end *out)
+{
+    struct state_look look = bench_look(w, seq);
+    *out = look.end;
+    return look.ended;
+}
+
 static enum err carry(void *ctx, const char *to, struct op op)
 {
     struct client *w = ctx;

@@ -32,6 +32,8 @@ struct state_look {
     struct message_view view;
     uint64_t slot;
     enum err err;
+    bool ended; // and it is known how
+    struct client_end end;
 };
 
 struct state_look bench_look(struct client *w, uint64_t seq); // seq 0: no message
