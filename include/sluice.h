@@ -467,6 +467,7 @@ struct sluice_stats {
     uint64_t sent;         // ever; the sum of the above
     uint64_t duplicates;   // sends that were not added: their dedup key was known
     uint64_t workers;      // workers that hold locks, or are registered
+    uint64_t waiting;      // workers that wait in a receive at a node
     int64_t oldest_age_ms; // how long the oldest ready message has been ready; 0: none is ready
     uint64_t entries;      // entries that were committed to the journal
     uint64_t requests;     // requests that this handle made to the store, for all queues
@@ -499,17 +500,6 @@ struct sluice_queue_status {
 SLUICE_API void sluice_queues_status(struct sluice *s, const char *const *queues, size_t len,
                                      unsigned what, struct sluice_queue_status *out);
 SLUICE_API void sluice_queues_status_done(struct sluice_queue_status *rows, size_t len);
-
-struct sluice_worker {
-    char name[129];
-    uint32_t open;     // locks and tickets that it holds
-    uint32_t capacity; // 0: it is not registered
-};
-
-// The workers that hold locks or are registered. out has room for max rows; *len were filled.
-SLUICE_API enum sluice_code sluice_workers(struct sluice *s, const char *queue,
-                                           struct sluice_worker *out, size_t max, size_t *len,
-                                           struct sluice_error *error);
 
 // One transition of a queue or a message. docs/queues.md lists the types. Texts that do not apply
 // are "", numbers are 0.
@@ -596,5 +586,7 @@ SLUICE_API enum sluice_code sluice_measure(struct sluice *s, size_t len, double 
 #ifdef __cplusplus
 }
 #endif
+
+#include "sluice_workers.h"
 
 #endif

@@ -6,7 +6,7 @@ import { count, duration } from "./format.js";
 import { isLetterQueue, live, meanRate } from "./live.js";
 import { queueLink } from "./links.js";
 
-const UNTAKEN_MS = 60000; // a message is ready for this long, and no worker holds a lock
+const UNTAKEN_MS = 60000; // a message is ready for this long, and no worker is there
 const LINKS_MAX = 6; // queues named in one line
 
 // Dead in place, on the way to the dead-letter queue, or arrived in it.
@@ -19,7 +19,8 @@ export function deadIn({ stats, ...queue }) {
 function isUntaken(queue) {
   const { stats, paused, points } = queue;
   if (!stats || paused || isLetterQueue(queue)) return false;
-  const idle = stats.ready > 0 && stats.locked === 0 && !meanRate(points, "done");
+  const present = stats.locked > 0 || stats.waiting > 0;
+  const idle = stats.ready > 0 && !present && !meanRate(points, "done");
   return idle && stats.oldestAgeMs > UNTAKEN_MS;
 }
 

@@ -12,6 +12,9 @@ const SHOWN_MAX = 12; // locks shown per worker
 const COLUMNS = [
   { label: "Worker" },
   { label: "State" },
+  { label: "Since", class: "number" },
+  { label: "Last seen", class: "number" },
+  { label: "Node" },
   { label: "Holds", class: "number" },
   { label: "Capacity", class: "number" },
   { label: "Next lock ends in", class: "number" },
@@ -21,8 +24,11 @@ const COLUMNS = [
 function makeRow(queue) {
   return ({ name }) => {
     const cell = (label, kind) => h("td", { class: kind, "data-label": label });
-    const [state, open, capacity, ends, holds] = [
+    const [state, since, seen, node, open, capacity, ends, holds] = [
       cell("State", ""),
+      cell("Since", "number"),
+      cell("Last seen", "number"),
+      cell("Node", ""),
       cell("Holds", "number"),
       cell("Capacity", "number"),
       cell("Next lock ends in", "number"),
@@ -39,6 +45,9 @@ function makeRow(queue) {
       const now = api.nodeNow();
       const soonest = Math.min(...worker.locks.map((message) => message.deadline));
       setText(state, stateOf(worker));
+      setText(since, worker.since ? duration(Math.max(0, now - worker.since)) : "–");
+      setText(seen, seenWords(worker, now));
+      setText(node, worker.node ?? "–");
       setText(open, count(worker.open));
       setText(capacity, worker.capacity ? count(worker.capacity) : "–");
       setText(ends, worker.locks.length ? duration(Math.max(0, soonest - now)) : "–");
@@ -54,6 +63,9 @@ function makeRow(queue) {
         {},
         h("th", { scope: "row" }, name || "without a name"),
         state,
+        since,
+        seen,
+        node,
         open,
         capacity,
         ends,
@@ -64,21 +76,25 @@ function makeRow(queue) {
   };
 }
 
-function stateOf({ open, waits }) {
-  if (open) return waits ? "working, waiting for more" : "working";
-  return waits ? "waiting for messages" : "registered";
+function stateOf({ open, waiting, capacity }) {
+  if (open) return waiting ? "working, waiting for more" : "working";
+  if (waiting) return "waiting for messages";
+  return capacity ? "registered" : "between two receives";
 }
 
-// Holders of locks, registered workers, and receives that wait at this node.
-function join(workers, waiting, locked) {
+function seenWords({ waiting, seenAt }, now) {
+  if (waiting) return "now";
+  return seenAt ? `${duration(Math.max(0, now - seenAt))} ago` : "–";
+}
+
+// Holders of locks, registered workers, and those that wait in a receive at a node.
+function join(workers, locked) {
   const held = Map.groupBy(locked, (message) => message.worker ?? "");
-  const rows = new Map(workers.map((worker) => [worker.name, { ...worker, waits: 0 }]));
-  const row = (name) => {
-    if (!rows.has(name)) rows.set(name, { name, open: 0, capacity: 0, waits: 0 });
-    return rows.get(name);
-  };
-  for (const [name, locks] of held) if (name) row(name).open ||= locks.length;
-  for (const { name, receives } of waiting) row(name).waits = receives;
+  const rows = new Map(workers.map((worker) => [worker.name, worker]));
+  for (const [name, locks] of held) {
+    if (name && !rows.has(name)) rows.set(name, { name, open: 0, capacity: 0, waiting: 0 });
+    if (name) rows.get(name).open ||= locks.length;
+  }
   return [...rows.values()]
     .map((worker) => ({ ...worker, locks: held.get(worker.name) ?? [] }))
     .sort((a, b) => b.locks.length - a.locks.length || (a.name < b.name ? -1 : 1));
@@ -88,7 +104,8 @@ export function workersView({ name }) {
   const body = h("tbody", {});
   const rows = keyedRows(body, makeRow(name));
   const list = table("Workers", COLUMNS, body);
-  const nothing = empty("No active workers, and no receive waits at this node.");
+  const nothing = empty("No active workers, and no receive waits at a node.");
+  const absent = h("p", { class: "muted" });
   const problem = h("p", { class: "problem", role: "alert" });
   const reader = makeReader(read);
   nothing.hidden = true;
@@ -96,12 +113,13 @@ export function workersView({ name }) {
 
   async function read() {
     try {
-      const [{ workers, waiting }, { messages }] = await Promise.all([
+      const [{ workers, missing }, { messages }] = await Promise.all([
         api.workers(name),
         api.peek(name, "locked", "", LOCKS_MAX),
       ]);
-      joined = join(workers, waiting ?? [], messages);
+      joined = join(workers, messages);
       setText(problem, "");
+      setText(absent, missing?.length ? `Without an answer: ${missing.join(", ")}` : "");
     } catch (error) {
       setText(problem, error.message);
     }
@@ -114,7 +132,7 @@ export function workersView({ name }) {
     nothing.hidden = joined.length > 0;
   }
   return {
-    node: h("section", { class: "panel", "aria-label": "Workers" }, problem, list, nothing),
+    node: h("section", { class: "panel", "aria-label": "Workers" }, problem, list, nothing, absent),
     update: ({ stats }) => {
       show(); // remaining times change
       reader.look(stats);

@@ -8,6 +8,7 @@
 #include "owner/link.h"
 #include "owner/notices.h"
 #include "owner/peer.h"
+#include "owner/waiting.h"
 #include "remote/remote.h"
 #include "store/identity.h"
 #include "store/meter.h"
@@ -49,6 +50,7 @@ static void direct_close(struct sluice *s)
     struct owner_cluster *cluster = atomic_load(&s->cluster);
     if (cluster) cluster->free(cluster);
     notices_free(s->notices);
+    owner_heard_free(s->heard);
     queues_close(s);
     links_free(s->links);
     peers_free(s->peers);

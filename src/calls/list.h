@@ -129,6 +129,10 @@
     F(S, TEXTS, types, "type", 0, 0, 0, "Returns only these types. May be repeated.")              \
     F(S, TEXT, message, "message", 0, 0, 0, "Returns only events of this message.")
 
+#define WAITING_FIELDS(F, S)                                                                       \
+    F(S, TEXT, queue, "queue", 0, 0, 0, "Only workers of this queue.")                             \
+    F(S, BOOL, all, "all", 0, 1, 0, "Also those that wait at the other nodes of the cluster.")
+
 #define HEALTHZ_FIELDS(F, S)                                                                       \
     F(S, TEXT, nonce, "nonce", 0, 0, 0,                                                            \
       "A nonce in hex digits. The node proves its name with it to a client that knows the name "   \
@@ -146,6 +150,7 @@
     S(receive_in, RECEIVE_FIELDS)                                                                  \
     S(settle_in, SETTLE_FIELDS)                                                                    \
     S(events_in, EVENTS_FIELDS)                                                                    \
+    S(waiting_in, WAITING_FIELDS)                                                                  \
     S(healthz_in, HEALTHZ_FIELDS)                                                                  \
     CLUSTER_REQUEST_STRUCTS(S)
 
@@ -168,6 +173,7 @@
     T(renew, settle_in, RENEW_FIELDS)                                                              \
     T(settle, settle_in, SETTLE_FIELDS)                                                            \
     T(events, events_in, EVENTS_FIELDS)                                                            \
+    T(waiting, waiting_in, WAITING_FIELDS)                                                         \
     T(healthz, healthz_in, HEALTHZ_FIELDS)                                                         \
     CLUSTER_REQUEST_TABLES(T)
 
@@ -193,6 +199,8 @@
     A(S, COUNT, sent, "sent", OMIT_NEVER, "All messages ever sent.")                               \
     A(S, COUNT, duplicates, "duplicates", OMIT_NEVER, "Sends whose dedup key was known.")          \
     A(S, COUNT, workers, "workers", OMIT_NEVER, "Workers that hold locks or are registered.")      \
+    A(S, COUNT, waiting, "waiting", OMIT_NEVER,                                                    \
+      "Workers that wait in a receive, at any node that answered. Some of them may hold locks.")   \
     A(S, COUNT, entries, "entries", OMIT_NEVER, "Entries committed to the journal.")               \
     A(S, COUNT, requests, "requests", OMIT_NEVER,                                                  \
       "Requests of this node to the store, for all queues.")                                       \
@@ -204,7 +212,12 @@
 #define WORKER_ANSWER(A, S)                                                                        \
     A(S, CHARS, name, "name", OMIT_NEVER, NULL)                                                    \
     A(S, SMALL, open, "open", OMIT_NEVER, "Open locks and tickets.")                               \
-    A(S, SMALL, capacity, "capacity", OMIT_NEVER, "0: not registered.")
+    A(S, SMALL, capacity, "capacity", OMIT_NEVER, "0: not registered.")                            \
+    A(S, SMALL, waiting, "waiting", OMIT_NEVER, "Receives of this worker that wait now.")          \
+    A(S, NUMBER, since, "since", OMIT_ZERO,                                                        \
+      "Since when it receives at a node without a longer pause.")                                  \
+    A(S, NUMBER, seen_at, "seenAt", OMIT_ZERO, "Its last sign of life at a node.")                 \
+    A(S, CHARS, node, "node", OMIT_EMPTY, "The node at which it receives.")
 
 #define SENT_ANSWER(A, S)                                                                          \
     A(S, CHARS, id, "id", OMIT_NEVER, NULL)                                                        \
@@ -470,7 +483,7 @@
       .summary = "Counts messages by state", .answer = "Stats",                                    \
       .about = "The counts of the queue.")                                                         \
     X(WORKERS, workers, CALL_READS, CALL_QUEUE "/workers", .tag = "queues",                        \
-      .operation = "listWorkers", .summary = "Lists the workers that hold locks",                  \
+      .operation = "listWorkers", .summary = "Lists the workers that hold locks or wait",          \
       .answer = "Workers", .about = "Sorted by name.")                                             \
     X(SEND, send, .method = "POST", .scope = SCOPE_SEND, CALL_QUEUE "/messages",                   \
       .body_max = SIZE_MAX, .repeat = REPEAT_ID, .query = &message_query_fields,                   \
@@ -508,6 +521,10 @@
       .operation = "watchEvents", .summary = "Streams the queue's events as Server-Sent Events")   \
     X(NODE, node, CALL_READS, .pattern = "/v1/node", .tag = "node", .operation = "showNode",       \
       .summary = "Describes this node", .answer = "Node", .about = "The node.")                    \
+    X(WAITING, waiting, CALL_READS, .pattern = "/v1/node/workers", .query = &waiting_fields,       \
+      .tag = "node", .operation = "listWaiting",                                                   \
+      .summary = "Lists the workers that wait in a receive at this node", .answer = "Waiting",     \
+      .about = "Of the queues that the token may read, sorted by queue and name.")                 \
     X(DASHBOARD, dashboard, CALL_OPEN, .pattern = "/", .operation = "dashboard",                   \
       .summary = "The dashboard")                                                                  \
     X(ASSET, asset, CALL_OPEN, .pattern = "/assets/{file}", .operation = "asset",                  \

@@ -36,8 +36,16 @@ void stats_json_print(const char *queue, const struct sluice_stats *v, const str
     struct json *o = json_new(), *cost = cost_json(v, prices);
     json_text(o, "queue", queue);
     fields_put(o, &(struct fields){stats_answer.rows, STATS_SHOWN}, v);
+    json_number(o, "workers", (int64_t)v->workers);
+    json_number(o, "waiting", (int64_t)v->waiting);
     if (cost) json_take(o, "cost", cost);
     json_print(o, stdout);
+}
+
+const char *stats_remark(const struct sluice_stats *v, bool paused)
+{
+    bool idle = v->ready > 0 && v->workers == 0 && v->waiting == 0 && !paused;
+    return idle ? "messages and no workers" : "";
 }
 
 static void print_one(const char *queue, bool paused, const struct sluice_stats *v,
@@ -63,6 +71,7 @@ static void print_one(const char *queue, bool paused, const struct sluice_stats 
     if (v->duplicates)
         count_print(FIELD_WIDTH, "duplicates", v->duplicates, "not sent: the dedup key was known");
     count_print(FIELD_WIDTH, "workers", v->workers, "");
+    count_print(FIELD_WIDTH, "waiting", v->waiting, stats_remark(v, paused));
     (void)printf("%-*s  %12s\n", FIELD_WIDTH, "oldest",
                  v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
     cost_print(stdout, FIELD_WIDTH, v, prices);
@@ -114,7 +123,9 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
             table_number(t, v->processed);
             table_number(t, v->dead);
             table_cell(t, v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
-            table_cell(t, seen[i].info && seen[i].info->paused ? "paused" : "active");
+            bool paused = seen[i].info && seen[i].info->paused;
+            const char *remark = stats_remark(v, paused);
+            table_cell(t, paused ? "paused" : *remark ? remark : "active");
         }
     }
     cli_status_free(seen, names->len);
@@ -166,10 +177,11 @@ const struct command command_stats = {
                "prints a line per queue every interval. If the store bills requests (a bucket),\n"
                "stats also prints requests per message and their cost. These numbers are some\n"
                "seconds old, because each process reports them with its entries.\n"
-               "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs, and\n"
-               "cost with writes, reads, deletes, perMessage (processed, or sent while none\n"
-               "is), requestsPerMessage, writesPerMessage, dollarsPerMillion, dollarsPerDay,\n"
-               "prices.",
+               "\"waiting\" counts the workers that wait in a receive at a node.\n"
+               "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs,\n"
+               "workers, waiting, and cost with writes, reads, deletes, perMessage (processed,\n"
+               "or sent while none is), requestsPerMessage, writesPerMessage,\n"
+               "dollarsPerMillion, dollarsPerDay, prices.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_stats,

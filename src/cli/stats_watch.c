@@ -183,7 +183,9 @@ static void add_cell(const struct stats_watch *w, struct table *t, const struct 
         table_cell(t, row->name);
         break;
     case STATE:
-        table_cell(t, row->paused ? "paused" : "active");
+        table_cell(t, row->paused                     ? "paused"
+                      : *stats_remark(v, row->paused) ? "no workers"
+                                                      : "active");
         break;
     case OLDEST:
         table_cell(t, v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
@@ -199,8 +201,8 @@ static void add_cell(const struct stats_watch *w, struct table *t, const struct 
     }
 }
 
-// Leaves out columns without content: the state if no queue is paused, the cost if the store bills
-// nothing.
+// Leaves out columns without content: the state if all queues are active, the cost if the store
+// bills nothing.
 static void choose_columns(const struct stats_watch *w, bool chosen[static COLUMNS])
 {
     for (int c = 0; c < COLUMNS; c++)
@@ -208,9 +210,9 @@ static void choose_columns(const struct stats_watch *w, bool chosen[static COLUM
     for (size_t i = 0; i < w->len; i++) {
         const struct watched *row = &w->rows[i];
         if (!row->seen) continue;
-        if (row->paused) chosen[STATE] = true;
-        if (queue_cost_of(&newest(row)->stats, w->prices).requests > 0)
-            chosen[REQUESTS] = chosen[DOLLARS] = true;
+        const struct sluice_stats *v = &newest(row)->stats;
+        if (row->paused || *stats_remark(v, row->paused)) chosen[STATE] = true;
+        if (queue_cost_of(v, w->prices).requests > 0) chosen[REQUESTS] = chosen[DOLLARS] = true;
     }
 }
 
@@ -248,11 +250,12 @@ static void put_queues(const struct stats_watch *w, int width, FILE *out, size_t
 
 static void put_workers(const struct stats_watch *w, FILE *out)
 {
-    static const char *const heads[] = {"WORKER", ">LOCKS"};
+    static const char *const heads[] = {"WORKER", ">LOCKS", ">WAITS"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     for (size_t i = 0; i < w->workers_len; i++) {
         table_cell(t, w->workers[i].name);
         table_number(t, w->workers[i].open);
+        table_number(t, w->workers[i].waiting);
     }
     (void)fputc('\n', out);
     table_print(t, w->cli, out);
@@ -428,14 +431,16 @@ static void print_lines(const struct stats_watch *w)
             continue;
         }
         char *name = safe_text(row->name, strlen(row->name), 0);
+        const char *remark = stats_remark(v, row->paused);
         (void)printf("%s%s  ready %llu  locked %llu  delayed %llu  processed %llu  dead %llu  "
-                     "sent/s %llu  done/s %llu  workers %llu",
+                     "sent/s %llu  done/s %llu  workers %llu  waiting %llu%s%s",
                      name, row->paused ? "  paused" : "", (unsigned long long)v->ready,
                      (unsigned long long)v->locked, (unsigned long long)v->delayed,
                      (unsigned long long)v->processed, (unsigned long long)v->dead,
                      (unsigned long long)rate(row, v->sent, old->sent),
                      (unsigned long long)rate(row, v->processed, old->processed),
-                     (unsigned long long)v->workers);
+                     (unsigned long long)v->workers, (unsigned long long)v->waiting,
+                     *remark ? "  " : "", remark);
         free(name);
         print_cost(w, v);
     }

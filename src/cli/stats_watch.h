@@ -10,3 +10,5 @@ int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int 
                 const struct prices *prices);
 // Prints the documented keys on one line.
 void stats_json_print(const char *queue, const struct sluice_stats *v, const struct prices *prices);
+// "messages and no workers", or "".
+const char *stats_remark(const struct sluice_stats *v, bool paused);

@@ -31,6 +31,7 @@ struct await_poll {
     struct await_hub *hub;
     struct await_poll *next, *before; // in `open`
     struct call_slot *only;           // of a receive that does not wait: the poll is for it alone
+    char worker[WORKER_NAME_MAX + 1]; // of the first receive, for a process that is not a node
     size_t len;
     uint32_t shards[];
 };
@@ -104,6 +105,16 @@ static void list(struct await_hub *h, struct await_poll *p)
     h->open = p;
 }
 
+// Call it under the lock. The owner shows the worker. A node polls for many, and shows them itself.
+static void set_worker(struct await_poll *p, struct call_slot *slot)
+{
+    struct bytes name = receive_claim(slot->call)->worker;
+    bool node = atomic_load(&slot->call->handle->self);
+    if (node) name = bytes_str(AWAIT_NODE);
+    CHECK(name.len < sizeof p->worker);
+    memcpy(p->worker, name.data, name.len);
+}
+
 // Call it under the lock. A poll for the shards that receives wait for and that no poll has. NULL:
 // there are none.
 static struct await_poll *next_poll(struct await_hub *h)
@@ -113,7 +124,10 @@ static struct await_poll *next_poll(struct await_hub *h)
     for (struct call_slot *s = h->first; s; s = s->next) {
         CHECK(s->index < shards);
         if (h->covered[s->index] || (p && p->len == SHARD_AWAITS_MAX)) continue;
-        if (!p) p = memory_zeroed(1, sizeof *p + shards * sizeof *p->shards);
+        if (!p) {
+            p = memory_zeroed(1, sizeof *p + shards * sizeof *p->shards);
+            set_worker(p, s);
+        }
         h->covered[s->index] = true;
         p->shards[p->len++] = s->index;
     }
@@ -127,6 +141,7 @@ static struct await_poll *poll_for(struct await_hub *h, struct call_slot *slot)
     struct await_poll *p = memory_zeroed(1, sizeof *p + sizeof *p->shards);
     p->shards[p->len++] = slot->index;
     p->only = slot;
+    set_worker(p, slot);
     list(h, p);
     return p;
 }
@@ -172,7 +187,7 @@ static void poll_send(struct await_poll *p)
     struct shard_ask ask = {.kind = SHARD_AWAIT,
                             .queue = h->queue->row.id,
                             .wait_ms = p->only ? 0 : SHARD_WAIT_MAX_MS,
-                            .worker = bytes_str("node")};
+                            .worker = bytes_str(p->worker)};
     struct call_slot *woken = NULL;
     link_init(&p->link);
     shard_ask_put_await(&p->link.body, &ask, p->shards, p->len);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads that change nothing: messages by state or id, statistics, workers.
+// Reads that change nothing: messages by state or id, statistics.
 #include "local/peek.h"
 
 #include "base/memory.h"
@@ -7,6 +7,7 @@
 #include "local/bodies.h"
 #include "local/failures.h"
 #include "local/look.h"
+#include "owner/waiting.h"
 #include "store/meter.h"
 
 #include <inttypes.h>
@@ -459,41 +460,10 @@ enum sluice_code direct_stats(struct sluice *s, const char *queue, struct sluice
     struct stats_read read = {.look = {.inspect = add_stats, .shard = stats_shard}, .out = out};
     enum sluice_code code = look_at_queue(s, queue, &read.look, error);
     out->requests = requests_made(s);
-    return code;
-}
-
-struct workers_read {
-    struct look look; // first
-    struct sluice_worker *out;
-    size_t max;
-    size_t *len;
-};
-
-static void add_worker(struct workers_read *l, const struct worker_view *w)
-{
-    struct sluice_worker row = {.open = w->open, .capacity = w->capacity};
-    (void)snprintf(row.name, sizeof row.name, "%.*s", (int)w->name.len, (const char *)w->name.data);
-    for (size_t i = 0; i < *l->len; i++) {
-        if (strcmp(l->out[i].name, row.name) != 0) continue;
-        l->out[i].open += row.open; // the same worker on another shard
-        return;
-    }
-    if (*l->len < l->max) l->out[(*l->len)++] = row;
-}
-
-static void add_workers(void *ctx, const struct machine *m, int64_t now)
-{
-    (void)now;
-    struct worker_view w;
-    for (size_t i = 0; machine_worker(m, i, &w); i++)
-        if (w.open > 0 || w.capacity > 0) add_worker(ctx, &w);
-}
-
-enum sluice_code direct_workers(struct sluice *s, const char *queue, struct sluice_worker *out,
-                                size_t max, size_t *len, struct sluice_error *error)
-{
-    struct workers_read read = {
-        .look = {.inspect = add_workers}, .out = out, .max = max, .len = len};
-    *len = 0;
-    return look_at_queue(s, queue, &read.look, error);
+    if (code) return code;
+    struct waiting_list waiting = {0};
+    owner_waiting(s, queue, &waiting);
+    out->waiting = waiting_list_count(&waiting, queue);
+    waiting_list_done(&waiting);
+    return SLUICE_OK;
 }

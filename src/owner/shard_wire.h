@@ -22,6 +22,8 @@
 #define SHARD_AWAITS_MAX  4096  // shards in one ask
 #define SHARD_WAIT_MAX_MS 20000 // how long an owner waits for messages
 
+#define AWAIT_NODE        "node" // the worker of an await that a node makes for its clients
+
 enum shard_ask_kind {
     SHARD_SUBMIT = 1,
     SHARD_CLAIM = 2,

@@ -66,9 +66,12 @@ struct server {
     size_t calls;             // library calls in progress: the store must stay open for them
     struct exchange *waiting; // list of the receives that wait
     size_t waiting_len;
-    struct clients waiters;   // places of waiting receives
-    struct clients streaming; // places of event streams
-    size_t streams;           // event streams, including those that are ending
+    struct clients waiters;              // places of waiting receives
+    struct clients streaming;            // places of event streams
+    struct presence *presence;           // the workers that receive here (presence.h)
+    struct waiting_shown *waiting_shown; // those at other nodes (workers.c)
+    struct http *peer_http;              // for questions to other nodes
+    size_t streams;                      // event streams, including those that are ending
     struct readiness {
         int64_t asked_ms;  // clock_boot_ms of the last answer to a probe; 0: none
         int64_t asking_ms; // clock_boot_ms of the start of the running probe; 0: none runs
@@ -129,6 +132,8 @@ struct exchange {
     struct share waiting;             // under the lock
     char worker[WORKER_NAME_MAX + 1]; // if it waits: the worker's name, or ""
     bool waits;
+    bool present;                     // it is counted in the presence list
+    atomic_bool left;                 // its client has disconnected
     bool begun;                       // the library has it; under the lock
     bool unwanted;                    // cancel was called; under the lock
     bool acks;                        // it carries acks, whose outcomes must be answered
@@ -223,6 +228,11 @@ void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct
 
 struct json *outcomes_json(const struct async_answer *a);
 
+// Sets v->waiting: the workers that wait in a receive, here and at the other nodes. May block.
+void stats_add_waiting(struct exchange *x, const char *queue, struct sluice_stats *v);
+struct waiting_shown *waiting_shown_new(void);
+void waiting_shown_free(struct waiting_shown *w); // NULL is allowed
+
 void receive_end_all(struct server *s); // the receives that wait end without messages
 // Returns [{"name", "receives"}]: the receives of a queue that wait at this node.
 struct json *receive_waiting(struct server *s, const char *queue);
@@ -231,6 +241,8 @@ struct json *receive_waiting(struct server *s, const char *queue);
 void receive_over(struct exchange *x, bool delivered);
 // A receive that waits takes a place until wait_end. Returns false if there is none for its client.
 bool wait_begin(struct exchange *x, const char *worker);
+// The worker is present until wait_end, even if the receive does not wait.
+void present_begin(struct exchange *x, const char *worker);
 void wait_begun(struct exchange *x); // it was passed on: performs a cancel that came before
 void wait_end(struct exchange *x);
 void receive_client_gone(void *mine); // for httpd_watch

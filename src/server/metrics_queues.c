@@ -5,6 +5,7 @@
 #include "os/clock.h"
 #include "server/inside.h"
 #include "server/metrics_text.h"
+#include "server/presence.h"
 
 #include <string.h>
 
@@ -104,6 +105,21 @@ static void show_rows(struct buf *to, const struct queues *q)
     }
 }
 
+// Unlike the others, this number differs between nodes: each counts the workers that it hears of.
+static void show_waiting(struct server *s, struct buf *to, const struct queues *q)
+{
+    const char *name = "sluice_queue_waiting_workers";
+    metric_family(to, name, METRIC_GAUGE,
+                  "Workers that wait in a receive at this node, or did so in the last 30 s.");
+    struct waiting_list list = {0};
+    presence_list(s->presence, NULL, s->node, &list);
+    waiting_list_tidy(&list);
+    for (size_t i = 0; i < q->len; i++)
+        metric_count(to, name, LABELS("queue", q->names[i]),
+                     waiting_list_count(&list, q->names[i]));
+    waiting_list_done(&list);
+}
+
 static void show_totals(struct buf *to, size_t all, size_t failed)
 {
     metric_family(to, "sluice_queues", METRIC_GAUGE, "Queues in the store.");
@@ -155,6 +171,7 @@ static void ask_all(struct server *s, struct buf *to)
     show_depth(to, &q);
     show_age(to, &q);
     show_rows(to, &q);
+    show_waiting(s, to, &q);
     show_spent(to, &q);
     show_damaged(to, &q, &damaged);
     memory_free(damaged.names);

@@ -48,8 +48,8 @@ struct shown {
 };
 
 // Adds one row. A queue that cannot be read has its error there and hides no other queue.
-static void add_queue(struct json *list, const struct shown *queue,
-                      const struct queue_list_in *want, const struct sluice_queue_status *seen)
+static void add_queue(struct exchange *x, struct json *list, const struct shown *queue,
+                      const struct queue_list_in *want, struct sluice_queue_status *seen)
 {
     const struct sluice_error *why = &seen->error;
     if (why->code == SLUICE_NOT_FOUND) return; // deleted meanwhile
@@ -64,7 +64,9 @@ static void add_queue(struct json *list, const struct shown *queue,
     row.paused = seen->info->paused;
     row.dead_letter_queue = letters_of(seen->info);
     fields_put(o, &queue_seen_answer, &row);
-    if (want->stats && !why->code) json_take(o, "stats", stats_json(queue->name, &seen->stats));
+    if (!want->stats || why->code) return;
+    stats_add_waiting(x, queue->name, &seen->stats);
+    json_take(o, "stats", stats_json(queue->name, &seen->stats));
 }
 
 // Finds the queues that the client may read, at most want->max. *more: there are further ones.
@@ -97,7 +99,7 @@ static struct json *list_json(struct exchange *x, const struct sluice_names *nam
     unsigned what = SLUICE_STATUS_INFO | (want->stats ? SLUICE_STATUS_STATS : 0);
     if (!want->names) sluice_queues_status(x->server->store, wanted, len, what, seen);
     for (size_t i = 0; i < len; i++)
-        add_queue(list, &shown[i], want, &seen[i]);
+        add_queue(x, list, &shown[i], want, &seen[i]);
     sluice_queues_status_done(seen, len);
     memory_free(seen);
     memory_free(wanted);

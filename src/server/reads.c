@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads that change nothing: messages, statistics, workers.
-#include "base/memory.h"
+// Reads that change nothing: messages, statistics.
 #include "local/peek.h"
 #include "os/clock.h"
 #include "server/inside.h"
 #include "wire/wire.h"
 
 #include <stdio.h>
-
-#define WORKERS_MAX 10000
 
 // Sluice-Took is the time that the request took here, in ms. The client subtracts it from the time
 // it measured. The rest is network time, by which the locks' remaining time is shorter.
@@ -99,25 +96,7 @@ void handle_stats(struct exchange *x)
     struct sluice_error error;
     if (!read_request(x, NULL)) return;
     enum sluice_code code = sluice_stats(x->server->store, x->queue, &v, &error);
-    if (answer_unless(x, code, &error)) answer_json(x, 200, stats_json(x->queue, &v));
-}
-
-void handle_workers(struct exchange *x)
-{
-    struct sluice_error error;
-    size_t len = 0;
-    if (!read_request(x, NULL)) return;
-    struct sluice_worker *workers = memory_zeroed(WORKERS_MAX, sizeof *workers);
-    enum sluice_code code =
-        sluice_workers(x->server->store, x->queue, workers, WORKERS_MAX, &len, &error);
-    struct json *o = json_new(), *list = json_list_new();
-    for (size_t i = 0; i < len; i++)
-        json_list_take(list, fields_json(&worker_answer, &workers[i]));
-    memory_free(workers);
-    json_take(o, "workers", list);
-    json_take(o, "waiting", receive_waiting(x->server, x->queue));
-    if (answer_unless(x, code, &error))
-        answer_json(x, 200, o);
-    else
-        json_free(o);
+    if (!answer_unless(x, code, &error)) return;
+    stats_add_waiting(x, x->queue, &v);
+    answer_json(x, 200, stats_json(x->queue, &v));
 }

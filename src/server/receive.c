@@ -8,6 +8,7 @@
 #include "owner/guest.h"
 #include "queue/ops.h"
 #include "server/inside.h"
+#include "server/presence.h"
 #include "wire/wire.h"
 
 #include <stddef.h>
@@ -98,9 +99,40 @@ bool wait_begin(struct exchange *x, const char *worker)
     return x->waits;
 }
 
+// An owner lists what other processes pass on to it, too.
+static bool is_relayed(const struct exchange *x)
+{
+    return x->route->call == &call_table[CALL_SHARDS];
+}
+
+// A receive without a name has that of the node, as its locks do.
+static const char *present_name(const struct exchange *x, char name[WORKER_NAME_MAX + 1])
+{
+    if (*x->worker) return x->worker;
+    worker_default(name);
+    return name;
+}
+
+void present_begin(struct exchange *x, const char *worker)
+{
+    char name[WORKER_NAME_MAX + 1];
+    (void)snprintf(x->worker, sizeof x->worker, "%s", worker ? worker : "");
+    presence_begin(x->server->presence, x->queue, present_name(x, name), is_relayed(x));
+    x->present = true;
+}
+
+static void present_end(struct exchange *x)
+{
+    char name[WORKER_NAME_MAX + 1];
+    if (!x->present) return;
+    x->present = false;
+    presence_end(x->server->presence, x->queue, present_name(x, name), is_relayed(x), x->left);
+}
+
 void wait_end(struct exchange *x)
 {
     struct server *s = x->server;
+    present_end(x);
     if (!x->waits) return;
     (void)pthread_mutex_lock(&s->lock);
     if (x->before) x->before->next = x->next;
@@ -169,6 +201,7 @@ void receive_client_gone(void *mine)
 {
     struct exchange *x = mine;
     METRICS_ADD(&x->server->metrics, waits_gone, 1);
+    x->left = true;
     cancel(x);
 }
 
@@ -288,6 +321,7 @@ static void receive(struct exchange *x, const struct receive_in *in)
         return;
     }
     if (!may_wait(x, &ask)) return;
+    present_begin(x, ask.worker);
     METRICS_ADD(&s->metrics, waits, x->waits);
     struct httpd_request *http = x->http;
     httpd_keep(http); // the call may answer before it returns

@@ -8,12 +8,15 @@
 #include "local/counters.h"
 #include "local/liveness.h"
 #include "member/member.h"
+#include "net/http.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "os/thread.h"
 #include "owner/owner.h"
+#include "owner/peer.h"
 #include "server/inside.h"
 #include "server/owners.h"
+#include "server/presence.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -352,6 +355,9 @@ static void server_release(struct server *s)
     counters_watch(s->store, 0, NULL, NULL);
     live_settings_end(s);
     owners_shown_free(s->owners_shown);
+    presence_free(s->presence);
+    waiting_shown_free(s->waiting_shown);
+    http_free(s->peer_http);
     memory_free(s);
 }
 
@@ -393,6 +399,9 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     s->started_ms = clock_boot_ms();
     s->seed = entropy_u64();
     s->owners_shown = owners_shown_new();
+    s->presence = presence_new();
+    s->waiting_shown = waiting_shown_new();
+    s->peer_http = peer_http();
     set_defaults(s);
     (void)pthread_mutex_init(&s->lock, NULL);
     clock_cond_init(&s->fewer);

@@ -8,6 +8,7 @@
 #include "server/inside.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // The node of the client counts only what it does itself.
 static void count(struct exchange *x, const struct guest *g)
@@ -94,6 +95,9 @@ void handle_shards(struct exchange *x)
                              "no receive can wait here now");
         return;
     }
+    // The polls of a node are for all its workers, which that node lists.
+    bool is_worker = ask.kind == SHARD_AWAIT ? strcmp(worker, AWAIT_NODE) != 0 : *worker;
+    if (is_worker) present_begin(x, worker);
     struct httpd_request *http = x->http;
     httpd_keep(http); // it may be answered before guest_start returns
     bool waits = x->waits;

@@ -11,15 +11,7 @@
 import threading
 
 from harness import case, contains, holds, main, same, until
-from serving import Node
-
-
-def guarded(sluice, **tokens):
-    """A node with tokens; with the headers of each."""
-    made = {name: sluice.json("token", "new", "--name", name, "--scope", "read", "--queue", "none") for name in tokens}
-    lines = "".join(made[name]["line"].partition(" scope=")[0] + f" {grants}\n" for name, grants in tokens.items())
-    node = Node(sluice, "--tokens", sluice.path("tokens", lines))
-    return node, {name: {"Authorization": "Bearer " + token["token"]} for name, token in made.items()}
+from serving import Node, guarded
 
 
 def letter(node, boss, queue, letters):

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+// workers: the workers of a queue, or of all queues, once or on a live screen.
+#include "calls/calls.h"
+#include "cli/commands.h"
+#include "cli/screen.h"
+#include "cli/table.h"
+#include "cli/text.h"
+#include "json/json.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define WORKERS_MAX 10000
+#define INTERVAL_MS 1000
+
+enum { WATCH, INTERVAL };
+
+static const struct cli_option options[] = {
+    [WATCH] = {.name = "watch", .letter = 'w', .help = "show a live screen; q or Ctrl-C ends it"},
+    [INTERVAL] = {.name = "interval",
+                  .value = "D",
+                  .kind = OPTION_DURATION,
+                  .min = 100,
+                  .max = 3600 * 1000,
+                  .help = "interval of --watch; default 1s"},
+};
+
+// A queue, with its workers and the number of messages that they could have.
+struct group {
+    char *queue;
+    struct sluice_worker *workers;
+    size_t len;
+    uint64_t ready;
+};
+
+struct groups {
+    struct group *all;
+    size_t len;
+};
+
+static void groups_free(struct groups *g)
+{
+    for (size_t i = 0; i < g->len; i++) {
+        free(g->all[i].queue);
+        free(g->all[i].workers);
+    }
+    free(g->all);
+    *g = (struct groups){0};
+}
+
+static enum sluice_code read_queue(struct sluice *s, const char *queue, struct groups *g,
+                                   struct sluice_error *error)
+{
+    struct sluice_stats stats = {0};
+    struct group one = {.workers = cli_alloc(WORKERS_MAX * sizeof *one.workers)};
+    enum sluice_code code = sluice_workers(s, queue, one.workers, WORKERS_MAX, &one.len, error);
+    if (code == SLUICE_OK && one.len == 0) code = sluice_stats(s, queue, &stats, error);
+    if (code != SLUICE_OK) {
+        free(one.workers);
+        return code;
+    }
+    one.ready = stats.ready;
+    one.workers = cli_realloc(one.workers, (one.len + 1) * sizeof *one.workers);
+    one.queue = strdup(queue);
+    g->all = cli_realloc(g->all, (g->len + 1) * sizeof *g->all);
+    g->all[g->len++] = one;
+    return SLUICE_OK;
+}
+
+// One queue, or all of them (NULL).
+static enum sluice_code read_all(struct sluice *s, const char *queue, struct groups *g,
+                                 struct sluice_error *error)
+{
+    struct sluice_names *names = NULL;
+    if (queue) return read_queue(s, queue, g, error);
+    enum sluice_code code = sluice_queue_list(s, &names, error);
+    for (size_t i = 0; code == SLUICE_OK && i < names->len; i++) {
+        code = read_queue(s, names->names[i], g, error);
+        if (code == SLUICE_NOT_FOUND) code = SLUICE_OK; // deleted meanwhile
+    }
+    sluice_names_free(names);
+    return code;
+}
+
+static const char *state_of(const struct sluice_worker *w)
+{
+    if (w->open > 0) return w->waiting > 0 ? "working, waits" : "working";
+    if (w->waiting > 0) return "waits";
+    return w->capacity > 0 ? "registered" : "idle";
+}
+
+static int64_t now_ms(void)
+{
+    struct timespec t;
+    (void)clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// "-": not known. The clocks may differ a little.
+static void add_age(struct table *t, int64_t at)
+{
+    char text[TEXT_MAX];
+    int64_t age = now_ms() - at;
+    table_cell(t, at > 0 ? duration_text(age > 0 ? age : 0, text) : "-");
+}
+
+static void print_table(const struct cli *cli, const struct groups *g, bool one, FILE *out)
+{
+    static const char *const heads[] = {"QUEUE",     "WORKER", "STATE", ">HOLDS",
+                                        ">CAPACITY", ">SINCE", ">SEEN", "NODE"};
+    struct table *t = table_new(heads + one, COUNT_OF(heads) - one);
+    size_t rows = 0;
+    for (size_t i = 0; i < g->len; i++)
+        for (size_t k = 0; k < g->all[i].len; k++, rows++) {
+            const struct sluice_worker *w = &g->all[i].workers[k];
+            if (!one) table_cell(t, g->all[i].queue);
+            table_cell(t, w->name);
+            table_cell(t, state_of(w));
+            table_number(t, w->open);
+            if (w->capacity > 0)
+                table_number(t, w->capacity);
+            else
+                table_cell(t, "-");
+            add_age(t, w->since);
+            add_age(t, w->waiting > 0 ? now_ms() : w->seen_at);
+            table_cell(t, *w->node ? w->node : "-");
+        }
+    if (rows > 0) table_print(t, cli, out);
+    table_free(t);
+}
+
+// A queue without workers is named: with messages, that is a problem.
+static void print_without(const struct groups *g, bool one, FILE *out)
+{
+    char ready[TEXT_MAX];
+    for (size_t i = 0; i < g->len; i++) {
+        const struct group *q = &g->all[i];
+        if (q->len > 0) continue;
+        if (q->ready > 0)
+            print_line(out, "queue %s has %s ready message%s and no workers", q->queue,
+                       number_text(q->ready, ready), q->ready == 1 ? "" : "s");
+        else if (one)
+            print_line(out, "queue %s has no workers, and no message is ready", q->queue);
+    }
+}
+
+static void print_json(const struct groups *g)
+{
+    for (size_t i = 0; i < g->len; i++)
+        for (size_t k = 0; k < g->all[i].len; k++) {
+            struct json *o = json_new();
+            json_text(o, "queue", g->all[i].queue);
+            fields_put(o, &worker_answer, &g->all[i].workers[k]);
+            json_print(o, stdout);
+        }
+}
+
+static void print(const struct cli *cli, const struct groups *g, bool one, FILE *out)
+{
+    print_table(cli, g, one, out);
+    print_without(g, one, out);
+}
+
+// One picture as text, which the caller frees; NULL: out of memory.
+static char *draw(const struct cli *cli, struct sluice *s, const char *queue, size_t *len)
+{
+    struct groups g = {0};
+    struct sluice_error error = {0};
+    char *text = NULL, now[TEXT_MAX];
+    FILE *out = open_memstream(&text, len);
+    if (!out) return NULL;
+    (void)fprintf(out, "%s  q ends\n", moment_text((int64_t)time(NULL) * 1000, now));
+    if (read_all(s, queue, &g, &error) == SLUICE_OK)
+        print(cli, &g, queue != NULL, out);
+    else // a node that is gone comes back, or another one answers
+        print_line(out, "%s: %s", sluice_code_name(error.code), error.message);
+    groups_free(&g);
+    (void)fclose(out);
+    return text;
+}
+
+static int watch(const struct cli *cli, struct sluice *s, const char *queue, int interval_ms)
+{
+    stop_on_signals();
+    bool screen = screen_open();
+    while (!stop_requested() && cli_output_ok()) {
+        size_t len = 0;
+        int key = 0;
+        char *text = draw(cli, s, queue, &len);
+        if (text && screen) screen_draw(text, len);
+        if (text && !screen) (void)fwrite(text, 1, len, stdout);
+        if (!screen) (void)printf("\n");
+        free(text);
+        (void)fflush(stdout);
+        if (!screen) stop_sleep(interval_ms);
+        if (screen && screen_wait(interval_ms, &key) == SCREEN_KEY && (key == 'q' || key == 'Q'))
+            break;
+    }
+    if (screen) screen_close();
+    return 0;
+}
+
+static int run_workers(const struct cli *cli, const struct arguments *args, struct sluice *s)
+{
+    const char *queue = args->words_len > 0 ? args->words[0] : NULL;
+    const struct cli_value *interval = &args->options[INTERVAL];
+    struct groups g = {0};
+    struct sluice_error error = {0};
+    int status = 0;
+    // An error is reported before a screen opens.
+    if (read_all(s, queue, &g, &error) != SLUICE_OK)
+        status = cli_fail_queue(cli, s, queue ? queue : "", &error);
+    else if (args->options[WATCH].given && !cli->json)
+        status = watch(cli, s, queue, interval->given ? (int)interval->number : INTERVAL_MS);
+    else if (cli->json)
+        print_json(&g);
+    else
+        print(cli, &g, queue != NULL, stdout);
+    groups_free(&g);
+    return status;
+}
+
+const struct command command_workers = {
+    .name = "workers",
+    .words = "[QUEUE]",
+    .summary = "Lists the workers that hold messages or wait for some",
+    .details = "HOLDS is the number of locks. SINCE says for how long the worker receives at its\n"
+               "node without a longer pause, SEEN how long ago its last sign of life was. All\n"
+               "nodes of a cluster are asked. A worker that uses the store itself, without a\n"
+               "node, is listed only while it holds messages. Without a queue it lists all\n"
+               "queues. JSON prints an object per worker: queue, name, open, capacity, waiting,\n"
+               "since, seenAt, node.",
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run_on = run_workers,
+};

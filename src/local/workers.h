@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workers of a queue. Those that hold locks are in the journal. Those that only wait in a
+// receive are known to the node at which they wait.
+#pragma once
+
+#include "local/inside.h"
+
+#define NODE_SHOWN_MAX   129   // bytes of a node's name, with the final zero
+#define WAITING_ROWS_MAX 20000 // workers in one answer of a node
+
+// A worker that waits in a receive at a node, or did so a moment ago.
+struct waiting_row {
+    char queue[QUEUE_NAME_MAX + 1];
+    char name[WORKER_NAME_MAX + 1];
+    char node[NODE_SHOWN_MAX];
+    uint32_t receives; // that wait now
+    int64_t since;     // milliseconds since 1970: its first receive without a longer pause since
+    int64_t seen_at;   // its last sign of life
+    bool relayed;      // another process passed the receive on. If it is a node, it lists it too.
+};
+
+struct waiting_list {
+    struct waiting_row *rows;
+    size_t len, room;
+};
+
+void waiting_list_add(struct waiting_list *l, const struct waiting_row *row);
+void waiting_list_done(struct waiting_list *l);
+// Leaves one row for each queue and worker, sorted. The receives of a worker that waits at several
+// nodes are added up, and the row names the node that saw it last.
+void waiting_list_tidy(struct waiting_list *l);
+// How many workers of a queue a tidy list has.
+size_t waiting_list_count(const struct waiting_list *l, const char *queue);
+
+// Adds the workers of a tidy list to the rows, which are sorted by name and stay so. Returns the
+// new number of rows, at most `max`. Later names are left out.
+size_t workers_add_waiting(struct sluice_worker *rows, size_t len, size_t max,
+                           const struct waiting_list *l, const char *queue);

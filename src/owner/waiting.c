@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "owner/waiting.h"
+
+#include "base/memory.h"
+#include "net/http.h"
+#include "os/clock.h"
+#include "owner/link.h"
+#include "owner/peer.h"
+#include "remote/waiting.h"
+
+#include <string.h>
+
+#define FRESH_MS  1000
+#define NODES_MAX 16 // owners of one queue that are asked
+
+struct heard_node {
+    struct owner_name name;
+    int64_t at_ms; // clock_boot_ms
+    struct waiting_list list;
+};
+
+// One thread at a time asks, so that many queues of one node cost one request.
+struct owner_heard {
+    pthread_mutex_t lock;
+    struct http *http;
+    struct heard_node nodes[NODES_MAX];
+    size_t len;
+};
+
+void owner_heard_free(struct owner_heard *h)
+{
+    if (!h) return;
+    for (size_t i = 0; i < h->len; i++)
+        waiting_list_done(&h->nodes[i].list);
+    http_free(h->http);
+    (void)pthread_mutex_destroy(&h->lock);
+    memory_free(h);
+}
+
+static struct owner_heard *heard_of(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    if (!s->heard) {
+        s->heard = NEW(struct owner_heard);
+        s->heard->http = peer_http();
+        (void)pthread_mutex_init(&s->heard->lock, NULL);
+    }
+    struct owner_heard *h = s->heard;
+    (void)pthread_mutex_unlock(&s->lock);
+    return h;
+}
+
+// Call it with the lock. The place of a node, or that of the oldest answer.
+static struct heard_node *place_of(struct owner_heard *h, const struct owner_name *name)
+{
+    size_t oldest = 0;
+    for (size_t i = 0; i < h->len; i++) {
+        if (owner_name_equal(&h->nodes[i].name, name)) return &h->nodes[i];
+        if (h->nodes[i].at_ms < h->nodes[oldest].at_ms) oldest = i;
+    }
+    struct heard_node *n = h->len < NODES_MAX ? &h->nodes[h->len++] : &h->nodes[oldest];
+    waiting_list_done(&n->list);
+    n->name = *name;
+    n->at_ms = 0;
+    return n;
+}
+
+static void ask(struct sluice *s, struct owner_heard *h, const struct owner_name *name,
+                struct waiting_list *out)
+{
+    const char *token = links_token(s->links);
+    (void)pthread_mutex_lock(&h->lock);
+    struct heard_node *n = place_of(h, name);
+    if (n->at_ms == 0 || clock_boot_ms() - n->at_ms >= FRESH_MS) {
+        bool may = peers_ask(s->peers, name) == PEER_PROVEN;
+        if (token && *token && !peer_may_have_token(name->url, NULL)) may = false;
+        waiting_list_done(&n->list);
+        if (may) (void)remote_waiting(h->http, name->url, token, NULL, true, &n->list);
+        n->at_ms = clock_boot_ms();
+    }
+    for (size_t i = 0; i < n->list.len; i++)
+        waiting_list_add(out, &n->list.rows[i]);
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+// The owners of the queue's shards, each once.
+static size_t owners_of(struct open_queue *q, struct owner_name out[NODES_MAX])
+{
+    size_t len = 0;
+    for (uint32_t i = 0; i < q->row.birth.shards && len < NODES_MAX; i++) {
+        struct shard_runner *d = runner_if_open(q, i);
+        struct runner_owner o;
+        bool known = false;
+        if (!d) continue;
+        runner_owner(d, &o);
+        if (o.epoch == 0 || !owner_parse(o.address, &out[len])) continue;
+        for (size_t k = 0; k < len && !known; k++)
+            known = owner_name_equal(&out[k], &out[len]);
+        len += !known;
+    }
+    return len;
+}
+
+void owner_waiting(struct sluice *s, const char *queue, struct waiting_list *out)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    if (!s->links || atomic_load(&s->self)) return;
+    q = queue_if_known(s, queue);
+    if (!q) return;
+    struct owner_name *owners = memory_zeroed(NODES_MAX, sizeof *owners);
+    size_t len = owners_of(q, owners);
+    for (size_t i = 0; i < len; i++)
+        ask(s, heard_of(s), &owners[i], out);
+    waiting_list_tidy(out);
+    memory_free(owners);
+}

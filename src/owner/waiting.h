@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks the nodes that own a queue for the workers that wait in a receive. For a process that is not
+// a node: a node answers from its own list and asks the other members (server/workers.c).
+#pragma once
+
+#include "local/workers.h"
+
+// Adds what the owners of the queue's shards answer, of all queues, and tidies the list. An owner
+// that does not answer within a second adds nothing. An answer counts for a second. The queue's
+// shards must have been folded. Does nothing in a node, and without forwarding.
+void owner_waiting(struct sluice *s, const char *queue, struct waiting_list *out);
+
+struct owner_heard;                           // what the nodes answered
+void owner_heard_free(struct owner_heard *h); // NULL is allowed

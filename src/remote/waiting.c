@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "remote/waiting.h"
+
+#include "remote/remote.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define URL_MAX    1024
+#define ANSWER_MAX ((size_t)16 << 20)
+
+static void take_text(const struct json *row, const char *key, char *out, size_t room)
+{
+    struct json *value = json_member(row, key);
+    if (!value || json_kind(value) != JSON_KIND_TEXT) return;
+    struct bytes text = json_as_text(value);
+    if (text.len < room && !memchr(text.data, 0, text.len)) memcpy(out, text.data, text.len);
+}
+
+static int64_t take_number(const struct json *row, const char *key)
+{
+    struct json *value = json_member(row, key);
+    bool good = value && json_kind(value) == JSON_KIND_NUMBER && json_as_number(value) >= 0;
+    return good ? json_as_number(value) : 0;
+}
+
+static void add_row(const struct json *from, struct waiting_list *out)
+{
+    struct waiting_row row = {.since = take_number(from, "since"),
+                              .seen_at = take_number(from, "seenAt")};
+    int64_t receives = take_number(from, "receives");
+    row.receives = receives < UINT32_MAX ? (uint32_t)receives : UINT32_MAX;
+    struct json *relayed = json_member(from, "relayed");
+    row.relayed = relayed && json_kind(relayed) == JSON_KIND_BOOL && json_as_bool(relayed);
+    take_text(from, "queue", row.queue, sizeof row.queue);
+    take_text(from, "name", row.name, sizeof row.name);
+    take_text(from, "node", row.node, sizeof row.node);
+    if (*row.queue && *row.name) waiting_list_add(out, &row);
+}
+
+static bool read_answer(const struct http_call *call, struct waiting_list *out)
+{
+    struct sluice_error error;
+    struct json *o = remote_json(call, &error);
+    struct json *rows = o ? json_member(o, "workers") : NULL;
+    bool good = rows && json_kind(rows) == JSON_KIND_LIST;
+    size_t len = good ? json_list_len(rows) : 0;
+    for (size_t i = 0; i < len && i < WAITING_ROWS_MAX; i++)
+        if (json_kind(json_list_at(rows, i)) == JSON_KIND_OBJECT)
+            add_row(json_list_at(rows, i), out);
+    json_free(o);
+    return good;
+}
+
+bool remote_waiting(struct http *http, const char *url, const char *token, const char *queue,
+                    bool all, struct waiting_list *out)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    char text[URL_MAX], authorization[REMOTE_TOKEN_MAX + 32];
+    const char *lines[] = {authorization};
+    (void)snprintf(text, sizeof text, "%s/v1/node/workers?all=%d%s%s", url, all,
+                   queue ? "&queue=" : "", queue ? queue : "");
+    http_call_init(&call, "GET", text);
+    if (token && *token) {
+        (void)snprintf(authorization, sizeof authorization, "Authorization: Bearer %s", token);
+        call.headers = lines;
+        call.headers_len = 1;
+    }
+    call.timeout_ms = REMOTE_WAITING_MS;
+    call.body_max = ANSWER_MAX;
+    http_do(http, &call);
+    call.headers = NULL;
+    call.headers_len = 0;
+    explicit_bzero(authorization, sizeof authorization);
+    return call.end == HTTP_ANSWERED && call.status == 200 && read_answer(&call, out);
+}
