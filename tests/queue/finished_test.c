@@ -470,6 +470,44 @@ static void a_changed_byte_is_found(void **state)
     rig_done(&r);
 }
 
+// The bytes of docs/format.md. They are the last field before the digest.
+static void the_stored_form_is_the_documented_one(void **state)
+{
+    (void)state;
+    static const uint8_t golden[] = {
+        2,   0,    0,    0,                       // names
+        3,   0,    0,    0,   'o', 'n', 'e',      // 1
+        3,   0,    0,    0,   't', 'w', 'o',      // 2
+        3,   0,    0,    0,                       // rows
+        0,   0xe1, 0xf5, 5,   0,   0,   0,   0,   // the first time: RIG_TIME
+        2,   1,    0,    1,   1,   0,             // message 1, by "one"
+        2,   2,    0xe8, 7,   2,   1,   0,        // messages 3 and 4, a second later, by "two"
+        5,   1,    0,    0,   0,   2,             // message 2, purged
+        110, 132,  15,   236, 253, 77,  111, 208, // the chain
+        125, 140,  68,   187, 200, 5,   213, 135, // the hash
+    };
+    struct rig r = rig_of_version_4();
+    struct grant g[4];
+    for (int i = 0; i < 4; i++)
+        (void)rig_send(&r, "x", NULL);
+    assert_int_equal(rig_claim(&r, "one", 2, g), 2);
+    assert_int_equal(rig_claim(&r, "two", 2, g + 2), 2);
+    assert_int_equal(rig_word(&r, OP_ACK, &g[0]).reason, REASON_NONE);
+    assert_int_equal(rig_word(&r, OP_RELEASE, &g[1]).reason, REASON_NONE);
+    rig_tick(&r, 1000);
+    rig_put_word(&r, OP_ACK, &g[2], machine_now(r.m));
+    rig_put_word(&r, OP_ACK, &g[3], machine_now(r.m));
+    rig_commit(&r);
+    purge(&r);
+    struct buf b = saved(r.m);
+    size_t after = 8; // the digest
+    assert_true(b.len > sizeof golden + after);
+    const uint8_t *at = b.data + b.len - after - sizeof golden;
+    assert_memory_equal(at, golden, sizeof golden);
+    buf_done(&b);
+    rig_done(&r);
+}
+
 // Version 2 of the rules has it: an expiry that counts as a retry emits its message-outcome.
 static void an_expiry_that_counts_as_a_retry_emits_its_message_outcome(void **state)
 {
@@ -511,6 +549,7 @@ int main(void)
         CASE(a_deleted_queue_keeps_nothing),
         CASE(past_the_limit_the_oldest_row_goes),
         CASE(a_changed_byte_is_found),
+        CASE(the_stored_form_is_the_documented_one),
         CASE(an_expiry_that_counts_as_a_retry_emits_its_message_outcome),
     };
     return RUN(cases);

@@ -118,6 +118,19 @@ await run({
     await shows(attempts, "2");
   },
 
+  async a_finished_message_shows_when_and_by_which_worker({ page, node }) {
+    await node.create("remembered", { retention: "1d" });
+    const id = await node.send("remembered", { body: "x" });
+    const { token } = await node.receive("remembered", "the-worker");
+    await node.settle("remembered", "ack", token);
+    await page.visit(`#/queues/remembered/message/${id}`);
+    const fact = (label) => page.locator(".facts div", { hasText: label }).locator("dd");
+    await shows(page.locator("main .head .badge"), "processed");
+    await shows(fact("Last worker"), "the-worker");
+    await shows(fact("Attempts"), "1");
+    holds(/ago\)$/.test(await fact("Finished").textContent()), "the time of its end");
+  },
+
   async a_body_that_is_nested_too_deep_is_shown_as_text({ page, node }) {
     await node.create("deep");
     const body = `${"[".repeat(200000)}${"]".repeat(200000)}`;
