@@ -23,7 +23,7 @@ struct sluice_member {
     // "listed"
     char status[16];
     uint32_t capacity;           // its share of the shards, relative to other nodes
-    uint32_t shards;             // that the plan gives to it
+    uint32_t shards;             // that the plan gives to it; of a lone node: that it owns
     uint32_t rules_lo, rules_hi; // versions of the rules that it knows
     int64_t beat_age_ms;         // since its last sign of life
     int leads;

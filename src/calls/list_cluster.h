@@ -33,7 +33,8 @@
       "joining, healthy, suspect, unhealthy, leaving or gone.")                                    \
     A(S, SMALL, capacity, "capacity", OMIT_NEVER,                                                  \
       "Its share of the shards, relative to other nodes.")                                         \
-    A(S, SMALL, shards, "shards", OMIT_NEVER, "Shards that the plan gives to it.")                 \
+    A(S, SMALL, shards, "shards", OMIT_NEVER,                                                      \
+      "Shards that the plan gives to it, or that a lone node owns.")                               \
     A(S, SMALL, rules_lo, "rulesLowest", OMIT_ZERO,                                                \
       "The lowest version of the rules that it knows.")                                            \
     A(S, SMALL, rules_hi, "rulesNewest", OMIT_ZERO,                                                \

@@ -67,7 +67,7 @@ struct membership_row {
     bool self;
     bool leads;
     bool leaving;
-    uint32_t shards; // that the plan gives to it
+    uint32_t shards; // that the plan gives to it; of a lone node: that it owns
 };
 
 // A shard of the plan. A lone node has no plan: its rows are the shards that it owns.

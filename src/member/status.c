@@ -198,6 +198,16 @@ static void add_unplanned(struct membership *m, struct membership_status *s, siz
         }
 }
 
+// A lone node has no plan that counts its shards.
+static void count_lone(struct membership *m, struct membership_status *s)
+{
+    uint32_t mine = 0;
+    for (size_t i = 0; i < s->shards_len; i++)
+        mine += strcmp(s->shards[i].planned, m->self.name) == 0;
+    for (size_t i = 0; cluster_lone(m->cluster) && i < s->members_len; i++)
+        if (s->members[i].self) s->members[i].shards = mine;
+}
+
 static int by_queue(const void *a, const void *b)
 {
     const struct membership_shard *x = a, *y = b;
@@ -226,6 +236,7 @@ static void snapshot(struct membership *m, struct membership_status *s)
     add_members(m, s);
     add_planned(m, s, &cap);
     add_unplanned(m, s, &cap);
+    count_lone(m, s);
 }
 
 // The journal of an open runner names the owner. Runners are asked without the member's lock.

@@ -91,6 +91,21 @@ def status_shows_members_leader_and_owners(sluice):
 
 
 @case
+def a_lone_node_counts_the_shards_that_it_owns(sluice):
+    sluice.ok("queue", "create", "wide", "shards=2")
+    with Node(sluice, "--node", "a") as node:
+        at = ("--store", f"http://{node.address}")
+
+        def owned():
+            for i in range(6):
+                sluice.ok(*at, "send", "wide", "x", "--group", str(i))
+            return [row["owner"] for row in sluice.ok(*at, "--json", "cluster", "status").lines()] == ["a", "a"]
+        until("a owns both shards", owned)
+        [member] = sluice.ok(*at, "--json", "cluster", "status", "--members").lines()
+        same((member["name"], member["shards"]), ("a", 2))
+
+
+@case
 def a_drained_node_has_no_shard_and_still_serves_until_it_is_undrained(sluice):
     sluice.ok("queue", "create", "wide", "shards=12")
     with Cluster(sluice) as cluster:
