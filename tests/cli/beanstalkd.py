@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A beanstalkd server of its own for a case, and a small client of it."""
+import contextlib
 import ctypes
 import os
 import shutil
@@ -54,6 +55,12 @@ class Beanstalkd:
 
     def __exit__(self, *_):
         self.stop()
+
+    @contextlib.contextmanager
+    def connection(self):
+        """Another client: its socket, and a file of what the server answers."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=20) as link, link.makefile("rb") as answers:
+            yield link, answers
 
     def url(self, tube):
         return f"beanstalkd://127.0.0.1:{self.port}/{tube}"

@@ -175,6 +175,59 @@ def an_open_batch_whose_keys_have_expired_is_looked_up(sluice):
 
 
 @case
+def a_server_that_is_killed_in_the_middle_goes_on_after_its_restart(sluice):
+    sluice.create("mail", "dedupWindow=1h")
+    folder = sluice.path("binlog")
+    os.mkdir(folder)
+    with Beanstalkd(folder) as server:
+        expected = [b"%d" % i for i in range(4000)]
+        server.put("mail", expected)
+        for _ in range(4):
+            run, before = sluice.start("import", "mail", server.url("mail"), "--json"), record_size(sluice)
+            while run.poll() is None and record_size(sluice) <= before + 60:
+                time.sleep(0.001)
+            server.stop()
+            holds(run.wait(timeout=60) in (0, INVALID, UNAVAILABLE), f"status {run.returncode}")
+            server.start()
+        result = sluice.json("import", "mail", server.url("mail"))
+        same([result["imported"], result["queueGrewBy"]], [4000, 4000])
+        same(bodies(messages(sluice, "mail")), collections.Counter(body.decode() for body in expected))
+
+
+@case
+def no_job_goes_to_a_worker_of_the_tube_and_to_the_queue(sluice):
+    sluice.create("mail", "dedupWindow=1h")
+    with Beanstalkd() as server:
+        server.put("mail", [b"%d" % i for i in range(6000)])
+        done, ended = [], threading.Event()
+
+        def work():
+            with server.connection() as (link, answers):
+                link.sendall(b"watch mail\r\nignore default\r\n")
+                answers.readline(), answers.readline()
+                while not ended.is_set():
+                    link.sendall(b"reserve-with-timeout 0\r\n")
+                    words = answers.readline().split()
+                    if words[0] != b"RESERVED":
+                        continue
+                    body = answers.read(int(words[2]) + 2)[:-2]
+                    link.sendall(b"delete %s\r\n" % words[1])
+                    if answers.readline() == b"DELETED\r\n":
+                        done.append(body.decode())
+        worker = threading.Thread(target=work)
+        worker.start()
+        try:
+            while not done:
+                time.sleep(0.001)
+            result = sluice.json("import", "mail", server.url("mail"))
+        finally:
+            ended.set()
+            worker.join()
+        same(result["takenByOthers"], 0)
+        same(collections.Counter(done) + bodies(messages(sluice, "mail")), collections.Counter(str(i) for i in range(6000)))
+
+
+@case
 def a_server_that_is_restarted_with_its_jobs_goes_on(sluice):
     sluice.create("mail")
     folder = sluice.path("binlog")
