@@ -98,6 +98,7 @@ static void try_looked(struct bytes in)
     buf_init(&b, LIMIT);
     wire_put_batch(&b, out);
     if (b.len < in.len) wire_put_failures(&b, out);
+    if (b.len < in.len) wire_put_finished(&b, out);
     CHECK(bytes_equal(buf_bytes(&b), in));
     sluice_batch_free(out);
 }

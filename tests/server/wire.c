@@ -152,6 +152,33 @@ static void failures_come_out_as_they_went_in(void **state)
     sluice_batch_free(out);
 }
 
+static void ends_come_out_as_they_went_in(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    struct sluice_message copy[2] = {messages[1], messages[0]};
+    copy[1].state = "processed";
+    copy[1].finished_at = 1234567890123;
+    copy[1].attempts = 7;
+    struct sluice_batch batch = {copy, 2}, *out;
+    wire_put_batch(&b, &batch);
+    wire_put_failures(&b, &batch);
+    size_t before = b.len;
+    wire_put_finished(&b, &batch);
+    for (size_t len = before + 1; len < b.len; len++)
+        assert_false(wire_read_looked(bytes_of(b.data, len), &out));
+    assert_true(wire_read_looked(bytes_of(b.data, before), &out)); // an older node's
+    assert_int_equal(out->messages[1].finished_at, 0);
+    sluice_batch_free(out);
+    assert_true(wire_read_looked(buf_bytes(&b), &out));
+    assert_int_equal(out->messages[0].finished_at, 0);
+    assert_string_equal(out->messages[1].state, "processed");
+    assert_int_equal(out->messages[1].finished_at, 1234567890123);
+    assert_int_equal(out->messages[1].attempts, 7);
+    sluice_batch_free(out);
+}
+
 static void answers_come_out_as_they_went_in(void **state)
 {
     (void)state;
@@ -395,6 +422,7 @@ int main(void)
         cmocka_unit_test(sends_come_out_as_they_went_in),
         cmocka_unit_test(a_batch_comes_out_as_it_went_in_and_owns_its_memory),
         cmocka_unit_test(failures_come_out_as_they_went_in),
+        cmocka_unit_test(ends_come_out_as_they_went_in),
         cmocka_unit_test(answers_come_out_as_they_went_in),
         cmocka_unit_test(asks_come_out_as_they_went_in),
         cmocka_unit_test(a_receive_with_acks_comes_out_as_it_went_in),
