@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-node bench-peers bench-redis chaos chaos-bucket chaos-cluster chaos-node chaos-redis chaos-remount chaos-stop load run demo cluster install hooks format settings lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-node bench-peers bench-redis chaos chaos-bucket chaos-cluster chaos-import chaos-node chaos-redis chaos-remount chaos-stop load run demo cluster install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -89,6 +89,9 @@ chaos-bucket: build deps-servers ## the same on a bucket: requests meet faults, 
 
 chaos-cluster: build deps-servers ## three nodes on each service and store: KILLS=20 kills, transfers, outages of 30 s
 	@SLUICE=$(BUILD)/src/cli/sluice tests/member/everywhere.py --one-by-one --long $(or $(KILLS),20)
+
+chaos-import: build deps-servers ## JOBS=100000 jobs of a beanstalkd imported, the import killed again and again
+	@tests/cli/import_many.py $(BUILD)/src/cli/sluice --jobs $(or $(JOBS),100000) $(ARGS)
 
 chaos-node: build ## the same over HTTP: the node is killed every two seconds too
 	@$(BUILD)/tests/chaos/chaos --node $(BUILD)/src/cli/sluice --seconds $(CHAOS_SECONDS) $(ARGS)

@@ -17,20 +17,21 @@ def dies_with_the_test():
 
 
 class Beanstalkd:
-    def __init__(self, binlog=None):
+    def __init__(self, binlog=None, sync=True):
         self.program = shutil.which("beanstalkd") or shutil.which("beanstalkd", path="/usr/bin:/usr/sbin")
         if not self.program:
             if os.environ.get("CI") == "true":
                 raise Wrong("beanstalkd is not installed: make deps-servers")
             raise Skipped("beanstalkd is not installed: make deps-servers")
         self.binlog = binlog
+        self.sync = sync  # every write of the binlog
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.start()
 
     def start(self):
-        keep = ["-b", self.binlog, "-f", "0"] if self.binlog else []
+        keep = ["-b", self.binlog, *(["-f", "0"] if self.sync else [])] if self.binlog else []
         self.process = subprocess.Popen([self.program, "-l", "127.0.0.1", "-p", str(self.port), *keep],
                                         preexec_fn=dies_with_the_test, stderr=subprocess.DEVNULL)
         end = time.monotonic() + 20
