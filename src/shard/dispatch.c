@@ -11,6 +11,8 @@ static void commit(struct shard *s, uint16_t kind, struct buf *payload)
 {
     struct call *c = call_new(s, 0, TIME_NEVER);
     CHECK(!payload->bad);
+    CHECK(kind == OP_PUBLISH || kind == OP_DISPATCH);
+    CHECK(journal_is_owner(s->journal)); // only its entries grant tickets
     c->silent = true;
     c->kind = kind;
     c->payload = buf_take(payload);
@@ -63,6 +65,7 @@ bool shard_may_dispatch(const struct shard *s)
 static bool dispatch(struct shard *s, const uint8_t seed[16])
 {
     if (!shard_may_dispatch(s)) return false;
+    CHECK(!s->dispatching); // one at a time
     struct op_dispatch op = {.max = DISPATCH_MAX};
     memcpy(op.seed, seed, sizeof op.seed);
     CLEANUP(buf_done) struct buf payload;

@@ -44,6 +44,7 @@ void follow_wake(struct shard *s)
 int64_t follow_wake_at(const struct shard *s)
 {
     int64_t at = TIME_NEVER;
+    CHECK(!s->calls[CALL_FOLLOWING].head == !s->calls[CALL_FOLLOWING].tail);
     for (const struct call *c = s->calls[CALL_FOLLOWING].head; c && !s->catching_up; c = c->next)
         if (c->wait_until < at) at = c->wait_until;
     return at;
