@@ -28,6 +28,7 @@ static enum reason config_allowed(const struct machine *m, const struct op_confi
 enum reason apply_configure(struct machine *m, struct bytes payload)
 {
     struct op_configure op;
+    CHECK(machine_is_sound(m));
     if (configure_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     // A program that does not know the setting cannot read the op.
     if (config_rules(&op.config) > m->rules) return REASON_MALFORMED;
@@ -40,6 +41,7 @@ enum reason apply_configure(struct machine *m, struct bytes payload)
     m->config_version++;
     if (reorder) ready_rebuild(m);
     if (redirect) idle_rebuild(m);
+    CHECK(config_rules(&m->config) <= m->rules);
     struct event *e = emit(m, EVENT_QUEUE_CONFIGURED, 0);
     if (e) e->count = m->config_version;
     result_begin(&m->result, REASON_NONE);
@@ -50,6 +52,7 @@ enum reason apply_configure(struct machine *m, struct bytes payload)
 enum reason apply_pause(struct machine *m, struct bytes payload, bool pause)
 {
     struct op_plain op;
+    CHECK(machine_is_sound(m));
     if (plain_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     if (m->paused != pause) (void)emit(m, pause ? EVENT_QUEUE_PAUSED : EVENT_QUEUE_RESUMED, 0);
@@ -149,6 +152,8 @@ static uint64_t purge(struct machine *m, unsigned states)
         const struct msg *msg = msg_at(m, h);
         if (msg->seq != 0 && (states & (1u << msg->state))) purge_one(m, h);
     }
+    CHECK(m->counts[STATE_PURGED] >= before);
+    CHECK(machine_is_sound(m));
     return m->counts[STATE_PURGED] - before;
 }
 
@@ -182,6 +187,8 @@ enum reason apply_delete(struct machine *m, struct bytes payload)
     finished_drop_all(m);
     CHECK(messages_held(m) == 0 && m->msgs_used == 0);
     CHECK(m->timers.len == 0 && m->tickets == 0 && m->waiting == 0);
+    CHECK(m->bodies.len == 0 && m->failures.messages == 0 && m->marks.len == 0);
+    CHECK(!m->dead_first && !m->outbox_first && m->ready.len == 0);
     m->deleted = true;
     struct event *e = emit(m, EVENT_QUEUE_DELETED, 0);
     if (e) e->count = purged;
@@ -204,6 +211,7 @@ static void redrive_one(struct machine *m, uint32_t h)
     map_remove(&m->by_seq, from, h);
     backlog_break(m);
     msg->seq = m->seq_next++;
+    CHECK(msg->seq > from); // the new message comes last
     body_rename(m, from, msg->seq);
     failures_drop(m, from);
     msg->retries = msg->deliveries = 0;
@@ -223,6 +231,7 @@ enum reason apply_redrive(struct machine *m, struct bytes payload)
     if (redrive_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     uint64_t first = m->seq_next;
+    CHECK(machine_is_sound(m));
     for (uint32_t i = 0; i < op.count; i++) {
         uint32_t h = map_find(&m->by_seq, redrive_seq(&op, i));
         if (h != MAP_NONE && msg_at(m, h)->state == STATE_DEAD) redrive_one(m, h);

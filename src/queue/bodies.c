@@ -12,6 +12,10 @@
 
 #include <stdlib.h>
 
+static bool bodies_are_sound(const struct bodies *b)
+{
+    return b->len <= b->cap && b->by_seq.len == b->len && b->by_key.len == b->len;
+}
 static uint64_t row_hash(const struct body_row *row)
 {
     return mix(mix(0x626f6479u, row->seq), row->key);
@@ -31,6 +35,8 @@ void body_hold(struct machine *m, uint64_t seq, uint64_t key)
         b->rows = memory_resize(b->rows, b->cap * sizeof *b->rows);
     }
     CHECK(b->len < b->cap && seq > 0);
+    CHECK(bodies_are_sound(b));
+    CHECK(map_find(&b->by_seq, seq) == MAP_NONE); // a message has one body
     uint32_t at = b->len++;
     b->rows[at] = (struct body_row){seq, key};
     map_add(&b->by_seq, seq, at);
@@ -40,6 +46,7 @@ void body_hold(struct machine *m, uint64_t seq, uint64_t key)
 
 static void row_unlink(struct bodies *b, uint32_t at)
 {
+    CHECK(b->rows[at].seq > 0);
     map_remove(&b->by_seq, b->rows[at].seq, at);
     map_remove(&b->by_key, b->rows[at].key, at);
 }
@@ -49,6 +56,7 @@ static void row_drop(struct machine *m, uint32_t at)
 {
     struct bodies *b = &m->bodies;
     CHECK(at < b->len);
+    CHECK(bodies_are_sound(b));
     m->digest -= row_hash(&b->rows[at]);
     row_unlink(b, at);
     uint32_t last = --b->len;
@@ -63,7 +71,9 @@ void body_release(struct machine *m, uint64_t seq)
 {
     if (m->bodies.len == 0) return;
     uint32_t at = map_find(&m->bodies.by_seq, seq);
-    if (at != MAP_NONE) row_drop(m, at);
+    if (at == MAP_NONE) return;
+    CHECK(m->bodies.rows[at].seq == seq);
+    row_drop(m, at);
 }
 
 void body_rename(struct machine *m, uint64_t from, uint64_t to)
@@ -72,6 +82,7 @@ void body_rename(struct machine *m, uint64_t from, uint64_t to)
     uint32_t at = map_find(&m->bodies.by_seq, from);
     if (at == MAP_NONE) return;
     CHECK(to > from); // a message that is redriven gets a new number
+    CHECK(m->bodies.rows[at].seq == from);
     uint64_t key = m->bodies.rows[at].key;
     row_drop(m, at);
     body_hold(m, to, key);
@@ -79,6 +90,7 @@ void body_rename(struct machine *m, uint64_t from, uint64_t to)
 
 void bodies_release_backlog(struct machine *m)
 {
+    CHECK(bodies_are_sound(&m->bodies));
     for (uint32_t i = m->bodies.len; i-- > 0;)
         if (backlog_find(m, m->bodies.rows[i].seq)) row_drop(m, i);
 }
@@ -106,6 +118,7 @@ enum body_hold machine_holds(const struct machine *m, struct bytes name)
 bool machine_body(const struct machine *m, size_t i, uint64_t *seq, uint64_t *key)
 {
     if (i >= m->bodies.len) return false;
+    CHECK(m->bodies.rows[i].seq < m->seq_next);
     *seq = m->bodies.rows[i].seq;
     *key = m->bodies.rows[i].key;
     return true;
@@ -120,6 +133,7 @@ static int by_message(const void *a, const void *b)
 void bodies_save(const struct machine *m, struct buf *out)
 {
     const struct bodies *b = &m->bodies;
+    CHECK(bodies_are_sound(b));
     struct body_row *rows = memory_new((b->len + 1) * sizeof *rows);
     for (uint32_t i = 0; i < b->len; i++)
         rows[i] = b->rows[i];
@@ -139,6 +153,7 @@ static bool is_live(const struct machine *m, uint64_t seq)
 
 void bodies_load(struct machine *m, struct reader *r)
 {
+    CHECK(m->bodies.len == 0);
     uint64_t count = read_u64(r), after = 0;
     for (uint64_t i = 0; i < count && reader_ok(r); i++) {
         uint64_t seq = read_u64(r), key = read_u64(r);
@@ -156,6 +171,7 @@ void bodies_check(const struct machine *m)
     for (uint32_t i = 0; i < b->len; i++) {
         CHECK(map_find(&b->by_seq, b->rows[i].seq) == i);
         CHECK(is_live(m, b->rows[i].seq));
+        CHECK(map_find(&b->by_key, b->rows[i].key) != MAP_NONE);
     }
     CHECK(!m->deleted || b->len == 0);
 }

@@ -26,6 +26,7 @@ static bool read_time(const uint8_t *at, int64_t *out)
         if (value > (INT64_MAX - digit) / 10) return false;
         value = value * 10 + digit;
     }
+    CHECK(value >= 0);
     *out = value;
     return true;
 }

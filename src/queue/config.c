@@ -11,16 +11,23 @@
 #include <stdio.h>
 #include <string.h>
 
+static uint8_t last_needed(const struct queue_config *c);
+
 void config_defaults(struct queue_config *c)
 {
     *c = (struct queue_config){0};
-    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++)
-        if (queue_settings[i].kind != SETTING_NAME)
-            setting_put(&queue_settings[i], c, queue_settings[i].initial);
+    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
+        const struct setting *s = &queue_settings[i];
+        if (s->kind == SETTING_NAME) continue;
+        CHECK(s->min <= s->initial && s->initial <= s->max);
+        setting_put(s, c, s->initial);
+    }
+    CHECK(last_needed(c) == 0); // a new queue needs no raised rules
 }
 
 static char *name_in(const struct queue_config *c, const struct setting *s)
 {
+    CHECK(s->kind == SETTING_NAME && s->size == QUEUE_NAME_MAX + 1);
     return (char *)(uintptr_t)c + s->offset;
 }
 
@@ -37,6 +44,7 @@ __attribute__((format(printf, 2, 3))) static enum err refuse(struct config_error
 
 static const char *kind_words(enum setting_kind kind)
 {
+    CHECK(kind != SETTING_NAME && kind != SETTING_CHOICE && kind != SETTING_FLAG);
     switch (kind) {
     case SETTING_DURATION:
         return "a duration such as 1500ms, 30s or 5m";
@@ -58,11 +66,13 @@ bool queue_name_ok(const char *name)
         bool mark = c == '_' || c == '.' || c == '-';
         if (len == QUEUE_NAME_MAX || !(letter || (mark && len > 0))) return false;
     }
+    CHECK(len <= QUEUE_NAME_MAX);
     return len > 0;
 }
 
 static bool in_range(const struct setting *s, uint64_t v)
 {
+    CHECK(s->min <= s->max);
     return v >= s->min && v <= s->max;
 }
 
@@ -101,6 +111,7 @@ static const char *near_key(const char *key)
 static enum err unknown_key(const char *key, struct config_error *error)
 {
     static const char group[] = "failureStrategy.";
+    CHECK(!setting_find(key));
     const char *near = near_key(key);
     if (near) return refuse(error, "\"%.80s\" is not a setting; did you mean %s?", key, near);
     bool inside = strncmp(key, group, sizeof group - 1) == 0;
@@ -131,6 +142,7 @@ enum err config_set(struct queue_config *c, const char *key, const char *value,
         memcpy(name_in(c, s), value, strlen(value) + 1);
     else
         setting_put(s, c, v);
+    CHECK(name || setting_get(s, c) == v); // the field holds every allowed value
     return ERR_OK;
 }
 
@@ -145,6 +157,7 @@ enum err config_check(const struct queue_config *c, const char *name, struct con
     }
     const char *dead = c->dead_letter_queue;
     char texts[2][SETTING_TEXT_MAX];
+    CHECK(setting_find("failureStrategy.mode"));
     setting_print(setting_find("failureStrategy.mode"), c->failure_mode, true, texts[0]);
     if (dead[0] == '\0' && c->failure_mode != FAILURE_RETRY)
         return refuse(error,
@@ -176,6 +189,7 @@ enum err config_check_cycle(const struct queue_config *c, const char *name, conf
 {
     const char *at = c->dead_letter_queue;
     for (int i = 0; at && at[0] != '\0'; i++) {
+        CHECK(i <= CYCLE_MAX);
         if (strcmp(at, name) == 0 || i == CYCLE_MAX)
             return refuse(error,
                           "failureStrategy.deadLetterQueue \"%s\" leads back to \"%.80s\"; dead "
@@ -190,6 +204,7 @@ static bool print(const struct queue_config *c, size_t index, bool people, struc
 {
     if (index >= QUEUE_SETTINGS_LEN) return false;
     const struct setting *s = &queue_settings[index];
+    CHECK(s->offset + s->size <= sizeof *c);
     out->key = s->key;
     if (s->kind == SETTING_NAME)
         memcpy(out->value, name_in(c, s), sizeof out->value);
@@ -224,6 +239,7 @@ static size_t stored(uint8_t last, const struct setting *out[static QUEUE_SETTIN
             const struct setting *s = &queue_settings[i];
             if (s->later == block / 2 && (s->kind == SETTING_NAME) == block % 2) out[len++] = s;
         }
+    CHECK(len <= QUEUE_SETTINGS_LEN); // each setting is in one block
     return len;
 }
 
@@ -270,6 +286,7 @@ void config_encode(const struct queue_config *c, struct buf *out)
     uint8_t last = last_needed(c);
     buf_put_u8(out, last + 1);
     size_t len = stored(last, order);
+    CHECK(len > 0 && rules_of(last) == config_rules(c));
     for (size_t i = 0; i < len; i++)
         if (order[i]->kind == SETTING_NAME)
             buf_put_sized(out, bytes_str(name_in(c, order[i])));
@@ -289,6 +306,7 @@ static bool decode_number(struct reader *r, const struct setting *s, struct queu
     uint64_t v = read_u64(r);
     if (!in_range(s, v)) return false;
     setting_put(s, out, v);
+    CHECK(setting_get(s, out) == v);
     return true;
 }
 

@@ -7,6 +7,10 @@
 #include "base/mutant.h"
 #include "queue/state.h"
 
+static bool dedup_is_sound(const struct dedup *d)
+{
+    return d->len <= d->cap && d->index.len == d->len && (d->cap & (d->cap - 1)) == 0;
+}
 static struct dedup_row *row_at(const struct dedup *d, uint64_t number)
 {
     return &d->rows[number & (d->cap - 1)];
@@ -31,6 +35,7 @@ bool dedup_find(const struct machine *m, struct hash128 key, uint64_t *seq)
     for (size_t at = map_first(&d->index, key.lo);
          (number = map_value(&d->index, key.lo, &at)) != MAP_NONE;) {
         const struct dedup_row *row = row_at(d, number);
+        CHECK(row->key.lo == key.lo); // the index names a row in use
         if (!hash128_equal(row->key, key) || row->expires_at <= m->now) continue;
         *seq = row->seq;
         return true;
@@ -41,7 +46,7 @@ bool dedup_find(const struct machine *m, struct hash128 key, uint64_t *seq)
 static void grow(struct dedup *d)
 {
     size_t cap = d->cap < 16 ? 16 : d->cap * 2;
-    CHECK(d->len == d->cap && (cap & (cap - 1)) == 0);
+    CHECK(d->len == d->cap && cap <= (size_t)1 << 31); // short_number
     struct dedup_row *rows = memory_new(cap * sizeof *rows);
     for (uint64_t n = d->first; n < d->first + d->len; n++)
         rows[n & (cap - 1)] = *row_at(d, n);
@@ -59,6 +64,7 @@ static uint32_t short_number(uint64_t number)
 void dedup_add(struct machine *m, const struct dedup_row *row)
 {
     struct dedup *d = &m->dedup;
+    CHECK(dedup_is_sound(d));
     if (d->len == d->cap) grow(d);
     CHECK(d->len < d->cap);
     uint64_t number = d->first + d->len++;
@@ -76,6 +82,7 @@ static void drop_first(struct machine *m)
     map_remove(&d->index, row->key.lo, short_number(d->first));
     d->first++;
     d->len--;
+    CHECK(dedup_is_sound(d));
 }
 
 void dedup_expire(struct machine *m)

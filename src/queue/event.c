@@ -44,18 +44,21 @@ void events_clear(struct events *e)
 struct bytes event_worker(const struct events *list, const struct event *e)
 {
     if (e->worker_len == 0) return BYTES_EMPTY;
+    CHECK((size_t)e->worker_at + e->worker_len <= list->text.len);
     return bytes_of(list->text.data + e->worker_at, e->worker_len);
 }
 
 struct bytes event_failure_text(const struct events *list, const struct event *e)
 {
     if (e->failure_len == 0) return BYTES_EMPTY;
+    CHECK((size_t)e->failure_at + e->failure_len <= list->text.len);
     return bytes_of(list->text.data + e->failure_at, e->failure_len);
 }
 
 bool event_origin(const struct events *list, const struct event *e, struct event_origin *out)
 {
     if (e->origin_len == 0) return false;
+    CHECK((size_t)e->origin_at + e->origin_len <= list->text.len);
     struct reader r = reader_of(bytes_of(list->text.data + e->origin_at, e->origin_len));
     struct bytes id = read_bytes(&r, sizeof out->id.bytes);
     if (id.len > 0) memcpy(out->id.bytes, id.data, id.len);
@@ -79,13 +82,15 @@ void event_id(const struct event *e, const struct queue_id *queue, uint32_t shar
         (void)snprintf(hex + 2 * i, 3, "%02x", queue->bytes[i]);
     char op[12] = "t";
     if (e->op != EVENT_OP_TIME) (void)snprintf(op, sizeof op, "%u", e->op);
-    (void)snprintf(out, EVENT_ID_MAX, "%s-%u-%llu-%s-%s-%u", hex, shard,
-                   (unsigned long long)e->slot, op, event_name(e->kind), e->n);
+    int len = snprintf(out, EVENT_ID_MAX, "%s-%u-%llu-%s-%s-%u", hex, shard,
+                       (unsigned long long)e->slot, op, event_name(e->kind), e->n);
+    CHECK(len > 0 && len < EVENT_ID_MAX);
 }
 
 static void describe(const struct machine *m, uint32_t h, struct event *e)
 {
     const struct msg *msg = msg_at(m, h);
+    CHECK(h < m->msgs_len && msg->seq > 0); // the record is not freed yet
     e->seq = msg->seq;
     e->place = (struct place){msg->slot, msg->skip};
     e->deliveries = msg->deliveries;
@@ -108,6 +113,7 @@ struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
         list->cap = list->cap < 64 ? 64 : list->cap * 2;
         list->rows = memory_resize(list->rows, list->cap * sizeof *list->rows);
     }
+    CHECK(list->len < list->cap && (unsigned)kind < EVENT_COUNT);
     struct event *e = &list->rows[list->len++];
     bool time = m->op_index == EVENT_OP_TIME;
     *e = (struct event){.slot = m->slot,
@@ -123,12 +129,14 @@ struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
 // The events of a batch often name the same worker: its name is stored once.
 void emit_worker(struct machine *m, struct event *e, uint32_t w)
 {
+    CHECK(w > 0 && w < m->workers_len);
     emit_worker_name(m, e, worker_name(m, w));
 }
 
 void emit_worker_name(struct machine *m, struct event *e, struct bytes name)
 {
     struct events *list = m->events;
+    CHECK(name.len <= WORKER_NAME_MAX);
     struct bytes last = BYTES_EMPTY;
     if (list->text.len >= name.len)
         last = bytes_of(list->text.data + list->text.len - name.len, name.len);
@@ -145,7 +153,9 @@ void emit_failure_text(struct machine *m, struct event *e, struct bytes text)
 {
     struct events *list = m->events;
     const struct event *before = e > list->rows ? e - 1 : NULL;
+    CHECK(e == list->rows + list->len - 1); // its neighbour is the event before it
     if (text.len == 0) return;
+    CHECK(text.len <= FAIL_REASON_MAX);
     e->failure_at = (uint32_t)list->text.len;
     e->failure_len = (uint32_t)text.len;
     if (before && bytes_equal(event_failure_text(list, before), text))
@@ -160,6 +170,7 @@ void emit_origin(struct machine *m, const struct op_arrive *a)
 {
     struct events *list = m->events;
     if (!list) return;
+    CHECK(list->len > 0);
     struct event *e = &list->rows[list->len - 1];
     CHECK(e->kind == EVENT_MESSAGE_ENQUEUED);
     size_t at = list->text.len;

@@ -23,11 +23,13 @@ static uint32_t row_new(struct failures *f)
         f->rows_cap = f->rows_cap < 16 ? 16 : f->rows_cap * 2;
         f->rows = memory_resize(f->rows, f->rows_cap * sizeof *f->rows);
     }
+    CHECK(f->rows_len < f->rows_cap);
     return f->rows_len++;
 }
 
 static uint32_t row_free(struct failures *f, uint32_t h)
 {
+    CHECK(h > 0 && h < f->rows_len);
     uint32_t next = f->rows[h].next;
     name_release(&f->names, f->rows[h].worker);
     f->rows[h] = (struct failure_row){.next = f->rows_free};
@@ -38,11 +40,13 @@ static uint32_t row_free(struct failures *f, uint32_t h)
 // The slot with the reason of the newest failure is kept as long as the message.
 static void pin(struct machine *m, const struct failure_row *row)
 {
+    CHECK(row->slot <= m->slot);
     if (row->slot) msg_mark(m, row->slot);
 }
 
 static void unpin(struct machine *m, const struct failure_row *row)
 {
+    CHECK(row->slot <= m->slot);
     if (row->slot) msg_unmark(m, row->slot);
 }
 
@@ -50,6 +54,7 @@ static void unpin(struct machine *m, const struct failure_row *row)
 static void chain_cut(struct failures *f, uint32_t first)
 {
     uint32_t h = first;
+    CHECK(first > 0 && first < f->rows_len);
     for (size_t kept = 1; h && kept < FAILURES_KEPT; kept++)
         h = f->rows[h].next;
     if (!h) return;
@@ -62,6 +67,7 @@ static void chain_cut(struct failures *f, uint32_t first)
 static void add(struct machine *m, uint64_t seq, const struct failure_view *v)
 {
     struct failures *f = &m->failures;
+    CHECK(f->messages == f->by_seq.len);
     uint32_t *first = map_at(&f->by_seq, seq);
     uint32_t before = first ? *first : 0;
     uint32_t h = row_new(f);
@@ -87,6 +93,7 @@ void failure_note(struct machine *m, uint32_t h, bool failed)
 {
     const struct msg *msg = msg_at(m, h);
     const struct lock *lock = lock_of(m, msg);
+    CHECK(msg->state == STATE_LOCKED && lock->worker > 0); // the lock ends after the note
     add(m, msg->seq,
         &(struct failure_view){.attempt = msg->deliveries,
                                .at = failed ? m->now : lock->deadline,
@@ -104,6 +111,7 @@ void failures_drop(struct machine *m, uint64_t seq)
     if (h == MAP_NONE) return;
     map_remove(&f->by_seq, seq, h);
     f->messages--;
+    CHECK(f->messages == f->by_seq.len);
     unpin(m, &f->rows[h]);
     while (h)
         h = row_free(f, h);
@@ -112,6 +120,7 @@ void failures_drop(struct machine *m, uint64_t seq)
 void failures_clear(struct machine *m)
 {
     struct failures *f = &m->failures;
+    CHECK(f->messages == f->by_seq.len);
     name_table_clear(&f->names);
     memory_free(f->rows);
     map_done(&f->by_seq);
@@ -120,11 +129,13 @@ void failures_clear(struct machine *m)
 
 const char *failure_kind_name(enum failure_kind kind)
 {
+    CHECK((unsigned)kind < FAILURE_KIND_COUNT);
     return kind == FAILURE_EXPIRED ? "lock-expired" : "failed";
 }
 
 static struct failure_view view_of(const struct failures *f, const struct failure_row *row)
 {
+    CHECK(row->kind < FAILURE_KIND_COUNT);
     return (struct failure_view){.attempt = row->attempt,
                                  .at = row->at,
                                  .worker = name_text(&f->names, row->worker),
@@ -136,6 +147,7 @@ static struct failure_view view_of(const struct failures *f, const struct failur
 // For a message that died before failures were kept: its record has all fields except the worker.
 static struct failure_view view_dead_entry(const struct machine *m, const struct msg *msg)
 {
+    CHECK(msg->lock && (msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND));
     const struct lock *dead_entry = lock_of(m, msg);
     return (struct failure_view){.attempt = msg->deliveries,
                                  .at = dead_entry->died_at,
@@ -163,6 +175,7 @@ size_t machine_failures(const struct machine *m, uint64_t seq, int64_t now,
     size_t len = 0;
     for (uint32_t row = first == MAP_NONE ? 0 : first; row; row = f->rows[row].next)
         len++;
+    CHECK(len <= FAILURES_KEPT);
     size_t at = len;
     for (uint32_t row = first == MAP_NONE ? 0 : first; row; row = f->rows[row].next)
         out[--at] = view_of(f, &f->rows[row]);
@@ -188,6 +201,7 @@ static void save_message(const struct machine *m, uint64_t seq, struct buf *out)
 {
     struct failure_view rows[FAILURES_KEPT + 1];
     size_t len = machine_failures(m, seq, TIME_UNKNOWN, rows);
+    CHECK(len > 0 && len <= FAILURES_KEPT);
     buf_put_u64(out, seq);
     buf_put_u8(out, (uint8_t)len);
     for (size_t i = 0; i < len; i++) {
@@ -204,6 +218,7 @@ void failures_save(const struct machine *m, struct buf *out)
 {
     const struct failures *f = &m->failures;
     size_t start = out->len;
+    CHECK(f->messages == f->by_seq.len);
     uint64_t *seqs = memory_new((f->messages + 1) * sizeof *seqs);
     size_t len = 0;
     for (uint32_t h = 1; h < m->msgs_len; h++) {
@@ -235,6 +250,7 @@ static void load_failure(struct machine *m, uint64_t seq, struct reader *r)
 
 void failures_load(struct machine *m, struct reader *r)
 {
+    CHECK(m->failures.messages == 0);
     const uint8_t *start = r->at;
     uint64_t count = read_u64(r), after = 0;
     for (uint64_t i = 0; i < count && reader_ok(r); i++) {
@@ -262,6 +278,10 @@ void failures_check(const struct machine *m)
         size_t len = 0;
         for (uint32_t row = first; row; row = f->rows[row].next) {
             CHECK(f->rows[row].slot <= m->slot);
+            CHECK(f->rows[row].attempt <= msg_at(m, h)->deliveries && f->rows[row].at <= m->now);
+            CHECK((f->rows[row].kind == FAILURE_FAILED) == (f->rows[row].slot > 0));
+            uint32_t older = f->rows[row].next;
+            CHECK(!older || f->rows[older].attempt < f->rows[row].attempt);
             named += f->rows[row].worker != 0;
             len++;
         }
@@ -269,7 +289,7 @@ void failures_check(const struct machine *m)
         messages++;
         rows += len;
     }
-    CHECK(messages == f->messages);
+    CHECK(messages == f->messages && messages == f->by_seq.len);
     for (uint32_t h = f->rows_free; h; h = f->rows[h].next)
         rows++;
     CHECK(f->rows_len == 0 || rows == f->rows_len - 1);

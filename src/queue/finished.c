@@ -42,12 +42,14 @@ static inline uint64_t row_hash(const struct finished *f, const struct finished_
 uint64_t finished_digest(const struct machine *m)
 {
     const struct finished *f = &m->finished;
+    CHECK(f->len <= f->cap && f->cap <= FINISHED_MAX);
     uint64_t last = f->len > 0 ? row_hash(f, row_at(f, f->len - 1)) : 0;
     return mix(mix(f->chain, last), f->len);
 }
 
 static void drop_first(struct finished *f)
 {
+    CHECK(f->len > 0);
     const struct finished_row *row = row_at(f, 0);
     // The last row closes, so that the chain does not depend on when it is dropped.
     if (f->len == 1) f->chain = mix(f->chain, row_hash(f, row));
@@ -132,6 +134,7 @@ void finished_drop_all(struct machine *m)
 {
     while (m->finished.len > 0)
         drop_first(&m->finished);
+    CHECK(m->finished.names.by_hash.len == 0); // no row refers to a name
 }
 
 void finished_clear(struct machine *m)
@@ -149,6 +152,7 @@ bool machine_finished(const struct machine *m, uint64_t seq, int64_t now, struct
         const struct finished_row *row = row_at(f, i - 1);
         if (is_over(m, row, now)) return false;
         if (seq < row->seq || seq - row->seq >= row->count) continue;
+        CHECK(row->outcome < FINISHED_COUNT && row->at <= m->now);
         *out = (struct finished_view){.outcome = (enum finished_outcome)row->outcome,
                                       .at = row->at,
                                       .attempts = row->attempts,
@@ -174,6 +178,8 @@ static uint64_t unzigzag(uint64_t v)
 static void save_row(const struct finished_row *row, uint32_t name, uint64_t seq, int64_t at,
                      struct buf *out)
 {
+    CHECK(row->count > 0 && row->outcome < FINISHED_COUNT && row->at >= at); // as load_row asks
+    CHECK(seq + unzigzag(zigzag(row->seq - seq)) == row->seq);
     buf_put_var(out, zigzag(row->seq - seq));
     buf_put_var(out, row->count);
     buf_put_var(out, (uint64_t)row->at - (uint64_t)at);
@@ -253,6 +259,7 @@ static void load_row(struct machine *m, struct reader *r, struct loading *l)
 
 static void load_rows(struct machine *m, struct reader *r, struct loading *l)
 {
+    CHECK(m->finished.len == 0 && m->finished.names.len == 0);
     uint32_t count = read_u32(r);
     l->at = read_i64(r);
     if (count > FINISHED_MAX || count > r->left / ROW_BYTES_MIN) r->bad = true;
@@ -288,10 +295,12 @@ void finished_check(const struct machine *m)
     const struct finished *f = &m->finished;
     size_t named = 0;
     CHECK(f->len == 0 || m->rules >= RULES_WORKERS);
+    CHECK(f->len <= f->cap && (f->head < f->cap || f->cap == 0));
     for (uint32_t i = 0; i < f->len; i++) {
         const struct finished_row *row = row_at(f, i);
         CHECK(row->seq > 0 && row->count > 0 && row->seq + row->count <= m->seq_next);
         CHECK(row->at <= m->now && !is_over(m, row, m->now));
+        CHECK(row->outcome < FINISHED_COUNT);
         if (i > 0) CHECK(row->at >= row_at(f, i - 1)->at);
         named += row->worker != 0;
     }

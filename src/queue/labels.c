@@ -46,6 +46,7 @@ static enum err read_label(struct bytes text, size_t *at, struct label *out,
                            struct labels_error *error)
 {
     size_t from = *at;
+    CHECK(from <= text.len);
     out->key = word(text, at, is_key_byte);
     if (out->key.len == 0 || out->key.len > LABEL_KEY_MAX)
         return wrong(error, from, "a key has 1 to 63 of a-z 0-9 . _ -");
@@ -73,6 +74,7 @@ static void append(struct labels *out, struct bytes part)
 
 static void write_labels(const struct label *labels, size_t len, struct labels *out)
 {
+    CHECK(len <= LABELS_MAX && out->len == 0);
     for (size_t i = 0; i < len; i++) {
         CHECK(i == 0 || bytes_compare(labels[i - 1].key, labels[i].key) < 0);
         if (i > 0) append(out, bytes_str(","));
@@ -104,6 +106,7 @@ enum err labels_parse(struct bytes text, struct labels *out, struct labels_error
                 error, at - 1,
                 "labels are separated by commas; a value has 1 to 63 of A-Z a-z 0-9 . _ -");
     }
+    CHECK(at == text.len);
     if (len > 0) qsort(found, len, sizeof *found, by_key);
     write_labels(found, len, out);
     return ERR_OK;
@@ -125,6 +128,7 @@ bool labels_next(struct bytes *text, struct bytes *key, struct bytes *value)
     *key = label.key;
     *value = label.value;
     size_t used = at < text->len ? at + 1 : at;
+    CHECK(used <= text->len && label.key.len > 0);
     *text = bytes_of(text->data + used, text->len - used);
     return true;
 }

@@ -21,6 +21,7 @@ static size_t range_from(const struct machine *m, uint64_t slot)
             hi = mid;
         }
     }
+    CHECK(lo == 0 || backlog_at(m, lo - 1)->slot + backlog_at(m, lo - 1)->slots < slot);
     return lo;
 }
 
@@ -33,6 +34,7 @@ bool machine_backlog_in(const struct machine *m, uint64_t first, uint64_t last)
 
 void machine_live_slots(const struct machine *m, uint64_t first, size_t count, bool *live)
 {
+    CHECK(m->msgs_used < m->msgs_len);
     for (size_t i = 0; i < count; i++)
         live[i] = machine_backlog_in(m, first + i, first + i);
     for (uint32_t h = 1; h < m->msgs_len; h++) {
@@ -68,15 +70,18 @@ bool machine_lives_at(const struct machine *m, struct place place)
 static bool is_reason_of(const struct machine *m, const struct msg *msg, uint64_t slot, uint32_t op)
 {
     bool dead = msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND;
+    CHECK(!dead || msg->lock);
     const struct lock *dead_entry = dead ? lock_of(m, msg) : NULL;
     if (dead_entry && dead_entry->reason_slot == slot && dead_entry->reason_op == op) return true;
     uint32_t newest = map_find(&m->failures.by_seq, msg->seq);
     if (newest == MAP_NONE) return false;
+    CHECK(newest < m->failures.rows_len);
     return m->failures.rows[newest].slot == slot && m->failures.rows[newest].op == op;
 }
 
 bool machine_reason_lives_at(const struct machine *m, uint64_t slot, uint32_t op)
 {
+    CHECK(m->msgs_used < m->msgs_len);
     if (map_find(&m->marks, slot / PLACE_SPAN) == MAP_NONE) return false;
     for (uint32_t h = 1; h < m->msgs_len; h++)
         if (msg_at(m, h)->seq != 0 && is_reason_of(m, msg_at(m, h), slot, op)) return true;

@@ -12,6 +12,7 @@
 struct death_policy failure_policy(const struct machine *m, const struct msg *msg, bool failed)
 {
     const struct queue_config *c = &m->config;
+    CHECK(msg->state == STATE_LOCKED);
     enum message_state end = c->failure_mode == FAILURE_RETRY ? STATE_DEAD : STATE_OUTBOUND;
     if (c->deliveries_max > 0 && msg->deliveries >= c->deliveries_max)
         return (struct death_policy){end, false, DEAD_DELIVERIES};
@@ -94,6 +95,7 @@ void lock_extend(struct machine *m, uint32_t h, int64_t deadline)
 {
     struct msg *msg = msg_at(m, h);
     CHECK(msg->state == STATE_LOCKED);
+    CHECK(deadline > m->now);
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     heap_remove(&m->timers, h);
     lock_of(m, msg)->deadline = deadline;
@@ -124,6 +126,7 @@ static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
     heap_remove(&m->timers, h);
     open_leave(m, h);
     if (lock->ticket) {
+        CHECK(m->tickets > 0);
         ticket_unlink(m, h);
         lock->ticket = false;
         m->tickets--;
@@ -160,6 +163,7 @@ void lock_finish(struct machine *m, uint32_t h)
 // The queue is deleted: the record leaves with its lock.
 void lock_abandon(struct machine *m, uint32_t h)
 {
+    CHECK(msg_at(m, h)->lock);
     lock_let_go(m, h, LOCK_END_RELEASED);
 }
 
@@ -287,6 +291,7 @@ enum reason lock_check(const struct machine *m, const struct lock_ref *ref, uint
     if (found == MAP_NONE) return backlog_find(m, ref->seq) ? REASON_NOT_LOCKED : REASON_TERMINAL;
     *h = found;
     const struct msg *msg = msg_at(m, found);
+    CHECK(msg->seq == ref->seq);
     if (msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND) return REASON_TERMINAL;
     if (!msg->lock) return REASON_NOT_LOCKED;
     const struct lock *lock = lock_of(m, msg);

@@ -28,6 +28,7 @@ static void init(struct machine *m, const struct queue_id *queue, uint32_t shard
     *m = (struct machine){.queue = *queue, .shard = shard, .birth = *birth, .config = *birth};
     m->config_version = 1;
     m->rules = config_rules(birth);
+    CHECK(m->rules >= RULES_FIRST && m->rules <= RULES_KNOWN);
     m->seq_next = 1;
     m->now = TIME_UNKNOWN;
     rows_init(m);
@@ -36,6 +37,7 @@ static void init(struct machine *m, const struct queue_id *queue, uint32_t shard
 
 static void done(struct machine *m)
 {
+    CHECK(m->edited == 0 && !m->events);
     backlog_clear(m);
     dedup_clear(m);
     requests_clear(m);
@@ -125,6 +127,7 @@ static void enter_slot(struct machine *m, const struct machine_entry *e)
 static enum reason dispatch(struct machine *m, const struct op *op)
 {
     struct bytes p = op->payload;
+    CHECK(m->result.len == 0);
     switch (op->kind) {
     case OP_SEND:
         return apply_send(m, p);
@@ -176,6 +179,7 @@ static void pass_over(struct machine *m, const struct op *op)
 {
     uint32_t messages = ops_messages(op, 1);
     if (messages == 0) return;
+    CHECK(messages <= UINT32_MAX - m->ordinal);
     m->ordinal += messages;
     backlog_break(m);
 }
@@ -222,6 +226,7 @@ static enum reason answer(struct machine *m, const struct op *op)
 
 static void put_result(struct op_result *result, struct buf *text, enum err err, struct bytes body)
 {
+    CHECK(text->len <= UINT32_MAX && body.len <= RESULT_MAX);
     *result = (struct op_result){
         .err = err, .body_at = (uint32_t)text->len, .body_len = (uint32_t)body.len};
     buf_put(text, body);
@@ -231,6 +236,7 @@ static void put_result(struct op_result *result, struct buf *text, enum err err,
 void machine_apply(struct machine *m, const struct machine_entry *e, struct op_result *results,
                    struct buf *text, struct events *events)
 {
+    CHECK(!m->events && (!results || text));
     enter_slot(m, e);
     m->events = events;
     outcomes_hold(m, e);
@@ -247,7 +253,7 @@ void machine_apply(struct machine *m, const struct machine_entry *e, struct op_r
     CHECK(!heap_top(&m->timers) || heap_top(&m->timers)->key > m->now);
     workers_expire(m); // last: a heartbeat in this entry came in time
     m->events = NULL;
-    CHECK(m->edited == 0);
+    CHECK(machine_is_sound(m));
 }
 
 bool machine_recall(const struct machine *m, const struct op *op, struct op_result *result,
@@ -257,6 +263,7 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
     if (!op_request(op, &id) || !request_id_set(&id)) return false;
     const struct request_row *row = request_find(m, &id);
     if (!row) return false;
+    CHECK(row->body.len > 0);
     uint8_t reused = REASON_REQUEST_REUSED;
     struct bytes body = row->kind == op->kind ? row->body : bytes_of(&reused, 1);
     put_result(result, text, reason_err((enum reason)body.data[0]), body);

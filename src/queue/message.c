@@ -15,7 +15,9 @@ void message_id_print(const struct queue_id *queue, uint32_t shard, uint64_t seq
     *at++ = '-';
     at = digits_put(at, shard);
     *at++ = '-';
-    *digits_put(at, seq) = '\0';
+    at = digits_put(at, seq);
+    CHECK(at < out + MESSAGE_ID_MAX);
+    *at = '\0';
 }
 
 bool request_id_set(const struct request_id *id)
@@ -59,5 +61,6 @@ bool headers_ok(struct bytes headers)
 
 uint64_t message_body_len(const struct message *m)
 {
+    CHECK(m->reference.name.len == 0 || m->body.len == 0);
     return m->reference.name.len > 0 ? m->reference.len : m->body.len;
 }

@@ -11,6 +11,7 @@ static uint32_t row_new(struct name_table *t)
 {
     uint32_t index = t->free;
     if (index) {
+        CHECK(index < t->len && t->rows[index].refs == 0);
         t->free = t->rows[index].free_next;
         return index;
     }
@@ -19,6 +20,7 @@ static uint32_t row_new(struct name_table *t)
         t->cap = t->cap < 16 ? 16 : t->cap * 2;
         t->rows = memory_resize(t->rows, t->cap * sizeof *t->rows);
     }
+    CHECK(t->len < t->cap);
     return t->len++;
 }
 
@@ -31,6 +33,7 @@ uint32_t name_hold(struct name_table *t, struct bytes name)
     for (size_t at = map_first(&t->by_hash, hash);
          (index = map_value(&t->by_hash, hash, &at)) != MAP_NONE;) {
         if (!bytes_equal(name_text(t, index), name)) continue;
+        CHECK(t->rows[index].refs > 0); // a name without references is dropped at once
         t->rows[index].refs++;
         return index;
     }
@@ -47,6 +50,7 @@ void name_drop(struct name_table *t, uint32_t index)
 {
     struct name_row *row = &t->rows[index];
     CHECK(row->refs == 0 && row->text);
+    CHECK(index > 0 && index < t->len);
     map_remove(&t->by_hash, row->hash, index);
     memory_free(row->text);
     *row = (struct name_row){.free_next = t->free};
@@ -67,7 +71,9 @@ void name_table_check(const struct name_table *t, size_t refs)
     size_t names = 0, counted = 0;
     for (uint32_t index = 1; index < t->len; index++) {
         counted += t->rows[index].refs;
+        CHECK((t->rows[index].refs > 0) == (t->rows[index].text != NULL));
         names += t->rows[index].refs > 0;
     }
     CHECK(counted == refs && names == t->by_hash.len);
+    CHECK(t->len <= t->cap);
 }

@@ -65,6 +65,8 @@ static enum err end(const struct reader *r)
 
 void claim_encode(struct buf *out, const struct op_claim *op)
 {
+    CHECK(op->worker.len > 0 && op->worker.len <= WORKER_NAME_MAX); // as claim_decode asks
+    CHECK(op->max <= CLAIM_COUNT_MAX && op->lease_ms >= 0 && op->lease_ms <= LEASE_MAX_MS);
     op_head_put(out, &op->request);
     buf_put(out, bytes_of(op->seed, sizeof op->seed));
     buf_put_u32(out, op->max);
@@ -146,6 +148,7 @@ bool ticket_row_next(struct reader *rows, struct ticket_row *out)
 
 void publish_encode(struct buf *out, const struct op_publish *op)
 {
+    CHECK(op->count <= PUBLISH_ROWS_MAX && op->ticket_ms >= 0 && op->ticket_ms <= LEASE_MAX_MS);
     op_head_put(out, &op->request);
     buf_put(out, bytes_of(op->seed, sizeof op->seed));
     buf_put_i64(out, op->ticket_ms);
@@ -248,6 +251,7 @@ enum err purge_decode(struct bytes payload, struct op_purge *out)
 void redrive_encode(struct buf *out, const struct op_redrive *op)
 {
     CHECK(op->seqs.len == (size_t)op->count * 8);
+    CHECK(op->max <= SEQS_MAX && op->count <= SEQS_MAX);
     op_head_put(out, &op->request);
     buf_put_u32(out, op->max);
     buf_put_u32(out, op->count);
@@ -267,6 +271,7 @@ enum err redrive_decode(struct bytes payload, struct op_redrive *out)
 uint64_t redrive_seq(const struct op_redrive *op, uint32_t index)
 {
     CHECK(index < op->count);
+    CHECK(op->seqs.len == (size_t)op->count * 8);
     struct reader r = reader_of(bytes_of(op->seqs.data + (size_t)index * 8, 8));
     return read_u64(&r);
 }
@@ -287,6 +292,7 @@ struct bytes arrive_reason(const struct op_arrive *op)
 struct bytes arrive_worker(const struct op_arrive *op)
 {
     struct reader r = reader_of(op->message.headers);
+    CHECK(op->message.headers.len <= MESSAGE_HEADERS_MAX);
     struct bytes name, value, worker = BYTES_EMPTY;
     while (headers_next(&r, &name, &value))
         if (bytes_equal(name, bytes_str(ARRIVE_WORKER_HEADER))) worker = value;
@@ -295,6 +301,9 @@ struct bytes arrive_worker(const struct op_arrive *op)
 
 void arrive_encode(struct buf *out, const struct op_arrive *op)
 {
+    CHECK(op->number > 0 && (unsigned)op->cause < DEAD_CAUSE_COUNT); // as arrive_decode asks
+    CHECK(op->origin.len <= QUEUE_NAME_MAX && op->reason.len <= FAIL_REASON_MAX);
+    CHECK(op->message.requires.len == 0);
     op_head_put(out, &op->request);
     buf_put(out, bytes_of(op->source.bytes, sizeof op->source.bytes));
     buf_put_u32(out, op->source_shard);

@@ -18,6 +18,7 @@ void dead_list_link(struct machine *m, uint32_t h)
     uint32_t *last = dead ? &m->dead_last : &m->outbox_last;
     CHECK(dead || msg->state == STATE_OUTBOUND);
     CHECK(!*first == !*last);
+    CHECK(!*last || lock_of(m, msg_at(m, *last))->number <= lock_of(m, msg)->number);
     msg->prev = *last;
     msg->next = 0;
     *(*last ? &msg_at(m, *last)->next : first) = h;
@@ -32,6 +33,8 @@ void dead_list_unlink(struct machine *m, uint32_t h)
     uint32_t *last = dead ? &m->dead_last : &m->outbox_last;
     CHECK(dead || msg->state == STATE_OUTBOUND);
     CHECK(*first && *last);
+    CHECK(msg->prev ? msg_at(m, msg->prev)->next == h : *first == h);
+    CHECK(msg->next ? msg_at(m, msg->next)->prev == h : *last == h);
     *(msg->prev ? &msg_at(m, msg->prev)->next : first) = msg->next;
     *(msg->next ? &msg_at(m, msg->next)->prev : last) = msg->prev;
     msg->next = msg->prev = 0;
@@ -81,6 +84,7 @@ struct letter_source *source_need(struct machine *m, const struct queue_id *queu
     }
     if (lo < m->sources_len && source_compare(&m->sources[lo], queue, shard) == 0)
         return &m->sources[lo];
+    CHECK(lo == 0 || source_compare(&m->sources[lo - 1], queue, shard) < 0);
     if (m->sources_len == m->sources_cap) {
         m->sources_cap = m->sources_cap < 8 ? 8 : m->sources_cap * 2;
         m->sources = memory_resize(m->sources, m->sources_cap * sizeof *m->sources);
@@ -127,6 +131,7 @@ enum reason apply_arrive(struct machine *m, struct bytes payload)
     CHECK(source->number >= op.number); // the letter arrives once
     if (is_strict(m)) op.message.priority = 0;
     uint64_t seq = message_enter(m, &op.message, 0, skip);
+    CHECK(seq + 1 == m->seq_next);
     emit_origin(m, &op);
     result_begin(&m->result, REASON_NONE);
     buf_put_u64(&m->result, seq);
@@ -151,6 +156,7 @@ enum reason apply_outbox(struct machine *m, struct bytes payload)
         msg_free(m, h);
         moved++;
     }
+    CHECK(m->outbox_first || m->counts[STATE_OUTBOUND] == 0);
     result_begin(&m->result, REASON_NONE);
     buf_put_u64(&m->result, moved);
     return REASON_NONE;

@@ -113,6 +113,7 @@ static void release(struct machine *m, const struct op_outcome *op, uint32_t h,
         emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
     }
     lock_give_back(m, h, due, LOCK_END_RELEASED);
+    CHECK(msg_at(m, h)->state == (due > 0 ? STATE_DELAYED : STATE_READY));
     row->until = due;
 }
 

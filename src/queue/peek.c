@@ -46,6 +46,7 @@ int64_t machine_wake_at(const struct machine *m)
 
 bool machine_has_locks(const struct machine *m)
 {
+    CHECK(m->counts[STATE_LOCKED] <= m->timers.len);
     return m->counts[STATE_LOCKED] > 0;
 }
 
@@ -71,6 +72,7 @@ static bool marks_any(const struct machine *m, uint64_t first, uint64_t last)
 
 bool machine_needs(const struct machine *m, uint64_t first, uint64_t last)
 {
+    CHECK(!m->backlog.open || m->backlog.len > 0);
     if (machine_backlog_in(m, first, last)) return true;
     // The last range may still grow. Its readers then walk over the slots in between.
     const struct range *open = m->backlog.open ? backlog_at(m, m->backlog.len - 1) : NULL;
@@ -99,6 +101,7 @@ static void stats_project(const struct machine *m, size_t at, int64_t now,
     CHECK(out->counts[msg->state] > 0);
     out->counts[msg->state]--;
     out->counts[state_at(m, h, now)]++;
+    CHECK(out->waiting > 0 || !(msg->flags & MSG_WAITING));
     if (msg->flags & MSG_WAITING) out->waiting--;
     if (msg->state == STATE_LOCKED && lock_of(m, msg)->ticket) out->tickets--;
     stats_project(m, 2 * at + 1, now, out);
@@ -127,6 +130,8 @@ void machine_stats(const struct machine *m, int64_t now, struct machine_stats *o
     for (size_t s = 0; s < STATE_COUNT; s++)
         out->counts[s] = m->counts[s];
     stats_project(m, 0, now, out);
+    CHECK(out->tickets <= out->counts[STATE_LOCKED]);
+    CHECK(out->waiting <= out->counts[STATE_DELAYED]);
 }
 
 bool machine_owner_only(const struct machine *m)
@@ -146,6 +151,7 @@ bool machine_claimable(const struct machine *m, int64_t now, struct bytes worker
 
 enum reason machine_refuses(const struct machine *m, uint16_t kind, uint32_t count)
 {
+    CHECK(kind >= OP_KIND_MACHINE);
     if (m->deleted) return REASON_DELETED;
     bool grants = kind == OP_CLAIM || kind == OP_TAKE || kind == OP_PUBLISH || kind == OP_DISPATCH;
     if (grants && m->paused) return REASON_PAUSED;
@@ -177,6 +183,7 @@ static void view_record(const struct machine *m, uint32_t h, int64_t now, struct
     }
     out->fence = lock->fence;
     if (out->state != STATE_LOCKED) return;
+    CHECK(lock->end == LOCK_CURRENT && lock->worker > 0);
     out->ticket = lock->ticket;
     out->order = lock->order;
     out->worker = worker_name(m, lock->worker);
@@ -198,6 +205,7 @@ enum err machine_find(const struct machine *m, uint64_t seq, int64_t now, struct
     uint32_t h = map_find(&m->by_seq, seq);
     if (h != MAP_NONE) {
         view_record(m, h, now, out);
+        CHECK(out->seq == seq);
         return ERR_OK;
     }
     const struct range *r = backlog_find(m, seq);
@@ -231,6 +239,7 @@ size_t machine_list(const struct machine *m, enum message_state state, uint64_t 
                     struct message_view *out, size_t max)
 {
     size_t seqs_len, at = 0, len = 0, range = 0;
+    CHECK((unsigned)state < STATE_COUNT);
     uint64_t *seqs = records_of(m, state, after, now, &seqs_len);
     size_t ranges = state == STATE_READY ? m->backlog.len : 0;
     while (len < max && (at < seqs_len || range < ranges)) {
@@ -246,6 +255,7 @@ size_t machine_list(const struct machine *m, enum message_state state, uint64_t 
             view_plain(r, plain, &out[len++]);
             after = plain;
         }
+        CHECK(len == 1 || out[len - 2].seq < out[len - 1].seq);
     }
     memory_free(seqs);
     return len;
@@ -261,6 +271,7 @@ size_t machine_tickets(const struct machine *m, struct bytes worker, struct gran
         out[len++] = grant_of(m, h);
         h = lock->next;
     }
+    CHECK(len == 0 || len <= m->workers[w].open);
     return len;
 }
 
@@ -270,6 +281,7 @@ size_t machine_outbox(const struct machine *m, struct message_view *out, size_t 
     for (uint32_t h = m->outbox_first; h && len < max; h = msg_at(m, h)->next) {
         CHECK(msg_at(m, h)->state == STATE_OUTBOUND);
         view_record(m, h, m->now, &out[len++]);
+        CHECK(len == 1 || out[len - 2].outbox_number <= out[len - 1].outbox_number);
     }
     return len;
 }

@@ -57,7 +57,9 @@ void backlog_push(struct machine *m, const struct range *range)
         b->head = 0;
         b->cap = cap;
     }
-    CHECK(b->len == 0 || range_at(b, b->len - 1)->seq < range->seq);
+    CHECK(b->len == 0 ||
+          range_at(b, b->len - 1)->seq + range_at(b, b->len - 1)->count <= range->seq);
+    CHECK(range->count > 0 && range->slots < PLACE_SPAN);
     b->len++;
     *range_at(b, b->len - 1) = *range;
     m->digest += range_hash(range);
@@ -88,6 +90,7 @@ void backlog_break(struct machine *m)
 void backlog_clear(struct machine *m)
 {
     struct backlog *b = &m->backlog;
+    CHECK(b->len <= b->cap && (b->cap & (b->cap - 1)) == 0);
     for (size_t i = 0; i < b->len; i++)
         m->digest -= range_hash(range_at(b, i));
     memory_free(b->rows);
@@ -155,6 +158,7 @@ static struct place backlog_take(struct machine *m)
 // Returns the message of the scope that can be delivered.
 static uint32_t scope_best(const struct machine *m, const struct scope *s)
 {
+    CHECK(!s->opened || (msg_at(m, s->opened)->flags & MSG_OPENED));
     if (s->opened && !MUTANT(ORDER_OFF))
         return msg_at(m, s->opened)->state == STATE_READY ? s->opened : 0;
     uint32_t h = is_lifo(m) ? s->last : s->first;
@@ -173,6 +177,7 @@ void scope_refresh(struct machine *m, uint32_t scope)
     s->offered = best;
     if (!best) return;
     const struct msg *msg = msg_at(m, best);
+    CHECK(msg->state == STATE_READY && msg->scope == scope);
     heap_push(&m->ready, order_key(msg), order_tie(m, msg), best);
 }
 
@@ -182,6 +187,7 @@ void scope_enter(struct machine *m, uint32_t h)
     struct msg *msg = msg_at(m, h);
     struct scope *s = &m->scopes[msg->scope];
     uint32_t before = s->last;
+    CHECK(s->refs > 0 && !s->first == !s->last);
     if (s->first && msg->seq < msg_at(m, s->first)->seq) before = 0;
     while (before && msg_at(m, before)->seq > msg->seq)
         before = msg_at(m, before)->prev;
@@ -198,6 +204,8 @@ void scope_leave(struct machine *m, uint32_t h)
     if (!msg->scope) return;
     struct scope *s = &m->scopes[msg->scope];
     CHECK(s->first && s->last);
+    CHECK(msg->prev ? msg_at(m, msg->prev)->next == h : s->first == h);
+    CHECK(msg->next ? msg_at(m, msg->next)->prev == h : s->last == h);
     *(msg->prev ? &msg_at(m, msg->prev)->next : &s->first) = msg->next;
     *(msg->next ? &msg_at(m, msg->next)->prev : &s->last) = msg->prev;
     msg->prev = msg->next = 0;
@@ -233,6 +241,7 @@ void ready_withdraw(struct machine *m, uint32_t h)
     CHECK(msg->state == STATE_READY);
     if (!heap_has(&m->ready, h)) return; // its scope offers another message
     heap_remove(&m->ready, h);
+    CHECK(!msg->scope || m->scopes[msg->scope].offered == h);
     if (msg->scope) m->scopes[msg->scope].offered = 0;
 }
 
@@ -277,11 +286,13 @@ static void heap_reorder(struct machine *m, struct heap *heap)
         const struct msg *msg = msg_at(m, old.rows[i].ref);
         heap_push(heap, order_key(msg), order_tie(m, msg), old.rows[i].ref);
     }
+    CHECK(heap->len == old.len);
     heap_done(&old);
 }
 
 void ready_rebuild(struct machine *m)
 {
+    CHECK(m->edited == 0); // a record that is being edited may be in no heap
     heap_reorder(m, &m->ready);
     heap_reorder(m, &m->open);
     for (uint32_t s = SCOPE_UNGROUPED; s < m->scopes_len; s++)

@@ -92,6 +92,7 @@ void msg_edit_discard(struct msg_edit *edit)
 
 static void *rows_grow(void *rows, uint32_t *cap, size_t size)
 {
+    CHECK(*cap <= UINT32_MAX / 2);
     *cap = *cap < 16 ? 16 : *cap * 2;
     return memory_resize(rows, *cap * size);
 }
@@ -123,6 +124,7 @@ struct msg_edit msg_new(struct machine *m, uint64_t seq, struct place place, uin
         if (m->msgs_len == m->msgs_cap) m->msgs = rows_grow(m->msgs, &m->msgs_cap, sizeof *m->msgs);
         h = m->msgs_len++;
     }
+    CHECK(seq > 0 && seq < m->seq_next);
     m->msgs[h] = (struct msg){.seq = seq, .slot = place.slot, .skip = place.skip};
     if (is_strict(m)) {
         uint32_t scope = scope_for(m, group);
@@ -150,7 +152,7 @@ static void scope_unref(struct machine *m, uint32_t s)
 void msg_free(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
-    CHECK(m->edited == h);
+    CHECK(m->edited == h && m->msgs_used > 0);
     lock_drop(m, h);
     map_remove(&m->by_seq, msg->seq, h);
     body_release(m, msg->seq);
@@ -206,6 +208,7 @@ uint32_t scope_for(struct machine *m, uint64_t group)
 {
     if (group == 0) return SCOPE_UNGROUPED;
     uint32_t s = map_find(&m->by_group, group);
+    CHECK(s == MAP_NONE || (m->scopes[s].group == group && m->scopes[s].refs > 0));
     if (s != MAP_NONE) return s;
     s = m->scopes_free;
     if (s) {
@@ -216,6 +219,7 @@ uint32_t scope_for(struct machine *m, uint64_t group)
         s = m->scopes_len++;
     }
     m->scopes[s] = (struct scope){.group = group};
+    CHECK(s > SCOPE_UNGROUPED && s < m->scopes_len);
     map_add(&m->by_group, group, s);
     return s;
 }

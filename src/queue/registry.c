@@ -20,6 +20,7 @@
 
 struct bytes registry_labels(const struct registration *row)
 {
+    CHECK(!row->labels == (row->labels_len == 0));
     return bytes_of(row->labels, row->labels_len);
 }
 
@@ -70,6 +71,7 @@ static void set_labels(struct registration *row, struct bytes labels)
 
 static void set_end(struct machine *m, uint32_t w, int64_t expires_at)
 {
+    CHECK(m->workers[w].capacity > 0 && m->workers[w].serial > 0);
     if (heap_has(&m->registrations, w)) heap_remove(&m->registrations, w);
     m->workers[w].expires_at = expires_at;
     heap_push(&m->registrations, expires_at, m->workers[w].serial, w);
@@ -78,6 +80,7 @@ static void set_end(struct machine *m, uint32_t w, int64_t expires_at)
 static void set_mode(struct machine *m, struct registration *row, enum worker_mode mode)
 {
     CHECK((unsigned)mode <= WORKER_IS_EVICTED);
+    CHECK(m->rows_evicted > 0 || row->mode != WORKER_IS_EVICTED);
     m->rows_evicted -= row->mode == WORKER_IS_EVICTED;
     row->mode = (uint8_t)mode;
     m->rows_evicted += mode == WORKER_IS_EVICTED;
@@ -365,6 +368,7 @@ static bool load_row(struct machine *m, struct reader *r)
 void registry_load(struct machine *m, struct reader *r)
 {
     uint64_t count = read_u64(r);
+    CHECK(m->rows == 0 && m->rows_evicted == 0);
     if (count > WORKERS_MAX_NOW) r->bad = true;
     for (uint64_t i = 0; i < count && reader_ok(r); i++)
         if (!load_row(m, r)) r->bad = true;

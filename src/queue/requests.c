@@ -49,6 +49,7 @@ const struct request_row *request_find(const struct machine *m, const struct req
     for (size_t at = map_first(&q->index, key);
          (number = map_value(&q->index, key, &at)) != MAP_NONE;) {
         const struct request_row *row = row_at(q, number);
+        CHECK(row->body.len > 0); // a row in use
         if (memcmp(row->id.bytes, id->bytes, 16) == 0) return row;
     }
     return NULL;
@@ -57,7 +58,7 @@ const struct request_row *request_find(const struct machine *m, const struct req
 static void grow(struct requests *q)
 {
     size_t cap = q->cap < 16 ? 16 : q->cap * 2;
-    CHECK(q->len == q->cap && (cap & (cap - 1)) == 0);
+    CHECK(q->len == q->cap && cap <= (size_t)1 << 31); // short_number
     struct request_row *rows = memory_new(cap * sizeof *rows);
     for (uint64_t n = q->first; n < q->first + q->len; n++)
         rows[n & (cap - 1)] = *row_at(q, n);
@@ -82,12 +83,14 @@ static void drop_first(struct machine *m)
     bytes_free(row->body);
     q->first++;
     q->len--;
+    CHECK(q->index.len == q->len && (q->len > 0 || q->bytes == 0));
 }
 
 void request_add(struct machine *m, const struct request_row *row)
 {
     struct requests *q = &m->requests;
-    CHECK(row->body.len > 0);
+    CHECK(row->body.len > 0 && row->body.data[0] < REASON_COUNT);
+    CHECK(q->index.len == q->len && q->len <= q->cap);
     if (q->len == q->cap) grow(q);
     uint64_t number = q->first + q->len++;
     struct request_row *kept = row_at(q, number);

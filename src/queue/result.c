@@ -59,6 +59,7 @@ static_assert(SEND_COUNT_MAX <= ROWS_MAX && CLAIM_COUNT_MAX <= ROWS_MAX && REFS_
 static bool rows_ok(const struct result *out, size_t size)
 {
     struct reader r = out->rows;
+    CHECK(size > sizeof(uint32_t));
     if (out->count > ROWS_MAX || r.left % size != 0) return false;
     if (size == GRANT_BYTES) return r.left / size == out->count;
     uint64_t sum = 0;
@@ -117,6 +118,7 @@ bool send_row_next(struct result *r, struct send_row *out)
         return false;
     } else {
         r->run = read_u32(&r->rows) - 1;
+        CHECK(r->run < ROWS_MAX); // rows_ok refuses an empty run
         r->sent.reason = read_reason(&r->rows);
         r->sent.seq = read_u64(&r->rows);
     }
@@ -141,6 +143,7 @@ void grant_read(struct reader *r, struct grant *out)
 bool grant_next(struct result *r, struct grant *out)
 {
     if (r->rows.left == 0) return false;
+    CHECK(r->rows.left >= GRANT_BYTES);
     grant_read(&r->rows, out);
     return reader_ok(&r->rows);
 }
@@ -153,6 +156,7 @@ bool outcome_row_next(struct result *r, struct outcome_row *out)
         return false;
     } else {
         r->run = read_u32(&r->rows) - 1;
+        CHECK(r->run < ROWS_MAX);
         r->outcome.reason = read_reason(&r->rows);
         uint8_t status = read_u8(&r->rows);
         if (status >= OUTCOME_STATUS_COUNT) r->rows.bad = true;
@@ -171,6 +175,7 @@ bool worker_reason_next(struct result *r, enum reason *out)
         return false;
     } else {
         r->run = read_u32(&r->rows) - 1;
+        CHECK(r->run < ROWS_MAX);
         r->outcome.reason = read_reason(&r->rows);
     }
     *out = r->outcome.reason;
@@ -191,7 +196,7 @@ bool dispatch_worker(const struct result *r, uint32_t worker_row, struct bytes *
 void result_begin(struct buf *out, enum reason reason)
 {
     static_assert(REASON_COUNT < 256, "a reason is one byte");
-    CHECK(out->len == 0);
+    CHECK(out->len == 0 && (unsigned)reason < REASON_COUNT);
     buf_put_u8(out, (uint8_t)reason);
 }
 
@@ -249,6 +254,7 @@ void worker_reason_put(struct buf *out, size_t rows_at, enum reason reason)
 {
     struct reader last;
     uint32_t run = last_run(out, rows_at, REASON_RUN_BYTES, &last);
+    CHECK((unsigned)reason < REASON_COUNT && run < ROWS_MAX);
     if (run > 0 && read_u8(&last) == reason) {
         buf_set_u32(out, out->len - REASON_RUN_BYTES, run + 1);
         return;

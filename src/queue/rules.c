@@ -21,12 +21,14 @@ const char *rules_about(uint16_t version)
 
 uint16_t machine_rules(const struct machine *m)
 {
+    CHECK(m->rules >= RULES_FIRST && m->rules <= RULES_KNOWN);
     return m->rules;
 }
 
 uint16_t machine_rules_needed(const struct machine *m, const struct op *ops, size_t ops_len)
 {
     uint16_t needed = m->rules;
+    CHECK(needed >= RULES_FIRST);
     struct op_raise op;
     for (size_t i = 0; i < ops_len; i++)
         if (ops[i].kind == OP_RAISE && raise_decode(ops[i].payload, &op) == ERR_OK &&
@@ -57,5 +59,6 @@ enum reason apply_raise(struct machine *m, struct bytes payload)
 
 uint64_t machine_event_count(const struct machine *m)
 {
+    CHECK(m->rules >= RULES_EVENTS || m->event_count == 0);
     return m->event_count;
 }

@@ -35,6 +35,7 @@ static enum reason admit(const struct machine *m, const struct message *msg, int
 static void hold_reference(struct machine *m, uint64_t seq, const struct body_reference *r)
 {
     struct body_name name;
+    CHECK(seq < m->seq_next);
     if (r->name.len == 0) return;
     CHECK(body_name_parse(r->name, &name)); // the decoder has checked it
     body_hold(m, seq, name.random[0]);
@@ -133,6 +134,7 @@ enum reason apply_send(struct machine *m, struct bytes payload)
         }
         send_row_put(&m->result, rows_at, reason, seq);
     }
+    CHECK(applied <= op.count && op.count <= m->ordinal);
     if (applied > 0 || op.count == 0) return REASON_NONE;
     CHECK(first != REASON_NONE);
     m->result.data[0] = (uint8_t)first;

@@ -171,6 +171,7 @@ void send_begin(struct buf *out, const struct request_id *request)
 void send_end(struct buf *out, size_t start, uint32_t count)
 {
     CHECK(count <= SEND_COUNT_MAX);
+    CHECK(out->bad || out->len >= start + SEND_COUNT_AT + sizeof count);
     buf_set_u32(out, start + SEND_COUNT_AT, count);
 }
 

@@ -20,6 +20,7 @@ const struct setting *setting_find(const char *key)
 
 uint64_t setting_get(const struct setting *s, const struct queue_config *c)
 {
+    CHECK(s->offset + s->size <= sizeof *c);
     const char *at = (const char *)c + s->offset;
     uint64_t wide = 0;
     uint32_t narrow = 0;
@@ -40,6 +41,8 @@ void setting_put(const struct setting *s, struct queue_config *c, uint64_t v)
     uint32_t narrow = (uint32_t)v;
     bool flag = v == 1;
     CHECK(s->kind != SETTING_NAME);
+    CHECK(s->size == sizeof v || s->size == sizeof narrow || s->size == sizeof flag);
+    CHECK(s->size != sizeof flag || v <= 1);
     memcpy(at,
            s->size == sizeof v      ? (void *)&v
            : s->size == sizeof flag ? (void *)&flag
@@ -67,6 +70,7 @@ static bool parse_number(const char *text, const struct unit *units, size_t unit
         if (digits > 14) return false;
         v = v * 10 + (uint64_t)(text[digits] - '0');
     }
+    CHECK(units_len > 0 && units[0].factor > 0);
     if (digits == 0) return false;
     for (size_t i = 0; i < units_len; i++) {
         if (strcmp(text + digits, units[i].name) != 0) continue;
@@ -80,6 +84,7 @@ static bool parse_time(const char *text, uint64_t *out)
 {
     int64_t ms;
     if (!duration_read_ms(text, &ms)) return false;
+    CHECK(ms >= 0);
     *out = (uint64_t)ms;
     return true;
 }
@@ -107,6 +112,7 @@ static bool parse_fraction(const char *text, uint64_t *out)
 
 static bool parse_word(const char *text, const char *words, uint64_t *out)
 {
+    CHECK(words && words[0]);
     size_t len = strlen(text);
     *out = 0;
     for (const char *at = words; len > 0;) {
@@ -141,9 +147,12 @@ bool setting_parse(const struct setting *s, const char *text, uint64_t *v)
 
 static void print_choice(const char *at, uint64_t v, char *out)
 {
-    for (; v > 0; v--)
-        at = strchr(at, ',') + 2;
     const char *comma = strchr(at, ',');
+    for (; v > 0; v--) {
+        CHECK(comma); // the table has a word for each value up to its max
+        at = comma + 2;
+        comma = strchr(at, ',');
+    }
     (void)snprintf(out, SETTING_TEXT_MAX, "%.*s", (int)(comma ? (size_t)(comma - at) : strlen(at)),
                    at);
 }
@@ -151,6 +160,7 @@ static void print_choice(const char *at, uint64_t v, char *out)
 static void print_ratio(unsigned long long v, bool people, char *out)
 {
     int len = snprintf(out, SETTING_TEXT_MAX, "%llu.%03llu", v / 1000, v % 1000);
+    CHECK(len > 4 && len < SETTING_TEXT_MAX);
     while (people && out[len - 1] == '0')
         out[--len] = '\0';
     if (out[len - 1] == '.') out[len - 1] = '\0';
@@ -161,6 +171,7 @@ void setting_print(const struct setting *s, uint64_t v, bool people,
 {
     static const char *const sizes[] = {"B", "KiB", "MiB", "GiB"};
     static_assert(SETTING_TEXT_MAX == DURATION_TEXT_MAX, "one size fits all texts");
+    CHECK(s->kind != SETTING_NAME);
     size_t size = 0;
     const char *unit = s->kind == SETTING_DURATION ? "ms" : "";
     if (s->choices && v <= s->max) {

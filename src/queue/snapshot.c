@@ -58,6 +58,7 @@ uint64_t machine_digest(const struct machine *m)
 // The oldest version that has every part of the state.
 static uint8_t version_needed(const struct machine *m)
 {
+    CHECK(m->rules <= RULES_KNOWN);
     if (m->rules >= RULES_WORKERS) return VERSION_WORKERS;
     if (m->rules >= RULES_CONSUME) return VERSION_CONSUME;
     if (m->rules > RULES_FIRST) return VERSION_RULES;
@@ -66,6 +67,7 @@ static uint8_t version_needed(const struct machine *m)
 
 static void save_scalars(const struct machine *m, struct buf *out)
 {
+    CHECK(m->rules >= RULES_FIRST && m->rules <= RULES_KNOWN);
     buf_put_u32(out, SNAPSHOT_MAGIC);
     buf_put_u8(out, version_needed(m));
     buf_put(out, bytes_of(m->queue.bytes, sizeof m->queue.bytes));
@@ -92,6 +94,7 @@ static void save_backlog(const struct machine *m, struct buf *out)
     buf_put_u64(out, m->backlog.len);
     for (size_t i = 0; i < m->backlog.len; i++) {
         const struct range *r = backlog_at(m, i);
+        CHECK(r->count > 0 && r->slots < PLACE_SPAN);
         buf_put_u64(out, r->seq);
         buf_put_u64(out, r->slot);
         buf_put_u32(out, r->count);
@@ -113,6 +116,7 @@ static void save_lock(const struct machine *m, const struct msg *msg, struct buf
         buf_put_u8(out, lock->cause);
         return;
     }
+    CHECK((lock->end == LOCK_CURRENT) == (msg->state == STATE_LOCKED));
     buf_put_hash128(out, lock->token);
     buf_put_u64(out, lock->fence);
     buf_put_i64(out, lock->deadline);
@@ -125,6 +129,7 @@ static void save_lock(const struct machine *m, const struct msg *msg, struct buf
 static void save_record(const struct machine *m, uint32_t h, struct buf *out)
 {
     const struct msg *msg = msg_at(m, h);
+    CHECK(msg->seq < m->seq_next && msg->slot <= m->slot); // as load_record asks
     buf_put_u64(out, msg->seq);
     buf_put_u64(out, msg->slot);
     buf_put_u32(out, msg->skip);
@@ -165,6 +170,7 @@ static void save_records(const struct machine *m, struct buf *out)
 
 static void save_memory(const struct machine *m, struct buf *out)
 {
+    CHECK(m->dedup.index.len == m->dedup.len && m->requests.index.len == m->requests.len);
     buf_put_u64(out, m->dedup.len);
     for (size_t i = 0; i < m->dedup.len; i++) {
         const struct dedup_row *row = dedup_at(m, i);
@@ -205,6 +211,7 @@ static void save_workers(const struct machine *m, struct buf *out)
 
 void machine_save(const struct machine *m, struct buf *out)
 {
+    CHECK(machine_is_sound(m));
     save_scalars(m, out);
     save_backlog(m, out);
     save_records(m, out);
@@ -233,6 +240,7 @@ static bool read_bool(struct reader *r)
 // Returns the version.
 static uint8_t load_scalars(struct machine *m, struct reader *r)
 {
+    CHECK(m->sent == 0 && m->slot == 0); // it was reset
     if (read_u32(r) != SNAPSHOT_MAGIC) r->bad = true;
     uint8_t version = read_u8(r);
     if (version == 0 || version > SNAPSHOT_VERSION) r->bad = true;
@@ -261,6 +269,7 @@ static uint8_t load_scalars(struct machine *m, struct reader *r)
 
 static void load_backlog(struct machine *m, struct reader *r, uint64_t *ready)
 {
+    CHECK(m->backlog.len == 0);
     uint64_t count = read_u64(r), next = 1;
     for (uint64_t i = 0; i < count && reader_ok(r); i++) {
         struct range row = {.seq = read_u64(r), .slot = read_u64(r)};
@@ -305,6 +314,7 @@ static void load_lock(struct machine *m, uint32_t h, struct reader *r)
         if (dead || msg->state == STATE_LOCKED) r->bad = true;
         return;
     }
+    CHECK(!msg->lock && m->edited == h);
     lock_need(m, h);
     struct lock *lock = lock_of(m, msg);
     if (dead) {
@@ -336,6 +346,7 @@ static void load_links(struct machine *m, uint32_t h, int64_t due, struct reader
         l->dead_list[l->dead_list_len++] = (struct numbered){lock_of(m, msg)->number, h};
         return;
     }
+    CHECK(m->edited == h);
     if (msg->state == STATE_DELAYED) heap_push(&m->timers, due, msg->seq, h);
     if (msg->state == STATE_LOCKED) {
         const struct lock *lock = lock_of(m, msg);
@@ -409,6 +420,7 @@ static uint64_t load_record(struct machine *m, struct reader *r, uint64_t after,
 static void load_records(struct machine *m, struct reader *r, struct loaded *l)
 {
     uint64_t count = read_u64(r), after = 0;
+    CHECK(m->msgs_used == 0 && m->by_seq.len == 0);
     if (count > r->left / RECORD_BYTES_MIN) r->bad = true;
     if (r->bad) return;
     l->tickets = memory_new((size_t)count * sizeof *l->tickets);
@@ -416,6 +428,7 @@ static void load_records(struct machine *m, struct reader *r, struct loaded *l)
     for (uint64_t i = 0; i < count && reader_ok(r); i++)
         after = load_record(m, r, after, l);
     if (r->bad) return;
+    CHECK(l->tickets_len + l->dead_list_len <= m->msgs_used && m->msgs_used == count);
     qsort(l->tickets, l->tickets_len, sizeof *l->tickets, by_number);
     for (size_t i = 0; i < l->tickets_len; i++)
         ticket_link(m, lock_of(m, msg_at(m, l->tickets[i].h))->worker, l->tickets[i].h);
@@ -431,6 +444,7 @@ static void load_memory(struct machine *m, struct reader *r)
 {
     uint64_t count = read_u64(r);
     for (uint64_t i = 0; i < count && reader_ok(r); i++) {
+        CHECK(m->dedup.len == i);
         struct dedup_row row = {.key = read_hash128(r)};
         row.seq = read_u64(r);
         row.expires_at = read_i64(r);
@@ -438,6 +452,7 @@ static void load_memory(struct machine *m, struct reader *r)
     }
     count = read_u64(r);
     for (uint64_t i = 0; i < count && reader_ok(r); i++) {
+        CHECK(m->requests.len <= i); // the oldest may have been dropped
         struct request_row row = {0};
         struct bytes id = read_bytes(r, sizeof row.id.bytes);
         if (id.len > 0) memcpy(row.id.bytes, id.data, id.len);
@@ -461,6 +476,7 @@ static void load_memory(struct machine *m, struct reader *r)
 static void load_workers(struct machine *m, struct reader *r)
 {
     uint64_t count = read_u64(r);
+    CHECK(m->registrations.len == 0);
     if (count > WORKERS_MAX) r->bad = true;
     for (uint64_t i = 0; i < count && reader_ok(r); i++) {
         struct bytes name = read_sized(r, WORKER_NAME_MAX);
@@ -475,6 +491,7 @@ static void load_workers(struct machine *m, struct reader *r)
 
 static void load_rules(struct machine *m, struct reader *r, uint8_t version)
 {
+    CHECK(version >= VERSION_RULES);
     bool consume = version >= VERSION_CONSUME;
     m->rules = read_u16(r);
     m->event_count = read_u64(r);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cost ledger: the cost of store requests for this shard, as writers report it in their
 // entries. It has totals and the last two hours of the store's clock, which give a current rate.
+#include "base/check.h"
 #include "queue/state.h"
 
 #include <string.h>
@@ -11,7 +12,9 @@ static_assert(sizeof(struct spent) == 80, "no padding: it is compared as bytes")
 
 static int64_t hour_of(int64_t now)
 {
-    return now >= 0 ? now / HOUR_MS : -((-now - 1) / HOUR_MS) - 1;
+    int64_t hour = now >= 0 ? now / HOUR_MS : -((-now - 1) / HOUR_MS) - 1;
+    CHECK(hour * HOUR_MS <= now && now - hour * HOUR_MS < HOUR_MS);
+    return hour;
 }
 
 // Returns the ledger as of that hour. An hour without a report has no row.
@@ -30,6 +33,7 @@ enum reason apply_spent(struct machine *m, struct bytes payload)
     if (spent_decode(payload, &op)) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     m->spent = turn_to(m->spent, hour_of(m->now));
+    CHECK(m->spent.hour >= hour_of(m->now)); // reports of an earlier hour do not come back
     cost_add(&m->spent.total, &op.cost);
     cost_add(&m->spent.this_hour, &op.cost);
     return REASON_NONE;

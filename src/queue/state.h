@@ -334,6 +334,14 @@ static inline bool is_owner_only(const struct machine *m)
     return m->rules >= RULES_CONSUME && owner;
 }
 
+// What holds between any two ops, as far as a few counters tell. machine_check has all of it.
+static inline bool machine_is_sound(const struct machine *m)
+{
+    uint64_t timed = m->counts[STATE_LOCKED] + m->counts[STATE_DELAYED];
+    bool records = m->msgs_used < m->msgs_len && m->msgs_used == m->by_seq.len;
+    bool timers = m->timers.len == timed && m->tickets <= m->counts[STATE_LOCKED];
+    return records && timers && m->waiting <= m->counts[STATE_DELAYED] && m->edited == 0;
+}
 static inline bool is_strict(const struct machine *m)
 {
     return m->config.ordering_guarantee;

@@ -57,6 +57,7 @@ uint32_t worker_need(struct machine *m, struct bytes name)
         }
         w = m->workers_len++;
     }
+    CHECK(w > 0 && w < m->workers_len);
     m->workers[w] = (struct worker){.hash = hash64_of(name, 0), .name_len = (uint8_t)name.len};
     memcpy(m->workers[w].name, name.data, name.len);
     if (m->names_len == m->names_cap) {
@@ -127,6 +128,7 @@ void ticket_link(struct machine *m, uint32_t w, uint32_t h)
     struct worker *row = &m->workers[w];
     struct lock *lock = lock_of(m, msg_at(m, h));
     CHECK(!row->first_ticket == !row->last_ticket);
+    CHECK(lock->ticket && lock->worker == w && row->open > 0);
     lock->next = 0;
     lock->prev = row->last_ticket;
     if (row->last_ticket) {
