@@ -248,7 +248,8 @@ struct sluice_send {
     const char *dedup; // a second message with this key inside dedupWindow is not sent
     const char *content_type;
     const char *workflow;
-    int priority; // 0 to 9, higher first
+    const char *needs; // labels that its worker must have, "kind=gpu" (sluice_workers.h)
+    int priority;      // 0 to 9, higher first
     // When it is ready: delay_ms after it was sent (up to 400 days), or at the time `due`. Do not
     // give both.
     int64_t delay_ms;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens a store by its URL, and closes the handle.
 #include "api/place.h"
+#include "api/workers.h"
 #include "base/memory.h"
 #include "local/parallel.h"
 #include "os/clock.h"
@@ -51,6 +52,7 @@ static void direct_close(struct sluice *s)
     if (cluster) cluster->free(cluster);
     notices_free(s->notices);
     owner_heard_free(s->heard);
+    joined_free(atomic_load(&s->joined));
     queues_close(s);
     links_free(s->links);
     peers_free(s->peers);

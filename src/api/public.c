@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of sluice.h. Each calls through the table of its handle (local/transport.h).
+#include "api/workers.h"
 #include "base/memory.h"
 #include "local/inside.h"
 #include "local/settle.h"
@@ -21,11 +22,34 @@ void sluice_close(struct sluice *s)
 #define CALL_PUBLIC(result, public, name, params, args) PUBLIC_##public(result, name, params, args)
 TRANSPORT_CALLS(CALL_PUBLIC)
 
+// A registered worker that waits long on a store makes its heartbeats between parts of the wait. A
+// receive that the caller may repeat waits in one part.
+static enum sluice_code receive(struct sluice *s, const char *queue,
+                                const struct sluice_receive *options, struct sluice_batch **out,
+                                struct sluice_error *error)
+{
+    int64_t most = options && !options->request && options->wait_ms > 0
+                       ? joined_wait_max(s, queue, options->worker)
+                       : 0;
+    if (most == 0 || options->wait_ms <= most)
+        return s->calls->receive(s, queue, options, out, error);
+    struct sluice_receive part = *options;
+    for (int64_t left = options->wait_ms;; left -= most) {
+        part.wait_ms = left < most ? left : most;
+        enum sluice_code code = s->calls->receive(s, queue, &part, out, error);
+        if (code || (*out)->len > 0 || left <= most) return code;
+        sluice_batch_free(*out);
+        *out = NULL;
+        joined_note_receive(s, queue, options->worker);
+    }
+}
+
 enum sluice_code sluice_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error)
 {
-    if (!options || options->acks_len == 0) return s->calls->receive(s, queue, options, out, error);
+    joined_note_receive(s, queue, options ? options->worker : NULL);
+    if (!options || options->acks_len == 0) return receive(s, queue, options, out, error);
     struct sluice_receive own = *options;
     size_t len = own.acks_len;
     if (!own.acked) own.acked = memory_zeroed(len, sizeof *own.acked);
@@ -66,6 +90,7 @@ enum sluice_code sluice_renew(struct sluice *s, const char *queue, const char *c
 {
     struct settle what = {
         .kind = SETTLE_RENEW, .tokens = tokens, .len = len, .wait_ms = visibility_ms};
+    joined_note_renew(s, queue);
     return s->calls->settle(s, queue, &what, outcomes, error);
 }
 

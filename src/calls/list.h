@@ -17,6 +17,7 @@
 #pragma once
 
 #include "calls/list_cluster.h"
+#include "calls/list_workers.h"
 
 #define CALL_ITEMS_MAX      10000 // messages or tokens in one request
 #define CALL_HEADERS_MAX    8192  // of a message; more do not fit in MESSAGE_HEADERS_MAX bytes
@@ -65,7 +66,11 @@
     F(S, NUMBER, due, "due", 0, INT64_MAX, 0,                                                      \
       "The earliest time of delivery, in milliseconds since 1970. An alternative to delay.")       \
     F(S, TEXT, workflow, "workflow", 0, MESSAGE_WORKFLOW_MAX, 0,                                   \
-      "Your own id, which the events repeat.")
+      "Your own id, which the events repeat.")                                                     \
+    F(S, TEXT, needs, "requires", 0, 0, 0,                                                         \
+      "Labels that the worker must have, such as kind=gpu. Only a registered worker that has "     \
+      "them "                                                                                      \
+      "all gets the message.")
 
 #define MESSAGE_BODY_FIELDS(F, S)                                                                  \
     F(S, BASE64, body, "bodyBase64", 0, 0, 0, "The message as bytes: base64 with padding.")        \
@@ -129,10 +134,6 @@
     F(S, TEXTS, types, "type", 0, 0, 0, "Returns only these types. May be repeated.")              \
     F(S, TEXT, message, "message", 0, 0, 0, "Returns only events of this message.")
 
-#define WAITING_FIELDS(F, S)                                                                       \
-    F(S, TEXT, queue, "queue", 0, 0, 0, "Only workers of this queue.")                             \
-    F(S, BOOL, all, "all", 0, 1, 0, "Also those that wait at the other nodes of the cluster.")
-
 #define HEALTHZ_FIELDS(F, S)                                                                       \
     F(S, TEXT, nonce, "nonce", 0, 0, 0,                                                            \
       "A nonce in hex digits. The node proves its name with it to a client that knows the name "   \
@@ -150,8 +151,8 @@
     S(receive_in, RECEIVE_FIELDS)                                                                  \
     S(settle_in, SETTLE_FIELDS)                                                                    \
     S(events_in, EVENTS_FIELDS)                                                                    \
-    S(waiting_in, WAITING_FIELDS)                                                                  \
     S(healthz_in, HEALTHZ_FIELDS)                                                                  \
+    WORKER_REQUEST_STRUCTS(S)                                                                      \
     CLUSTER_REQUEST_STRUCTS(S)
 
 // T(table, struct_in, fields): <table>_fields
@@ -173,8 +174,8 @@
     T(renew, settle_in, RENEW_FIELDS)                                                              \
     T(settle, settle_in, SETTLE_FIELDS)                                                            \
     T(events, events_in, EVENTS_FIELDS)                                                            \
-    T(waiting, waiting_in, WAITING_FIELDS)                                                         \
     T(healthz, healthz_in, HEALTHZ_FIELDS)                                                         \
+    WORKER_REQUEST_TABLES(T)                                                                       \
     CLUSTER_REQUEST_TABLES(T)
 
 // An answer's field is A(S, kind, member, name, omit, about). S is a struct of sluice.h or calls.h.
@@ -208,16 +209,6 @@
     A(S, REQUESTS, spent_this_hour, "spentThisHour", OMIT_NEVER, NULL)                             \
     A(S, REQUESTS, spent_last_hour, "spentLastHour", OMIT_NEVER, NULL)                             \
     A(S, NUMBER, hour_ms, "hourMs", OMIT_NEVER, "How much of the current hour has passed.")
-
-#define WORKER_ANSWER(A, S)                                                                        \
-    A(S, CHARS, name, "name", OMIT_NEVER, NULL)                                                    \
-    A(S, SMALL, open, "open", OMIT_NEVER, "Open locks and tickets.")                               \
-    A(S, SMALL, capacity, "capacity", OMIT_NEVER, "0: not registered.")                            \
-    A(S, SMALL, waiting, "waiting", OMIT_NEVER, "Receives of this worker that wait now.")          \
-    A(S, NUMBER, since, "since", OMIT_ZERO,                                                        \
-      "Since when it receives at a node without a longer pause.")                                  \
-    A(S, NUMBER, seen_at, "seenAt", OMIT_ZERO, "Its last sign of life at a node.")                 \
-    A(S, CHARS, node, "node", OMIT_EMPTY, "The node at which it receives.")
 
 #define SENT_ANSWER(A, S)                                                                          \
     A(S, CHARS, id, "id", OMIT_NEVER, NULL)                                                        \
@@ -402,6 +393,7 @@
 #define SEND_ORDER(W, T)                                                                           \
     W(T, body), W(T, group), W(T, dedup), W(T, content_type), W(T, workflow), W(T, priority),      \
         W(T, delay_ms), W(T, due), W(T, headers)
+#define NEEDS_ORDER(W, T) W(T, needs)
 #define MESSAGE_ORDER(W, T)                                                                        \
     W(T, id), W(T, token), W(T, state), W(T, body), W(T, group), W(T, dedup), W(T, content_type),  \
         W(T, workflow), W(T, worker), W(T, priority), W(T, attempt), W(T, retries), W(T, fence),   \
@@ -419,6 +411,7 @@
 // T(table, rows, fields, order): compact_<table>. The rows are those of another table.
 #define COMPACT_TABLES(T)                                                                          \
     T(send, send_rows, SEND_FIELDS, SEND_ORDER)                                                    \
+    T(needs, send_rows, SEND_FIELDS, NEEDS_ORDER)                                                  \
     T(receive, receive_rows, RECEIVE_FIELDS, RECEIVE_ORDER)                                        \
     T(acks, receive_rows, RECEIVE_FIELDS, ACKS_ORDER)                                              \
     T(settle, settle_rows, SETTLE_FIELDS, SETTLE_ORDER)                                            \
@@ -482,9 +475,7 @@
     X(STATS, stats, CALL_READS, CALL_QUEUE "/stats", .tag = "queues", .operation = "queueStats",   \
       .summary = "Counts messages by state", .answer = "Stats",                                    \
       .about = "The counts of the queue.")                                                         \
-    X(WORKERS, workers, CALL_READS, CALL_QUEUE "/workers", .tag = "queues",                        \
-      .operation = "listWorkers", .summary = "Lists the workers that hold locks or wait",          \
-      .answer = "Workers", .about = "Sorted by name.")                                             \
+    WORKER_CALLS(X)                                                                                \
     X(SEND, send, .method = "POST", .scope = SCOPE_SEND, CALL_QUEUE "/messages",                   \
       .body_max = SIZE_MAX, .repeat = REPEAT_ID, .query = &message_query_fields,                   \
       .body = &message_fields, .takes = "NewMessage", .tag = "messages",                           \
@@ -521,10 +512,6 @@
       .operation = "watchEvents", .summary = "Streams the queue's events as Server-Sent Events")   \
     X(NODE, node, CALL_READS, .pattern = "/v1/node", .tag = "node", .operation = "showNode",       \
       .summary = "Describes this node", .answer = "Node", .about = "The node.")                    \
-    X(WAITING, waiting, CALL_READS, .pattern = "/v1/node/workers", .query = &waiting_fields,       \
-      .tag = "node", .operation = "listWaiting",                                                   \
-      .summary = "Lists the workers that wait in a receive at this node", .answer = "Waiting",     \
-      .about = "Of the queues that the token may read, sorted by queue and name.")                 \
     X(DASHBOARD, dashboard, CALL_OPEN, .pattern = "/", .operation = "dashboard",                   \
       .summary = "The dashboard")                                                                  \
     X(ASSET, asset, CALL_OPEN, .pattern = "/assets/{file}", .operation = "asset",                  \

@@ -13,7 +13,7 @@
 #define TRIES_MAX      3
 #define DELAY_MAX      (INT64_C(365) * 24 * 3600 * 1000)
 
-enum { GROUP, PRIORITY, DELAY, AT, DEDUP, HEADER, LINES, CREATE };
+enum { GROUP, PRIORITY, DELAY, AT, DEDUP, HEADER, REQUIRES, LINES, CREATE };
 
 static const struct cli_option options[] = {
     [GROUP] = {.name = "group",
@@ -45,6 +45,10 @@ static const struct cli_option options[] = {
                 .value = "K=V",
                 .kind = OPTION_TEXTS,
                 .help = "a header; may be repeated"},
+    [REQUIRES] = {.name = "requires",
+                  .value = "LIST",
+                  .kind = OPTION_TEXT,
+                  .help = "labels that the worker must have: kind=gpu,zone=a"},
     [LINES] = {.name = "lines",
                .value = "FILE",
                .kind = OPTION_TEXT,
@@ -129,6 +133,7 @@ static int read_form(const struct cli *cli, const struct arguments *args, struct
     const struct cli_value *o = args->options;
     *form = (struct sluice_send){.group = o[GROUP].given ? o[GROUP].texts[0] : NULL,
                                  .dedup = o[DEDUP].given ? o[DEDUP].texts[0] : NULL,
+                                 .needs = o[REQUIRES].given ? o[REQUIRES].texts[0] : NULL,
                                  .priority = (int)o[PRIORITY].number,
                                  .delay_ms = o[DELAY].number,
                                  .due = o[AT].number};

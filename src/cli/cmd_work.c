@@ -2,6 +2,7 @@
 // work: runs a program for each message. The main thread handles signals and draws. The slots do
 // the rest.
 #define _GNU_SOURCE // asprintf
+#include "api/place.h"
 #include "base/duration.h"
 #include "cli/answer_watch.h"
 #include "cli/cli.h"
@@ -25,7 +26,21 @@
 #define DAY_MS           ((int64_t)24 * 3600 * 1000)
 #define SETTLE_MS        10000 // time to settle messages after every program has ended
 
-enum { AT_JOBS, AT_WORKER, AT_VISIBILITY, AT_GRACE, AT_KILL_AFTER, AT_ONCE, AT_DRAIN, AT_KEEP };
+enum {
+    AT_JOBS,
+    AT_WORKER,
+    AT_VISIBILITY,
+    AT_GRACE,
+    AT_KILL_AFTER,
+    AT_ONCE,
+    AT_DRAIN,
+    AT_KEEP,
+    AT_REGISTER,
+    AT_NO_REGISTER,
+    AT_CAPACITY,
+    AT_LABELS,
+    AT_TTL
+};
 
 static const struct cli_option options[] = {
     [AT_JOBS] = {"concurrency", 'c', "N", OPTION_COUNT, 1, WORK_JOBS_MAX,
@@ -47,6 +62,17 @@ static const struct cli_option options[] = {
     [AT_KEEP] = {"keep-env", 0, "NAME", OPTION_TEXTS, 0, 0,
                  "keep this variable in the programs' environment; may be\n"
                  "repeated. Other secrets are removed"},
+    [AT_REGISTER] = {"register", 0, NULL, OPTION_FLAG, 0, 0,
+                     "register the worker, or end; by default it registers if it\n"
+                     "works through a node and the queue allows it"},
+    [AT_NO_REGISTER] = {"no-register", 0, NULL, OPTION_FLAG, 0, 0, "do not register the worker"},
+    [AT_CAPACITY] = {"capacity", 0, "N", OPTION_COUNT, 1, 10000,
+                     "most messages that tickets give it at a time (that of -c)"},
+    [AT_LABELS] = {"labels", 0, "LIST", OPTION_TEXT, 0, 0,
+                   "labels of the worker, for messages that require some:\n"
+                   "host=a7,kind=gpu"},
+    [AT_TTL] = {"ttl", 0, "D", OPTION_DURATION, 5000, DAY_MS,
+                "how long it stays registered without a sign of life (60s)"},
 };
 
 // If descriptor 0, 1 or 2 is closed, another file could get its number. Opens /dev/null in its
@@ -112,6 +138,11 @@ static int read_options(const struct cli *cli, const struct arguments *args, str
                                .kill_after_ms = or_default(&v[AT_KILL_AFTER], KILL_DEFAULT_MS),
                                .once = v[AT_ONCE].given,
                                .drain = v[AT_DRAIN].given};
+    o->registers =
+        v[AT_REGISTER].given || v[AT_CAPACITY].given || v[AT_LABELS].given || v[AT_TTL].given;
+    if (o->registers && v[AT_NO_REGISTER].given)
+        return cli_usage(cli, "--no-register",
+                         "--no-register excludes --register, --capacity, --labels and --ttl");
     if (o->once && o->drain)
         return cli_usage(cli, "--once", "--once and --drain exclude each other");
     if (o->once) o->jobs = 1;
@@ -259,10 +290,30 @@ static int work(const struct cli *cli, struct work_options *o, int64_t grace_ms,
     work_ui_watch(&ui);
     run_until_done(&w);
     if (atomic_load(&pool.found_paused)) say_paused(&ui, o);
+    if (atomic_load(&pool.drained))
+        work_ui_say(&ui, "an operator drains worker %s: it has finished what it had, and ends",
+                    o->worker);
     work_ui_rest(&ui);
     pool_join(&pool);
     work_ui_end(&ui);
     return cli_end(cli, status_of(cli, &pool, &w));
+}
+
+// By default only a worker of a node registers, and only if nothing is against it: the queue may
+// have an older version of the rules, the node may be older, or another process may have the name.
+// Returns the exit status of a worker that was asked to register and cannot.
+static int join(const struct cli *cli, const struct arguments *args, struct work_options *o)
+{
+    const struct cli_value *v = args->options;
+    bool wanted = o->registers || place_is(cli->store, PLACE_NODE);
+    if (v[AT_NO_REGISTER].given || !wanted) return 0;
+    struct sluice_error error = {0};
+    struct sluice_join in = {.worker = o->worker,
+                             .capacity = (uint32_t)or_default(&v[AT_CAPACITY], o->jobs),
+                             .labels = v[AT_LABELS].given ? v[AT_LABELS].texts[0] : NULL,
+                             .ttl_ms = or_default(&v[AT_TTL], 0)};
+    o->registered = sluice_worker_join(o->store, o->queue, &in, &error) == SLUICE_OK;
+    return o->registered || !o->registers ? 0 : cli_fail_queue(cli, o->store, o->queue, &error);
 }
 
 static int run_work(const struct cli *cli, const struct arguments *args)
@@ -294,7 +345,11 @@ static int run_work(const struct cli *cli, const struct arguments *args)
         o.spec.store = cli->store;
         o.spec.keep = args->options[AT_KEEP].texts;
         o.spec.keep_len = args->options[AT_KEEP].texts_len;
-        status = work(cli, &o, or_default(&args->options[AT_GRACE], GRACE_DEFAULT_MS), signal_fd);
+        status = join(cli, args, &o);
+        if (status == 0)
+            status =
+                work(cli, &o, or_default(&args->options[AT_GRACE], GRACE_DEFAULT_MS), signal_fd);
+        if (o.registered) (void)sluice_worker_leave(o.store, o.queue, o.worker, NULL);
         free(program);
     }
     sluice_queue_info_free(info);
@@ -321,6 +376,10 @@ const struct command command_work = {
                "then stops them and releases their messages. A second signal stops at once. The\n"
                "worker waits some seconds for a store that does not answer. If a worker is\n"
                "killed, its messages return when their locks expire.\n"
+               "\n"
+               "A worker that works through a node registers with its capacity and labels, so\n"
+               "that operators can see it, pause it, drain it or evict it (\"sluice workers\").\n"
+               "A drained worker finishes its jobs and ends.\n"
                "\n"
                "On a terminal a table shows the running jobs and the ready messages. Otherwise\n"
                "each job is a line on standard error, or with --json an object on standard\n"

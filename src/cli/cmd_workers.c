@@ -86,6 +86,7 @@ static enum sluice_code read_all(struct sluice *s, const char *queue, struct gro
 
 static const char *state_of(const struct sluice_worker *w)
 {
+    if (*w->mode && strcmp(w->mode, "running") != 0) return w->mode;
     if (w->open > 0) return w->waiting > 0 ? "working, waits" : "working";
     if (w->waiting > 0) return "waits";
     return w->capacity > 0 ? "registered" : "idle";
@@ -106,10 +107,20 @@ static void add_age(struct table *t, int64_t at)
     table_cell(t, at > 0 ? duration_text(age > 0 ? age : 0, text) : "-");
 }
 
+// "-": it is not registered.
+static void add_count(struct table *t, const struct sluice_worker *w, uint64_t count)
+{
+    if (w->capacity > 0)
+        table_number(t, count);
+    else
+        table_cell(t, "-");
+}
+
 static void print_table(const struct cli *cli, const struct groups *g, bool one, FILE *out)
 {
-    static const char *const heads[] = {"QUEUE",     "WORKER", "STATE", ">HOLDS",
-                                        ">CAPACITY", ">SINCE", ">SEEN", "NODE"};
+    static const char *const heads[] = {"QUEUE",     "WORKER", "STATE",   ">HOLDS",
+                                        ">CAPACITY", ">DONE",  ">FAILED", ">SINCE",
+                                        ">SEEN",     "NODE",   "LABELS"};
     struct table *t = table_new(heads + one, COUNT_OF(heads) - one);
     size_t rows = 0;
     for (size_t i = 0; i < g->len; i++)
@@ -119,13 +130,13 @@ static void print_table(const struct cli *cli, const struct groups *g, bool one,
             table_cell(t, w->name);
             table_cell(t, state_of(w));
             table_number(t, w->open);
-            if (w->capacity > 0)
-                table_number(t, w->capacity);
-            else
-                table_cell(t, "-");
+            add_count(t, w, w->capacity);
+            add_count(t, w, w->done);
+            add_count(t, w, w->failed);
             add_age(t, w->since);
             add_age(t, w->waiting > 0 ? now_ms() : w->seen_at);
             table_cell(t, *w->node ? w->node : "-");
+            table_cell(t, *w->labels ? w->labels : "-");
         }
     if (rows > 0) table_print(t, cli, out);
     table_free(t);
@@ -230,8 +241,10 @@ const struct command command_workers = {
                "node without a longer pause, SEEN how long ago its last sign of life was. All\n"
                "nodes of a cluster are asked. A worker that uses the store itself, without a\n"
                "node, is listed only while it holds messages. Without a queue it lists all\n"
-               "queues. JSON prints an object per worker: queue, name, open, capacity, waiting,\n"
-               "since, seenAt, node.",
+               "queues. A registered worker (\"work --register\") also has its capacity, labels,\n"
+               "and what it finished and failed since it joined. JSON prints an object per\n"
+               "worker: queue, name, open, capacity, waiting, and where they apply since,\n"
+               "seenAt, node, mode, labels, ttlMs, done, failed.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run_on = run_workers,

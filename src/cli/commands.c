@@ -49,7 +49,7 @@ static const char *meant_by(const char *typed)
         {"ls", "queue list"}, {"queues", "queue list"}, {"enqueue", "send"},
         {"push", "send"},     {"publish", "send"},      {"put", "send"},
         {"pop", "receive"},   {"dequeue", "receive"},   {"reserve", "receive"},
-        {"nack", "fail"},     {"retry", "redrive"},     {"worker", "work"}};
+        {"nack", "fail"},     {"retry", "redrive"}};
     for (size_t i = 0; i < COUNT_OF(others); i++)
         if (strcmp(typed, others[i][0]) == 0) return others[i][1];
     for (size_t i = 0; i < COUNT_OF(commands); i++) {

@@ -20,6 +20,7 @@
 #define EMPTY_MAX       20 // receives in a row that return nothing although a message is ready
 #define PAUSE_MIN_MS    50
 #define PAUSE_MAX_MS    2000
+#define PAUSE_HELD_MS   500 // of a worker that an operator paused
 #define PAUSE_OWNER_MS  200 // without an owner: a node may come at any moment
 #define STACK_BYTES     ((size_t)512 << 10)
 #define REOPEN_AFTER_MS 5000
@@ -181,6 +182,7 @@ static struct sluice_batch *receive_one(struct slot *s, int64_t *asked_ms)
             sluice_receive(atomic_load(&p->store), p->options.queue, &r, &b, &error);
         if (code == SLUICE_OK) {
             atomic_store(&p->ownerless, false);
+            atomic_store(&p->held, false);
             return b;
         }
         if (code != SLUICE_UNKNOWN && code != SLUICE_UNAVAILABLE && code != SLUICE_LIMIT) {
@@ -192,7 +194,17 @@ static struct sluice_batch *receive_one(struct slot *s, int64_t *asked_ms)
         int order = atomic_load(&p->order);
         if (order == WORK_AT_ONCE || (order != WORK_GO && !unknown)) return NULL;
         r.wait_ms = 0;
-        if (strcmp(error.reason, "queue-paused") == 0) { // not a problem
+        if (strcmp(error.reason, "worker-draining") == 0) {
+            atomic_store(&p->drained, true);
+            pool_order(p, WORK_NO_MORE);
+            return NULL;
+        }
+        if (strcmp(error.reason, "worker-paused") == 0) {
+            if (p->options.drain) return NULL;
+            if (!atomic_exchange(&p->held, true)) // it is said once, by one slot
+                work_ui_trouble(p, "an operator paused this worker: it waits until it is resumed");
+            pause = PAUSE_HELD_MS;
+        } else if (strcmp(error.reason, "queue-paused") == 0) { // not a problem
             if (p->options.drain) return NULL;
         } else if (strcmp(error.reason, "no-owner") == 0) {
             if (!atomic_exchange(&p->ownerless, true)) // it is said once, by one slot

@@ -78,7 +78,9 @@ struct work_options {
     int64_t kill_after_ms; // time from TERM to KILL
     bool once;
     bool drain;
-    bool paused; // the queue, when the worker started
+    bool paused;     // the queue, when the worker started
+    bool registers;  // the user asked for it
+    bool registered; // the worker joined
     struct spawn_spec spec;
     struct work_ui ui;
 };
@@ -127,6 +129,8 @@ struct worker_pool {
     int done_fd;              // eventfd: the last slot has ended
     _Atomic int order;        // enum work_order
     atomic_bool found_paused; // --drain ended because the queue is paused
+    atomic_bool drained;      // an operator drains this worker
+    atomic_bool held;         // an operator paused this worker, and a slot has said so
     atomic_bool ownerless;    // no owner hands out messages, and a slot has said so
     pthread_mutex_t lock;
     pthread_mutex_t work_ui_lock;

@@ -202,11 +202,19 @@ bool away_part_is_over(const struct call_slot *slot)
     return slot->slice && clock_boot_ms() >= slot->away->until;
 }
 
-// Locks are no matter of a claim or an await, so no other refusal of them is FENCED.
+// Locks are no matter of a claim or an await, so only one other refusal of them is FENCED.
 bool away_is_ownerless(const struct call_slot *slot)
 {
     bool receives = slot->effect == CALL_CLAIM || slot->effect == CALL_AWAIT;
-    return receives && !slot->left && slot->err == ERR_FENCED;
+    return receives && !slot->left && slot->err == ERR_FENCED && !away_is_evicted(slot);
+}
+
+bool away_is_evicted(const struct call_slot *slot)
+{
+    struct result result;
+    struct bytes body = buf_bytes(&slot->async.answer.body);
+    return body.len > 0 && !result_open(body, OP_CLAIM, &result) &&
+           result.reason == REASON_WORKER_EVICTED;
 }
 
 // If there is no owner, a node waits on: it may become the owner. So does a receive that other

@@ -17,6 +17,7 @@ bool away_part_is_over(const struct call_slot *slot);
 // Returns true if only the owner hands out messages of the queue, and neither this process nor the
 // node that it asked is the owner.
 bool away_is_ownerless(const struct call_slot *slot);
+bool away_is_evicted(const struct call_slot *slot); // an operator evicted the worker
 // The end of such a claim or await: the present owner is found and asked, or the receive fails.
 enum call_find_end away_find_owner(struct local_call *c, struct call_slot *slot, bool over);
 // Returns true if the slot gets no event. An op in the same request is in doubt then.

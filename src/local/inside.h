@@ -60,6 +60,7 @@ struct sluice {
     struct peers *peers;                   // what is known about other nodes
     struct links *links;                   // requests to them; NULL: it sends none
     struct notices *notices;               // messages that were announced to other processes
+    struct joined_workers *_Atomic joined; // workers that joined with it (api/workers.c)
     struct owner_heard *heard;             // workers that wait at nodes; NULL: none was asked
     struct lines *lines;                   // of sends that wait for space
     struct pool_share *jobs;               // threads for parts of calls that may block

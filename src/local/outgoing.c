@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "local/bodies.h"
+#include "queue/labels.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -17,6 +18,15 @@ static enum sluice_code too_long(struct sluice_error *error, const char *field, 
 {
     return refuse(error, ERR_INVALID, field, "%s has %zu bytes; at most %zu are allowed", field,
                   len, max);
+}
+
+static enum sluice_code check_labels(const char *text, struct sluice_error *error)
+{
+    struct labels labels;
+    struct labels_error why;
+    if (!labels_parse(bytes_str(text), &labels, &why)) return SLUICE_OK;
+    return refuse(error, ERR_INVALID, "requires",
+                  "requires \"%.100s\" is not possible at byte %zu; %s", text, why.at, why.text);
 }
 
 static enum sluice_code check_message(const struct sluice_send *m, struct sluice_error *error)
@@ -40,7 +50,7 @@ static enum sluice_code check_message(const struct sluice_send *m, struct sluice
                       m->delay_ms);
     if (m->delay_ms > 0 && m->due > 0)
         return refuse(error, ERR_INVALID, "delay", "give a delay or a due time, not both");
-    return SLUICE_OK;
+    return m->needs ? check_labels(m->needs, error) : SLUICE_OK;
 }
 
 enum sluice_code headers_encode(const struct sluice_send *m, struct buf *out,
@@ -85,7 +95,7 @@ static size_t copy_len(const struct sluice_send *m)
 {
     size_t len = sizeof *m + m->headers_len * sizeof *m->headers + m->body_len +
                  text_len(m->group) + text_len(m->dedup) + text_len(m->content_type) +
-                 text_len(m->workflow);
+                 text_len(m->workflow) + text_len(m->needs);
     for (size_t i = 0; i < m->headers_len; i++)
         len += text_len(m->headers[i].name) + text_len(m->headers[i].value);
     return len;
@@ -109,6 +119,7 @@ struct sluice_send *sends_copy(const struct sluice_send *messages, size_t len)
         m->dedup = copy_text(&at, m->dedup);
         m->content_type = copy_text(&at, m->content_type);
         m->workflow = copy_text(&at, m->workflow);
+        m->needs = copy_text(&at, m->needs);
         for (size_t k = 0; k < m->headers_len; k++)
             header[k] = (struct sluice_header){copy_text(&at, m->headers[k].name),
                                                copy_text(&at, m->headers[k].value)};

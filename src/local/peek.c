@@ -394,7 +394,7 @@ static void add_stats(void *ctx, const struct machine *m, int64_t now)
     add_spent(l->out, m, now);
     struct worker_view w;
     for (size_t i = 0; machine_worker(m, i, &w); i++)
-        if (w.open > 0 || w.capacity > 0) l->out->workers++;
+        if (w.open > 0 || (w.capacity > 0 && w.expires_at > now)) l->out->workers++;
     l->waiting_len = machine_list(m, STATE_READY, 0, now, l->waiting, WAITING_MAX);
 }
 

@@ -181,7 +181,7 @@ static void refuse_no_owner(struct local_call *c, uint32_t shard)
 
 static void refuse_claim(struct local_call *c, const struct call_slot *slot)
 {
-    if (slot->err == ERR_FENCED) {
+    if (slot->err == ERR_FENCED && !away_is_evicted(slot)) {
         refuse_no_owner(c, slot->index);
         return;
     }

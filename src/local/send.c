@@ -15,6 +15,7 @@
 #include "local/shard_of.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "queue/labels.h"
 
 #include <assert.h>
 #include <string.h>
@@ -197,6 +198,10 @@ static void add_message(struct send_call *s, size_t index, struct bytes headers)
                                   : m->delay_ms > 0 ? WHEN_DELAY
                                                     : WHEN_NOW,
                           .when_ms = m->due > 0 ? m->due : m->delay_ms};
+    struct labels labels = {.len = 0};
+    struct labels_error none;
+    if (m->needs && !labels_parse(bytes_str(m->needs), &labels, &none)) // checked before
+    out.requires = bytes_of(labels.text, labels.len);
     if (outgoing->upload) {
         out.body = BYTES_EMPTY;
         out.reference = upload_reference(outgoing->upload, m->body_len);
@@ -360,6 +365,39 @@ static bool refuse_all(struct send_call *s)
     return code;
 }
 
+static void read_rules(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(uint16_t *)ctx = machine_rules(m);
+}
+
+// Messages that require labels need a version of the rules. Returns CALL_ENDED after a refusal.
+static enum call_built check_needs(struct send_call *s, bool may_block)
+{
+    struct open_queue *q = s->call.queue;
+    bool needs = false;
+    for (size_t i = 0; i < s->len && !needs; i++)
+        needs = s->messages[i].needs && *s->messages[i].needs;
+    for (uint32_t i = 0; needs && i < q->row.birth.shards; i++) {
+        struct shard_runner *d = call_runner(&s->call, i);
+        uint16_t rules = 0;
+        if (!d) return CALL_ENDED;
+        runner_inspect(d, read_rules, &rules);
+        if (rules >= RULES_WORKERS) continue;
+        if (!may_block) return CALL_BLOCKS;
+        if (runner_sync(d) == ERR_OK) runner_inspect(d, read_rules, &rules); // it may be old
+        if (rules >= RULES_WORKERS) continue;
+        (void)refuse(call_error(&s->call), ERR_CONFLICT, "requires",
+                     "requires needs version %d of the rules, and queue %s has version %u; run "
+                     "\"sluice upgrade %s\" first",
+                     RULES_WORKERS, q->row.name, rules, q->row.name);
+        for (size_t k = 0; k < s->len; k++)
+            s->sent[k] = (struct sluice_sent){.code = SLUICE_CONFLICT};
+        return CALL_ENDED;
+    }
+    return CALL_BUILT;
+}
+
 static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
 {
     struct send_call *s = (struct send_call *)c;
@@ -369,6 +407,8 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
         s->sent[i] = (struct sluice_sent){.code = call_code(c)};
     if (opened != CALL_BUILT) return opened;
     if (s->len == 0 || refuse_all(s)) return CALL_ENDED;
+    enum call_built needs = check_needs(s, may_block);
+    if (needs != CALL_BUILT) return needs;
     for (size_t i = 0; i < s->len; i++)
         uploads = uploads || must_upload(s, i);
     if (uploads && !may_block) return CALL_BLOCKS;

@@ -16,6 +16,8 @@ struct settle {
     const struct sluice_request *request; // may be NULL
 };
 
+struct worker_order; // local/worker_change.h: join, beat, leave, and the orders of an operator
+
 // The calls, each declared once: C(result, public, name, parameters, arguments). PASSED: public.c
 // makes sluice_<name>, which only passes its arguments on. OWN: public.c has a function for it.
 #define TRANSPORT_CALLS(C)                                                                         \
@@ -77,6 +79,10 @@ struct settle {
       (struct sluice * s, const char *queue, struct sluice_worker *out, size_t max, size_t *len,   \
        struct sluice_error *error),                                                                \
       (s, queue, out, max, len, error))                                                            \
+    C(enum sluice_code, OWN, worker_change,                                                        \
+      (struct sluice * s, const char *queue, const struct worker_order *order,                     \
+       struct sluice_error *error),                                                                \
+      (s, queue, order, error))                                                                    \
     C(enum sluice_code, PASSED, redrive,                                                           \
       (struct sluice * s, const char *queue, const char *to, uint32_t max, uint64_t *redriven,     \
        struct sluice_error *error),                                                                \

@@ -49,6 +49,7 @@ static void join(struct waiting_row *to, const struct waiting_row *from, bool sa
     else
         to->receives += from->receives;
     if (from->since < to->since) to->since = from->since;
+    if (from->ago_ms < to->ago_ms) to->ago_ms = from->ago_ms;
     if (from->seen_at <= to->seen_at) return;
     to->seen_at = from->seen_at;
     memcpy(to->node, from->node, sizeof to->node);
@@ -105,8 +106,8 @@ static int compare_name(const void *left, const void *right)
 static void note_waiting(struct sluice_worker *w, const struct waiting_row *row)
 {
     w->waiting = row->receives;
-    w->since = row->since;
-    w->seen_at = row->seen_at;
+    if (w->since == 0) w->since = row->since;
+    if (row->seen_at > w->seen_at) w->seen_at = row->seen_at;
     memcpy(w->node, row->node, sizeof w->node);
 }
 
@@ -138,37 +139,55 @@ struct workers_read {
     size_t len, room;
 };
 
-static void add_worker(struct workers_read *l, const struct worker_view *w)
+// A registration whose time is up is no more, even if no entry has said so yet.
+static void add_worker(struct workers_read *l, const struct worker_view *w, bool registered)
 {
     if (l->len == l->room) {
         l->room = l->room ? 2 * l->room : 64;
         l->rows = memory_resize(l->rows, l->room * sizeof *l->rows);
     }
     struct sluice_worker *row = &l->rows[l->len++];
-    *row = (struct sluice_worker){.open = w->open, .capacity = w->capacity};
+    *row = (struct sluice_worker){.open = w->open, .capacity = registered ? w->capacity : 0};
+    if (w->instance != 0 && registered) {
+        row->since = w->since;
+        row->seen_at = w->last_seen;
+        row->ttl_ms = w->ttl_ms;
+        row->done = w->done;
+        row->failed = w->failed;
+        (void)snprintf(row->mode, sizeof row->mode, "%s", worker_mode_name(w->mode));
+        (void)snprintf(row->labels, sizeof row->labels, "%.*s", (int)w->labels.len,
+                       (const char *)w->labels.data);
+    }
     (void)snprintf(row->name, sizeof row->name, "%.*s", (int)w->name.len,
                    (const char *)w->name.data);
 }
 
 static void add_workers(void *ctx, const struct machine *m, int64_t now)
 {
-    (void)now;
     struct worker_view w;
-    for (size_t i = 0; machine_worker(m, i, &w); i++)
-        if (w.open > 0 || w.capacity > 0) add_worker(ctx, &w);
+    for (size_t i = 0; machine_worker(m, i, &w); i++) {
+        bool registered = w.capacity > 0 && w.expires_at > now;
+        if (w.open > 0 || registered) add_worker(ctx, &w, registered);
+    }
 }
 
-// Joins the rows of a worker that has locks on several shards.
+// Joins the rows of a worker that has locks on several shards, or is registered in them.
 static void join_shards(struct workers_read *l)
 {
     size_t kept = 0;
     if (l->len > 0) qsort(l->rows, l->len, sizeof *l->rows, compare_name);
     for (size_t i = 0; i < l->len; i++) {
         struct sluice_worker *last = kept > 0 ? &l->rows[kept - 1] : NULL;
-        if (last && strcmp(last->name, l->rows[i].name) == 0)
-            last->open += l->rows[i].open;
-        else
-            l->rows[kept++] = l->rows[i];
+        const struct sluice_worker *row = &l->rows[i];
+        if (!last || strcmp(last->name, row->name) != 0) {
+            l->rows[kept++] = *row;
+            continue;
+        }
+        last->open += row->open;
+        last->capacity += row->capacity;
+        last->done += row->done;
+        last->failed += row->failed;
+        if (row->seen_at > last->seen_at) last->seen_at = row->seen_at;
     }
     l->len = kept;
 }

@@ -16,6 +16,7 @@ struct waiting_row {
     uint32_t receives; // that wait now
     int64_t since;     // milliseconds since 1970: its first receive without a longer pause since
     int64_t seen_at;   // its last sign of life
+    int64_t ago_ms;    // how long ago that was, by the node that heard it; 0: it waits now
     bool relayed;      // another process passed the receive on. If it is a node, it lists it too.
 };
 

@@ -294,6 +294,11 @@ static int64_t attempt_ms(const struct remote *r, const struct ask *ask, bool on
     return left <= 0 ? 0 : others && left > ATTEMPT_MS ? ATTEMPT_MS : left;
 }
 
+static bool is_reason(const struct sluice_error *error, enum reason reason)
+{
+    return strcmp(error->reason, reason_name(reason)) == 0;
+}
+
 enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http_call *call,
                             bool *again, struct sluice_error *error)
 {
@@ -329,7 +334,10 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
         bool too_old = code == SLUICE_UNAVAILABLE && strcmp(last.reason, UPGRADE_NEEDED) == 0;
         // The node has waited for an owner.
         bool no_owner = code == SLUICE_UNAVAILABLE && strcmp(last.reason, NO_OWNER) == 0;
-        if (too_old || no_owner || call->untrusted) break;
+        // An operator paused or drains the worker, and the caller must know.
+        bool ordered = code == SLUICE_UNAVAILABLE && (is_reason(&last, REASON_WORKER_PAUSED) ||
+                                                      is_reason(&last, REASON_WORKER_DRAINING));
+        if (too_old || no_owner || ordered || call->untrusted) break;
         remote_pause(rounds++, ask->until);
         if (clock_boot_ms() >= ask->until) break;
     }

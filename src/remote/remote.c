@@ -2,6 +2,7 @@
 // Opens a node by its URL. The token is never part of the URL, because URLs are printed and logged.
 #include "remote/remote.h"
 
+#include "api/workers.h"
 #include "base/memory.h"
 #include "local/parallel.h"
 #include "local/transport.h"
@@ -61,6 +62,8 @@ static void remote_close(struct sluice *s)
     parallel_stop(s);
     thread_pool_free(s->pool);
     http_free(r->http);
+    joined_free(atomic_load(&s->joined));
+    (void)pthread_mutex_destroy(&s->lock);
     nodes_done(&r->nodes);
     fork_guard_done(&r->guard);
     explicit_bzero(r->authorization, sizeof r->authorization);
@@ -104,6 +107,7 @@ enum sluice_code remote_open(const char *url, const struct sluice_options *optio
     const char *ca = getenv("SLUICE_CA");
     struct http_config config = {.ca_file = ca && *ca ? ca : NULL, .connections_max = CONNECTIONS};
     r->handle.calls = &remote_transport;
+    (void)pthread_mutex_init(&r->handle.lock, NULL); // of the workers that join
     r->handle.timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
     if (r->handle.timeout_ms > TIMEOUT_MAX_MS) r->handle.timeout_ms = TIMEOUT_MAX_MS;
     r->handle.pool = thread_pool_new(1);

@@ -11,6 +11,7 @@
 #include "queue/config.h"
 #include "queue/message.h"
 #include "server/call_share.h"
+#include "server/heartbeats.h"
 #include "server/limiter.h"
 #include "server/log.h"
 #include "server/memory_budget.h"
@@ -68,6 +69,7 @@ struct server {
     size_t waiting_len;
     struct clients waiters;              // places of waiting receives
     struct clients streaming;            // places of event streams
+    struct heartbeats *heartbeats;       // of registered workers; NULL: the node starts or stops
     struct presence *presence;           // the workers that receive here (presence.h)
     struct waiting_shown *waiting_shown; // those at other nodes (workers.c)
     struct http *peer_http;              // for questions to other nodes

@@ -161,7 +161,10 @@ static void fill(const struct present *from, const char *node, struct waiting_ro
                                .since = from->since,
                                .seen_at = from->seen_at,
                                .relayed = from->relayed};
-    if (from->receives > 0) to->seen_at = clock_realtime_ms();
+    if (from->receives > 0)
+        to->seen_at = clock_realtime_ms();
+    else
+        to->ago_ms = clock_boot_ms() - from->seen_boot_ms;
     (void)snprintf(to->queue, sizeof to->queue, "%s", from->queue);
     (void)snprintf(to->name, sizeof to->name, "%s", from->name);
     (void)snprintf(to->node, sizeof to->node, "%s", node);

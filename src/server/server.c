@@ -418,6 +418,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     if (!code) code = start_httpd(s, port, e);
     if (!code) code = announce(s, e);
     if (!code) code = join_cluster(s, e);
+    if (!code) s->heartbeats = heartbeats_new(s);
     if (code) {
         (void)httpd_stop(s->httpd, 0);
         stop_shares(s);
@@ -468,6 +469,7 @@ bool server_stop(struct server *s, int64_t drain_ms)
     // Calls in progress still use the server, so it is not freed then.
     if (!calls_end(s, drained ? drain_ms : 0)) return false;
     stop_shares(s);
+    heartbeats_free(s->heartbeats);
     server_release(s);
     return drained;
 }

@@ -45,6 +45,19 @@ static void answered(struct guest *g, void *ctx)
     call_end(s);
 }
 
+// An order of an operator among the rows needs more than the signs of life.
+static enum token_scope scope_of_workers(struct bytes payload)
+{
+    struct op_workers op;
+    struct worker_change row;
+    enum token_scope scope = SCOPE_WORK;
+    if (workers_decode(payload, &op)) return SCOPE_NONE;
+    struct reader rows = reader_of(op.rows);
+    for (uint32_t i = 0; i < op.count && worker_change_next(&rows, &row); i++)
+        if (row.act >= WORKER_PAUSE) scope = SCOPE_ADMIN;
+    return scope;
+}
+
 // Returns the scope that the op needs; SCOPE_NONE: no process may ask for it.
 static enum token_scope scope_of(const struct shard_ask *ask)
 {
@@ -57,6 +70,8 @@ static enum token_scope scope_of(const struct shard_ask *ask)
     case OP_RELEASE:
     case OP_RENEW:
         return SCOPE_WORK;
+    case OP_WORKERS:
+        return ask->kind == SHARD_SUBMIT ? scope_of_workers(ask->op.payload) : SCOPE_NONE;
     case OP_CONFIGURE:
     case OP_PAUSE:
     case OP_RESUME:

@@ -183,6 +183,27 @@ bool call_under_way(const struct shard *s, const struct call *c)
     return journal_holds(s->journal, is_same, &op);
 }
 
+// A registered worker that an operator paused, drains or evicted gets nothing. It learns so even
+// if there is no message for it.
+static enum reason mode_refusal(const struct shard *s, const struct call *c)
+{
+    struct worker_view w;
+    if (!c->receives || c->recalls) return REASON_NONE;
+    if (machine_rules(s->machine) < RULES_WORKERS) return REASON_NONE;
+    if (!machine_worker_find(s->machine, c->worker, &w) || w.instance == 0) return REASON_NONE;
+    CHECK(w.mode <= WORKER_IS_EVICTED);
+    switch (w.mode) {
+    case WORKER_IS_PAUSED:
+        return REASON_WORKER_PAUSED;
+    case WORKER_IS_DRAINING:
+        return REASON_WORKER_DRAINING;
+    case WORKER_IS_EVICTED: // an await that is refused so would look for another owner
+        return c->awaits ? REASON_NONE : REASON_WORKER_EVICTED;
+    default:
+        return REASON_NONE;
+    }
+}
+
 // Also retries ops that seemed certain to be refused.
 void receive_try(struct shard *s, struct call *c)
 {
@@ -190,7 +211,12 @@ void receive_try(struct shard *s, struct call *c)
     CHECK(!c->silent || !c->receives);
     enum reason reason = call_certain_refusal(s, c);
     if (recall(s, c)) return;
-    if (!c->receives && reason != REASON_NONE) {
+    enum reason mode = mode_refusal(s, c);
+    if (mode != REASON_NONE && c->tail_seen) {
+        call_refuse(s, c, mode);
+    } else if (mode != REASON_NONE) {
+        sync_first(s, c);
+    } else if (!c->receives && reason != REASON_NONE) {
         call_refuse(s, c, reason);
     } else if (c->recalls && c->tail_seen) {
         call_answer(s, c, call_under_way(s, c) ? ERR_UNKNOWN : ERR_OK, BYTES_EMPTY);

@@ -61,9 +61,14 @@ bool wire_read_error(struct bytes from, struct sluice_error *out)
 
 void wire_put_sends(struct buf *to, const struct sluice_send *messages, size_t len)
 {
+    bool needs = false;
     put_head(to, len);
-    for (size_t i = 0; i < len; i++)
+    for (size_t i = 0; i < len; i++) {
         compact_put(to, &compact_send, &messages[i]);
+        needs = needs || (messages[i].needs && *messages[i].needs);
+    }
+    for (size_t i = 0; needs && i < len; i++)
+        compact_put(to, &compact_needs, &messages[i]);
 }
 
 bool wire_read_sends(struct bytes from, struct wire_sends *out)
@@ -76,6 +81,8 @@ bool wire_read_sends(struct bytes from, struct wire_sends *out)
     if (reader_ok(&r)) out->messages = memory_zeroed(count, sizeof *out->messages);
     for (; reader_ok(&r) && out->len < count; out->len++)
         compact_read(&r, &compact_send, &out->messages[out->len], &all);
+    for (size_t i = 0; reader_ok(&r) && r.left > 0 && i < out->len; i++)
+        compact_read(&r, &compact_needs, &out->messages[i], NULL);
     out->headers = all.rows;
     if (!reader_end(&r)) {
         wire_sends_done(out);

@@ -29,8 +29,7 @@ OF_HTTP = {"Date", "Connection", "Content-Length", "Content-Type", "Content-Enco
            "X-Content-Type-Options"}  # the last is on every answer
 # What the file promises of every operation and a few show: the store's own trouble, always the same problem.
 TROUBLE = {"500", "503", "504"}
-UNASKED = {("sendMessages", "409"),  # body-stale: an upload that took longer than a day
-           ("upgradeQueue", "409"),  # a program of the release before: tests/cli/test_upgrade.py
+UNASKED = {("upgradeQueue", "409"),  # a program of the release before: tests/cli/test_upgrade.py
            ("leaveCluster", "204")}  # the node ends: tests/cli/test_cluster.py
 
 
@@ -180,6 +179,8 @@ def the_node_hands_the_file_out_as_it_is(sluice):
 # ---- what works
 
 ENDS = ("leaveCluster",)  # the node ends: tests/cli/test_cluster.py
+# A worker must be registered first, in a queue of version 4: workers_are_what_the_file_says
+WORKERS = ("joinWorker", "leaveWorker", "pauseWorker", "resumeWorker", "drainWorker", "evictWorker")
 ORDERS = ("drainNode", "undrainNode", "leaveCluster", "hintUsed")  # of operators and of other nodes
 
 
@@ -191,7 +192,7 @@ def with_real_names(value, message, token):
 def each_example_request_works(sluice):
     with Node(sluice) as node:
         for operation in OPERATIONS.values():
-            if operation.name in ENDS:
+            if operation.name in ENDS + WORKERS:
                 continue
             for number, example in enumerate(operation.examples() or [None]):
                 queue = f"{operation.name}-{number}"
@@ -241,11 +242,50 @@ def answers_about_messages_are_what_the_file_says(sluice):
 
 
 @case
+def workers_are_what_the_file_says(sluice):
+    with Node(sluice) as node:
+        node.ask("createQueue", 201, {"dispatch": "tickets"})
+        me = {"worker": "pod-1", "capacity": 4, "labels": "kind=gpu,host=a7", "ttl": "60s"}
+        joined = node.ask("joinWorker", 200, me)
+        mine = {"worker": "pod-1", "instance": joined["instance"]}
+        node.ask("joinWorker", 200, me | mine)
+        node.ask("joinWorker", 200, mine | {"beat": True})
+        node.ask("joinWorker", 404, mine | {"worker": "pod-2", "beat": True})
+        same(node.ask("joinWorker", 409, me)["reason"], "worker-name-taken")
+        for field, value in (("capacity", 0), ("capacity", 10001), ("ttl", "1s"), ("ttl", "25h"), ("labels", "A=b"),
+                             ("labels", "a"), ("worker", ""), ("worker", "x" * 129), ("instance", "xyz")):
+            refused(node, "joinWorker", field, me | {field: value})
+        row = node.ask("listWorkers", 200)["workers"][0]
+        same((row["capacity"], row["labels"], row["mode"]), (4, "host=a7,kind=gpu", "running"))
+        for order, mode in (("pauseWorker", "paused"), ("resumeWorker", "running"), ("drainWorker", "draining")):
+            node.ask(order, 204, {"worker": "pod-1"})
+            same(node.ask("listWorkers", 200)["workers"][0]["mode"], mode)
+        node.ask("evictWorker", 204, {"worker": "pod-1"})
+        same(node.ask("joinWorker", 410, me | mine)["reason"], "worker-evicted")
+        other = node.ask("joinWorker", 200, me | {"worker": "pod-3"})
+        node.ask("leaveWorker", 204, query=f"?worker=pod-3&instance={other['instance']}")
+        node.ask("leaveWorker", 204, query=f"?worker=pod-3&instance={other['instance']}")
+        refused(node, "leaveWorker", "instance", query="?worker=pod-3")
+        node.ask("createQueue", 201, {}, queue="old")
+        same(node.ask("joinWorker", 409, me, queue="old")["field"], "queue")
+        node.ask("leaveWorker", 409, query="?worker=a&instance=7a83757786631f37", queue="old")
+        for name in WORKERS[2:]:
+            same(node.ask(name, 404, {"worker": "unknown"})["reason"], "unknown-worker")
+            refused(node, name, "worker", {})
+            node.ask(name, 409, {"worker": "pod-1"}, queue="old")
+            node.ask(name, 404, {"worker": "pod-1"}, queue="nowhere")
+        node.ask("joinWorker", 404, me, queue="nowhere")
+        node.ask("leaveWorker", 404, query="?worker=a&instance=7a83757786631f37", queue="nowhere")
+        refused(node, "sendMessages", "requires", {"body": "x", "requires": "no label"})
+        same(node.ask("sendMessages", 409, {"body": "x", "requires": "kind=gpu"}, queue="old")["field"], "requires")
+
+
+@case
 def null_is_a_field_that_was_not_given(sluice):
     with Node(sluice) as node:
         node.ask("createQueue", 201)
         for operation in OPERATIONS.values():
-            for schema in operation.bodies() if operation.name not in ("createQueue", "changeQueue", *ENDS) else ():
+            for schema in operation.bodies() if operation.name not in ("createQueue", "changeQueue", *ENDS, *WORKERS) else ():
                 body = {name: None for name in schema["properties"] if name not in schema.get("required", [])}
                 if operation.name == "sendMessages":
                     body = {"messages": []} if "messages" in schema["properties"] else body | {"body": "x"}
@@ -413,6 +453,8 @@ def values_of_another_kind_or_out_of_range_are_refused(sluice):
 def a_queue_or_message_that_is_not_there_is_not_found(sluice):
     with Node(sluice) as node:
         for operation in OPERATIONS.values():
+            if operation.name == "leaveWorker":
+                continue  # its query: workers_are_what_the_file_says
             if "{queue}" in operation.path and "404" in operation.item["responses"]:
                 problem = node.ask(operation.name, 404, operation.first_example())
                 same((problem["code"], problem["reason"], problem["field"]), ("NOT_FOUND", "unknown-queue", "queue"),

@@ -136,4 +136,141 @@ def a_queue_with_messages_and_no_workers_is_told(sluice):
         holds("no workers" not in sluice.ok("--store", url, "stats", "jobs").out, "there is one now")
 
 
+def version_4(sluice, queue, *settings):
+    sluice.ok("queue", "create", queue, *settings)
+    sluice.ok("upgrade", queue)
+
+
+def join(node, queue, name, status=200, **more):
+    return node.does(status, "POST", f"/{queue}/workers", {"worker": name} | more)
+
+
+@case
+def a_registered_worker_is_shown_and_expires_without_a_sign_of_life(sluice):
+    version_4(sluice, "jobs")
+    with Node(sluice) as node:
+        join(node, "jobs", "w1", capacity=3, labels="kind=gpu,host=a", ttl="5s")
+        row = workers(node, "jobs")["w1"]
+        same((row["capacity"], row["labels"], row["mode"], row["ttlMs"]), (3, "host=a,kind=gpu", "running", 5000))
+        same(node.does(200, "GET", "/jobs/stats")["workers"], 1)
+        until(lambda: workers(node, "jobs").get("w1", {"capacity": 0})["capacity"] == 0, "it expires")
+
+
+@case
+def a_receive_that_waits_keeps_the_registration(sluice):
+    version_4(sluice, "jobs", "shards=2")
+    with Node(sluice) as node:
+        join(node, "jobs", "w1", ttl="5s")
+        receive = Receive(node, "jobs", "w1")
+        end = time.monotonic() + 9  # longer than its ttl
+        while time.monotonic() < end:
+            holds(workers(node, "jobs")["w1"]["capacity"] > 0, "it is still registered")
+            time.sleep(0.5)
+        receive.leave()
+
+
+@case
+def done_and_failed_count_since_the_worker_joined(sluice):
+    version_4(sluice, "jobs", "failureStrategy.maxRetries=0")
+    with Node(sluice) as node:
+        join(node, "jobs", "w1")
+        for outcome in ("ack", "ack", "fail"):
+            node.does(201, "POST", "/jobs/messages", {"body": "x"})
+            token = node.does(200, "POST", "/jobs/receive", {"worker": "w1"})["messages"][0]["token"]
+            node.does(200, "POST", f"/jobs/{outcome}", {"token": token})
+        row = workers(node, "jobs")["w1"]
+        same((row["done"], row["failed"], row["open"]), (2, 1, 0))
+
+
+@case
+def a_paused_worker_gets_nothing_and_keeps_what_it_has(sluice):
+    version_4(sluice, "jobs")
+    with Node(sluice) as node:
+        join(node, "jobs", "w1")
+        node.does(200, "POST", "/jobs/messages", {"messages": [{"body": "a"}, {"body": "b"}]})
+        token = node.does(200, "POST", "/jobs/receive", {"worker": "w1"})["messages"][0]["token"]
+        node.does(204, "POST", "/jobs/workers/pause", {"worker": "w1"})
+        same(node.does(503, "POST", "/jobs/receive", {"worker": "w1"})["reason"], "worker-paused")
+        node.does(200, "POST", "/jobs/ack", {"token": token})
+        node.does(204, "POST", "/jobs/workers/resume", {"worker": "w1"})
+        same(len(node.does(200, "POST", "/jobs/receive", {"worker": "w1"})["messages"]), 1)
+
+
+@case
+def eviction_releases_the_locks_and_makes_the_tokens_invalid(sluice):
+    version_4(sluice, "jobs")
+    with Node(sluice) as node:
+        join(node, "jobs", "w1")
+        node.does(201, "POST", "/jobs/messages", {"body": "x"})
+        token = node.does(200, "POST", "/jobs/receive", {"worker": "w1"})["messages"][0]["token"]
+        node.does(204, "POST", "/jobs/workers/evict", {"worker": "w1"})
+        holds(node.raw("POST", "/v1/queues/jobs/ack", {"token": token}).status in (409, 410), "the token is invalid")
+        same(node.does(410, "POST", "/jobs/receive", {"worker": "w1"})["reason"], "worker-evicted")
+        message = node.does(200, "POST", "/jobs/receive", {"worker": "w2"})["messages"][0]
+        same(message["attempt"], 1, "no attempt was counted")
+
+
+@case
+def sluice_work_registers_through_a_node_and_ends_when_it_is_drained(sluice):
+    version_4(sluice, "jobs")
+    with Node(sluice) as node:
+        url = "http://" + node.address
+        sluice.ok("--store", url, "send", "jobs", "x")
+        work = sluice.start("--store", url, "work", "jobs", "--worker", "w1", "-c", "2", "--labels", "kind=gpu", "--",
+                            "sleep", "1")
+        until(lambda: workers(node, "jobs").get("w1", {"open": 0})["open"] == 1, "it works")
+        row = workers(node, "jobs")["w1"]
+        same((row["capacity"], row["labels"]), (2, "kind=gpu"))
+        sluice.refused(4, "--store", url, "work", "jobs", "--worker", "w1", "--register", "--", "true",
+                       says=["w1", "another process"])
+        sluice.ok("--store", url, "worker", "drain", "jobs", "w1")
+        _, said = work.communicate(timeout=60)
+        same(work.returncode, 0)
+        contains(said.decode() if isinstance(said, bytes) else said, "drains worker w1", "processed")
+        same(node.does(200, "GET", "/jobs/stats")["processed"], 1, "it finished what it had")
+        holds("mode" not in workers(node, "jobs").get("w1", {}), "it left")
+
+
+@case
+def the_owner_grants_tickets_in_turn_where_the_queue_says_so(sluice):
+    version_4(sluice, "jobs", "dispatch=tickets")
+    with Node(sluice) as node:
+        names = [f"w{i}" for i in range(4)]
+        for name in names:
+            join(node, "jobs", name, capacity=2)
+        node.does(200, "POST", "/jobs/messages", {"messages": [{"body": str(i)} for i in range(8)]})
+        open_of = lambda: [workers(node, "jobs")[name]["open"] for name in names]
+        until(lambda: open_of() == [2, 2, 2, 2], "each has two, whatever its name")
+        got = node.does(200, "POST", "/jobs/receive", {"worker": "w3", "max": 5})["messages"]
+        holds(len(got) >= 2 and all(message.get("order", 0) > 0 for message in got[:2]), "its tickets come first")
+
+
+@case
+def a_receive_that_waits_is_served_before_tickets(sluice):
+    version_4(sluice, "jobs", "dispatch=tickets")
+    with Node(sluice) as node:
+        join(node, "jobs", "idle", capacity=5)
+        receive = Receive(node, "jobs", "waits")
+        receive.thread.start()
+        until(lambda: workers(node, "jobs").get("waits", {"waiting": 0})["waiting"] == 1, "it waits")
+        node.does(201, "POST", "/jobs/messages", {"body": "x"})
+        receive.thread.join(20)
+        contains(receive.answer.decode(), '"order"' if False else '"body":"x"')
+        same(workers(node, "jobs")["idle"]["open"], 0)
+
+
+@case
+def labels_and_settings_that_are_none_are_refused_with_a_sentence(sluice):
+    version_4(sluice, "jobs")
+    sluice.refused(2, "queue", "set", "jobs", "dispatch=maybe", says=["maybe", "auto, tickets, affinity"])
+    sluice.refused(2, "send", "jobs", "x", "--requires", "Kind=gpu", says=["Kind=gpu", "a-z"])
+    sluice.refused(2, "work", "jobs", "--capacity", "0", "--", "true", says=["capacity", "1"])
+    sluice.refused(2, "work", "jobs", "--capacity", "10001", "--", "true", says=["capacity", "10000"])
+    sluice.refused(2, "work", "jobs", "--ttl", "1s", "--", "true", says=["ttl", "5s"])
+    sluice.refused(2, "work", "jobs", "--labels", "gpu", "--", "true", says=["gpu", "key=value"])
+    sluice.ok("queue", "create", "old")
+    sluice.refused(4, "work", "old", "--register", "--", "true", says=["version", "sluice upgrade old"])
+    sluice.refused(4, "send", "old", "x", "--requires", "kind=gpu", says=["version", "sluice upgrade old"])
+
+
 main()

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+// Registers workers and remembers them, so that receives and renewals carry their heartbeats. A
+// beat at the store is a commit, at a third of the ttl. A node hears the receives anyway and writes
+// the beats of all its workers together. There a beat only asks whether the row is still there, at
+// half of the ttl.
+#include "api/workers.h"
+
+#include "base/memory.h"
+#include "local/worker_change.h"
+#include "os/clock.h"
+#include "os/entropy.h"
+
+#include <string.h>
+
+struct joined {
+    struct joined *next;
+    char *queue, *name, *labels;
+    uint64_t instance;
+    uint32_t capacity, flags;
+    int64_t ttl_ms;
+    int64_t due_ms; // clock_boot_ms of the next beat
+};
+
+struct joined_workers {
+    pthread_mutex_t lock;
+    struct joined *all;
+};
+
+static void row_free(struct joined *row)
+{
+    memory_free(row->queue);
+    memory_free(row->name);
+    memory_free(row->labels);
+    memory_free(row);
+}
+
+void joined_free(struct joined_workers *j)
+{
+    if (!j) return;
+    while (j->all) {
+        struct joined *row = j->all;
+        j->all = row->next;
+        row_free(row);
+    }
+    (void)pthread_mutex_destroy(&j->lock);
+    memory_free(j);
+}
+
+static struct joined_workers *joined_of(struct sluice *s)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    struct joined_workers *j = atomic_load(&s->joined);
+    if (!j) {
+        j = NEW(struct joined_workers);
+        (void)pthread_mutex_init(&j->lock, NULL);
+        atomic_store(&s->joined, j);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return j;
+}
+
+// Call it with the lock. The place of the row's pointer; *place is NULL if there is none.
+static struct joined **find(struct joined_workers *j, const char *queue, const char *name)
+{
+    struct joined **at = &j->all;
+    while (*at && (strcmp((*at)->name, name) != 0 || strcmp((*at)->queue, queue) != 0))
+        at = &(*at)->next;
+    return at;
+}
+
+static int64_t next_beat(const struct sluice *s, int64_t ttl_ms)
+{
+    return clock_boot_ms() + (s->calls == &direct_transport ? ttl_ms / 3 : ttl_ms / 2);
+}
+
+// The instance of a worker that joined before; else a new one.
+static uint64_t instance_of(struct joined_workers *j, const char *queue, const char *name)
+{
+    (void)pthread_mutex_lock(&j->lock);
+    const struct joined *row = *find(j, queue, name);
+    uint64_t instance = row ? row->instance : entropy_u64();
+    (void)pthread_mutex_unlock(&j->lock);
+    return instance ? instance : 1;
+}
+
+static void remember(struct sluice *s, const char *queue, const struct worker_order *o)
+{
+    struct joined_workers *j = joined_of(s);
+    struct joined *row = NEW(struct joined), *old;
+    *row = (struct joined){.queue = memory_text(queue),
+                           .name = memory_text(o->name),
+                           .labels = memory_text(o->labels ? o->labels : ""),
+                           .instance = o->instance,
+                           .capacity = o->capacity,
+                           .flags = o->flags,
+                           .ttl_ms = o->ttl_ms,
+                           .due_ms = next_beat(s, o->ttl_ms)};
+    (void)pthread_mutex_lock(&j->lock);
+    struct joined **at = find(j, queue, o->name);
+    old = *at;
+    row->next = old ? old->next : NULL;
+    *at = row;
+    (void)pthread_mutex_unlock(&j->lock);
+    if (old) row_free(old);
+}
+
+static void forget(struct sluice *s, const char *queue, const char *name)
+{
+    struct joined_workers *j = joined_of(s);
+    (void)pthread_mutex_lock(&j->lock);
+    struct joined **at = find(j, queue, name), *row = *at;
+    if (row) *at = row->next;
+    (void)pthread_mutex_unlock(&j->lock);
+    if (row) row_free(row);
+}
+
+enum sluice_code sluice_worker_join(struct sluice *s, const char *queue,
+                                    const struct sluice_join *join, struct sluice_error *error)
+{
+    char name[WORKER_NAME_MAX + 1];
+    struct labels labels;
+    worker_default(name);
+    struct worker_order o = {.act = WORKER_JOIN,
+                             .name = join->worker ? join->worker : name,
+                             .capacity = join->capacity,
+                             .ttl_ms = join->ttl_ms ? join->ttl_ms : WORKER_TTL_DEFAULT_MS,
+                             .flags = join->mailbox_only ? WORKER_MAILBOX : 0,
+                             .labels = join->labels};
+    enum sluice_code code = worker_order_check(&o, &labels, error);
+    if (code) return code;
+    o.labels = labels.text;
+    o.instance = instance_of(joined_of(s), queue, o.name);
+    code = s->calls->worker_change(s, queue, &o, error);
+    if (!code) remember(s, queue, &o);
+    return code;
+}
+
+static bool is_unknown(enum sluice_code code, const struct sluice_error *error)
+{
+    return code == SLUICE_NOT_FOUND &&
+           strcmp(error->reason, reason_name(REASON_UNKNOWN_WORKER)) == 0;
+}
+
+// A worker that joined with this handle: the order of its beat, with copies of its texts.
+static enum sluice_code beat(struct sluice *s, const char *queue, const char *name,
+                             struct sluice_error *error)
+{
+    struct joined_workers *j = joined_of(s);
+    struct worker_order o = {.act = WORKER_BEAT, .name = name};
+    char *labels = NULL;
+    (void)pthread_mutex_lock(&j->lock);
+    struct joined *row = *find(j, queue, name);
+    if (row) {
+        o.instance = row->instance;
+        o.capacity = row->capacity;
+        o.flags = row->flags;
+        o.ttl_ms = row->ttl_ms;
+        o.labels = labels = memory_text(row->labels);
+        row->due_ms = next_beat(s, row->ttl_ms);
+    }
+    (void)pthread_mutex_unlock(&j->lock);
+    if (!row) return refuse_worker(error, REASON_UNKNOWN_WORKER, queue, name);
+    struct sluice_error own = {.code = SLUICE_OK};
+    enum sluice_code code = s->calls->worker_change(s, queue, &o, &own);
+    if (is_unknown(code, &own)) { // it expired: the process was paused, or the store was away
+        o.act = WORKER_JOIN;
+        code = s->calls->worker_change(s, queue, &o, &own);
+    }
+    memory_free(labels);
+    if (error && code) *error = own;
+    return code;
+}
+
+enum sluice_code sluice_worker_beat(struct sluice *s, const char *queue, const char *worker,
+                                    struct sluice_error *error)
+{
+    char name[WORKER_NAME_MAX + 1];
+    worker_default(name);
+    return beat(s, queue, worker ? worker : name, error);
+}
+
+enum sluice_code sluice_worker_leave(struct sluice *s, const char *queue, const char *worker,
+                                     struct sluice_error *error)
+{
+    char own[WORKER_NAME_MAX + 1];
+    struct sluice_error why = {.code = SLUICE_OK};
+    worker_default(own);
+    const char *name = worker ? worker : own;
+    struct worker_order o = {
+        .act = WORKER_LEAVE, .name = name, .instance = instance_of(joined_of(s), queue, name)};
+    enum sluice_code code = s->calls->worker_change(s, queue, &o, &why);
+    bool evicted = code && strcmp(why.reason, reason_name(REASON_WORKER_EVICTED)) == 0;
+    if (evicted || is_unknown(code, &why)) code = SLUICE_OK;
+    if (!code) forget(s, queue, name);
+    if (error && code) *error = why;
+    return code;
+}
+
+static enum sluice_code order(struct sluice *s, const char *queue, const char *worker,
+                              enum worker_act act, struct sluice_error *error)
+{
+    struct worker_order o = {.act = act, .name = worker};
+    enum sluice_code code = worker_check(worker, error);
+    return code ? code : s->calls->worker_change(s, queue, &o, error);
+}
+
+enum sluice_code sluice_worker_pause(struct sluice *s, const char *queue, const char *worker,
+                                     struct sluice_error *error)
+{
+    return order(s, queue, worker, WORKER_PAUSE, error);
+}
+
+enum sluice_code sluice_worker_resume(struct sluice *s, const char *queue, const char *worker,
+                                      struct sluice_error *error)
+{
+    return order(s, queue, worker, WORKER_RESUME, error);
+}
+
+enum sluice_code sluice_worker_drain(struct sluice *s, const char *queue, const char *worker,
+                                     struct sluice_error *error)
+{
+    return order(s, queue, worker, WORKER_DRAIN, error);
+}
+
+enum sluice_code sluice_worker_evict(struct sluice *s, const char *queue, const char *worker,
+                                     struct sluice_error *error)
+{
+    return order(s, queue, worker, WORKER_EVICT, error);
+}
+
+// Takes the name of a worker whose beat is due, so that one thread makes it.
+static char *take_due(struct joined_workers *j, const char *queue, const char *worker)
+{
+    char *name = NULL;
+    int64_t now = clock_boot_ms();
+    (void)pthread_mutex_lock(&j->lock);
+    for (struct joined *row = j->all; row && !name; row = row->next) {
+        bool meant = strcmp(row->queue, queue) == 0 && (!worker || strcmp(row->name, worker) == 0);
+        if (!meant || now < row->due_ms) continue;
+        row->due_ms = now + row->ttl_ms / 3;
+        name = memory_text(row->name);
+    }
+    (void)pthread_mutex_unlock(&j->lock);
+    return name;
+}
+
+// A beat that fails is made again when the next one is due. The row lasts that long.
+static void note(struct sluice *s, const char *queue, const char *worker)
+{
+    struct joined_workers *j = atomic_load(&s->joined);
+    if (!j) return;
+    for (char *name; (name = take_due(j, queue, worker));) {
+        (void)beat(s, queue, name, NULL);
+        memory_free(name);
+    }
+}
+
+void joined_note_receive(struct sluice *s, const char *queue, const char *worker)
+{
+    char name[WORKER_NAME_MAX + 1];
+    if (!atomic_load(&s->joined)) return;
+    if (!worker) worker_default(name);
+    note(s, queue, worker ? worker : name);
+}
+
+// At a node, the waiting receive itself is the sign of life.
+int64_t joined_wait_max(struct sluice *s, const char *queue, const char *worker)
+{
+    char own[WORKER_NAME_MAX + 1];
+    struct joined_workers *j = atomic_load(&s->joined);
+    if (!j || s->calls != &direct_transport) return 0;
+    if (!worker) worker_default(own);
+    (void)pthread_mutex_lock(&j->lock);
+    const struct joined *row = *find(j, queue, worker ? worker : own);
+    int64_t most = row ? row->ttl_ms / 3 : 0;
+    (void)pthread_mutex_unlock(&j->lock);
+    return most;
+}
+
+void joined_note_renew(struct sluice *s, const char *queue)
+{
+    note(s, queue, NULL);
+}

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The workers that joined with a handle. Calls of such a worker are its heartbeats.
+#pragma once
+
+#include "local/inside.h"
+
+struct joined_workers;
+void joined_free(struct joined_workers *j); // NULL is allowed
+// The worker is about to receive: makes a heartbeat if it joined and one is due.
+void joined_note_receive(struct sluice *s, const char *queue, const char *worker);
+// How long one receive of the worker may wait, so that the next beat is not late. 0: any time.
+int64_t joined_wait_max(struct sluice *s, const char *queue, const char *worker);
+void joined_note_renew(struct sluice *s, const char *queue); // all workers of the queue

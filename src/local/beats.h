@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// The heartbeats of a node: for all workers of a queue that it heard, one op on each shard.
+#pragma once
+
+#include "local/workers.h"
+
+// Extends the rows of the registered workers among those of the list (tidy, of one queue) that are
+// due: a third of their ttl has passed since they were extended last. *again_ms: when to call again
+// at the latest; BEATS_NONE_MS if no worker of the list is registered. Returns the number of rows
+// that were extended. Blocks.
+#define BEATS_NONE_MS INT64_C(30000)
+size_t beats_write(struct sluice *s, const char *queue, const struct waiting_list *heard,
+                   int64_t *again_ms);

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "local/worker_change.h"
+
+#include "base/check.h"
+#include "base/duration.h"
+#include "base/memory.h"
+#include "local/change.h"
+#include "local/look.h"
+#include "queue/labels.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define ROWS_BYTES_MAX ((size_t)512 << 10) // of the rows in one op
+
+static enum sluice_code check_join(const struct worker_order *o, struct labels *labels,
+                                   struct sluice_error *error)
+{
+    struct labels_error why;
+    char ttl[DURATION_TEXT_MAX];
+    if (o->capacity == 0 || o->capacity > WORKER_CAPACITY_MAX)
+        return refuse(error, ERR_INVALID, "capacity", "capacity is %u; it is 1 to %d", o->capacity,
+                      WORKER_CAPACITY_MAX);
+    if (o->ttl_ms < WORKER_TTL_MIN_MS || o->ttl_ms > WORKER_TTL_MAX_MS)
+        return refuse(error, ERR_INVALID, "ttl", "ttl is %s; it is 5s to 24h",
+                      duration_exact(o->ttl_ms, ttl));
+    const char *text = o->labels ? o->labels : "";
+    if (!labels_parse(bytes_str(text), labels, &why)) return SLUICE_OK;
+    return refuse(error, ERR_INVALID, "labels",
+                  "labels \"%.100s\" are not possible at byte %zu; %s", text, why.at, why.text);
+}
+
+enum sluice_code worker_order_check(const struct worker_order *o, struct labels *labels,
+                                    struct sluice_error *error)
+{
+    *labels = (struct labels){0};
+    enum sluice_code code = worker_check(o->name, error);
+    return code || o->act != WORKER_JOIN ? code : check_join(o, labels, error);
+}
+
+struct workers_call {
+    struct change change; // first
+    const struct worker_order *orders;
+    enum reason *reasons;
+    size_t len;
+    size_t from, count; // of the op under way
+    uint32_t shards;
+};
+
+static void put_row(const struct workers_call *w, const struct worker_order *o, struct buf *rows)
+{
+    bool joins = o->act == WORKER_JOIN;
+    struct worker_change row = {.act = o->act,
+                                .name = bytes_str(o->name),
+                                .instance = o->instance,
+                                .capacity = joins ? (o->capacity + w->shards - 1) / w->shards : 0,
+                                .ttl_ms = joins ? o->ttl_ms : 0,
+                                .flags = joins ? o->flags : 0,
+                                .labels = joins && o->labels ? bytes_str(o->labels) : BYTES_EMPTY};
+    worker_change_put(rows, &row);
+}
+
+static void encode(const struct change *ch, const struct request_id *request, struct buf *out)
+{
+    struct workers_call *w = (struct workers_call *)(uintptr_t)ch;
+    CLEANUP(buf_done) struct buf rows;
+    buf_init(&rows, JOURNAL_OP_MAX);
+    w->count = 0;
+    while (w->from + w->count < w->len && w->count < WORKER_ROWS_MAX && rows.len < ROWS_BYTES_MAX)
+        put_row(w, &w->orders[w->from + w->count++], &rows);
+    CHECK(!rows.bad && w->count > 0);
+    struct op_workers op = {
+        .request = *request, .count = (uint32_t)w->count, .rows = buf_bytes(&rows)};
+    workers_encode(out, &op);
+}
+
+// The next part of the rows, or the next shard. A row that the fold refuses concerns no other row.
+static enum sluice_code take(struct change *ch, const struct result *result, enum sluice_code code)
+{
+    struct workers_call *w = (struct workers_call *)ch;
+    struct result r = result ? *result : (struct result){.reason = REASON_NONE};
+    enum reason reason;
+    if (r.count == w->count) code = SLUICE_OK;
+    for (size_t i = 0; !code && i < w->count && worker_reason_next(&r, &reason); i++)
+        if (w->reasons[w->from + i] == REASON_NONE) w->reasons[w->from + i] = reason;
+    w->from += w->count;
+    if (w->from < w->len) return code;
+    w->from = 0;
+    ch->shard++;
+    return code;
+}
+
+struct rules_read {
+    struct look look; // first
+    uint16_t lowest;
+};
+
+static void read_rules(void *ctx, const struct machine *m, int64_t now)
+{
+    struct rules_read *r = ctx;
+    (void)now;
+    if (r->lowest == 0 || machine_rules(m) < r->lowest) r->lowest = machine_rules(m);
+}
+
+static enum sluice_code check_rules(struct open_queue *q, struct sluice_error *error)
+{
+    struct rules_read known = {.lowest = 0};
+    struct rules_read read = {.look = {.inspect = read_rules}};
+    for (uint32_t i = 0; i < q->row.birth.shards; i++) {
+        struct shard_runner *d = runner_if_open(q, i);
+        if (d) runner_inspect(d, read_rules, &known);
+        if (!d) known.lowest = 1;
+    }
+    if (known.lowest >= RULES_WORKERS) return SLUICE_OK; // a version is never lowered
+    enum sluice_code code = look_at_open_queue(q, &read.look, error);
+    if (code || read.lowest >= RULES_WORKERS) return code;
+    return refuse(error, ERR_CONFLICT, "queue",
+                  "workers register with version %d of the rules, and queue %s has version %u; "
+                  "run \"sluice upgrade %s\" first",
+                  RULES_WORKERS, q->row.name, read.lowest, q->row.name);
+}
+
+enum sluice_code workers_change(struct sluice *s, const char *queue,
+                                const struct worker_order *orders, size_t len, enum reason *reasons,
+                                struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    enum sluice_code code = queue_get(s, queue, &q, error);
+    if (!code) code = check_rules(q, error);
+    if (code || len == 0) return code;
+    struct workers_call w = {
+        .change = {.kind = OP_WORKERS, .whole = true, .encode = encode, .take = take},
+        .orders = orders,
+        .len = len,
+        .shards = q->row.birth.shards};
+    w.reasons = reasons ? reasons : memory_zeroed(len, sizeof *w.reasons);
+    for (size_t i = 0; i < len; i++)
+        w.reasons[i] = REASON_NONE;
+    code = change_open_queue(q, &w.change, error);
+    if (!reasons) memory_free(w.reasons);
+    return code;
+}
+
+enum sluice_code refuse_worker(struct sluice_error *error, enum reason reason, const char *queue,
+                               const char *worker)
+{
+    if (reason == REASON_NONE) return SLUICE_OK;
+    enum sluice_code code =
+        refuse(error, reason_err(reason), "worker", "queue %s, worker %.128s: %s", queue, worker,
+               reason_text(reason));
+    if (error) (void)snprintf(error->reason, sizeof error->reason, "%s", reason_name(reason));
+    return code;
+}
+
+enum sluice_code direct_worker_change(struct sluice *s, const char *queue,
+                                      const struct worker_order *o, struct sluice_error *error)
+{
+    struct labels labels;
+    struct worker_order order = *o;
+    enum reason reason = REASON_NONE;
+    enum sluice_code code = worker_order_check(o, &labels, error);
+    order.labels = labels.text;
+    if (!code) code = workers_change(s, queue, &order, 1, &reason, error);
+    return code ? code : refuse_worker(error, reason, queue, o->name);
+}
+
+struct live_read {
+    struct look look; // first
+    const char *name;
+    uint64_t instance;
+    uint32_t shards, found;
+};
+
+static void find_row(void *ctx, const struct machine *m, int64_t now)
+{
+    struct live_read *l = ctx;
+    struct worker_view w;
+    bool found = machine_worker_find(m, bytes_str(l->name), &w);
+    l->shards++;
+    l->found += found && w.instance == l->instance && w.expires_at > now;
+}
+
+// Without a request to the store. False: not all shards are owned here.
+static bool read_owned(struct open_queue *q, struct live_read *l)
+{
+    for (uint32_t i = 0; i < q->row.birth.shards; i++) {
+        struct shard_runner *d = runner_if_open(q, i);
+        struct runner_owner o = {.mine = false};
+        if (d) runner_owner(d, &o);
+        if (!o.mine) return false;
+        runner_inspect(d, find_row, l);
+    }
+    return true;
+}
+
+bool worker_is_live(struct sluice *s, const char *queue, const char *name, uint64_t instance,
+                    enum sluice_code *code, struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct live_read l = {.name = name, .instance = instance};
+    *code = queue_get(s, queue, &q, error);
+    if (*code) return false;
+    if (!read_owned(q, &l)) {
+        l = (struct live_read){.look = {.inspect = find_row}, .name = name, .instance = instance};
+        *code = look_at_open_queue(q, &l.look, error);
+    }
+    return !*code && l.found > 0 && l.found == l.shards;
+}

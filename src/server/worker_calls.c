@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workers that join, beat and leave, and the orders of an operator.
+#include "base/digits.h"
+#include "local/worker_change.h"
+#include "os/entropy.h"
+#include "server/inside.h"
+#include "server/presence.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define INSTANCE_DIGITS 16
+
+// Reads the instance, or draws one for a join that has none.
+static bool read_instance(struct exchange *x, const char *text, bool draws, uint64_t *out)
+{
+    *out = 0;
+    if ((!text || !*text) && draws) {
+        *out = entropy_u64() | 1;
+        return true;
+    }
+    bool good = text && strlen(text) == INSTANCE_DIGITS;
+    for (size_t i = 0; good && text[i]; i++) {
+        int digit = digits_hex_value(text[i]);
+        good = digit >= 0;
+        *out = *out << 4 | (uint64_t)(digit & 15);
+    }
+    if (good && *out != 0) return true;
+    return refuse_request(x, SLUICE_INVALID, "", "instance",
+                          "instance \"%.40s\" is not 16 hex digits that a join was answered with",
+                          text ? text : "");
+}
+
+static bool read_worker(struct exchange *x, const char *name)
+{
+    struct sluice_error error;
+    if (name && *name) return answer_unless(x, worker_check(name, &error), &error);
+    return refuse_request(x, SLUICE_INVALID, "", "worker", "worker is missing: the worker's name");
+}
+
+static void answer_joined(struct exchange *x, const char *name, uint64_t instance, int64_t ttl_ms)
+{
+    char text[INSTANCE_DIGITS + 1];
+    struct json *o = json_new();
+    (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)instance);
+    json_text(o, "worker", name);
+    json_text(o, "instance", text);
+    if (ttl_ms > 0) json_number(o, "ttlMs", ttl_ms);
+    answer_json(x, 200, o);
+}
+
+// A sign of life costs no commit here: the node writes those of all its workers together.
+static void beat(struct exchange *x, const struct worker_join_in *in, uint64_t instance)
+{
+    struct sluice_error error = {.code = SLUICE_OK};
+    enum sluice_code code;
+    bool live = worker_is_live(x->server->store, x->queue, in->worker, instance, &code, &error);
+    if (!code && !live) code = refuse_worker(&error, REASON_UNKNOWN_WORKER, x->queue, in->worker);
+    if (answer_unless(x, code, &error)) answer_joined(x, in->worker, instance, 0);
+}
+
+void handle_worker_join(struct exchange *x)
+{
+    struct worker_join_in in = {0};
+    struct sluice_error error;
+    uint64_t instance;
+    if (!read_request(x, &in) || !read_worker(x, in.worker) ||
+        !read_instance(x, in.instance, !in.beat, &instance))
+        return;
+    presence_begin(x->server->presence, x->queue, in.worker, false);
+    presence_end(x->server->presence, x->queue, in.worker, false, false);
+    if (in.beat) {
+        beat(x, &in, instance);
+        return;
+    }
+    struct worker_order o = {.act = WORKER_JOIN,
+                             .name = in.worker,
+                             .instance = instance,
+                             .capacity = in.capacity,
+                             .ttl_ms = in.ttl,
+                             .flags = in.store_only ? WORKER_MAILBOX : 0,
+                             .labels = in.labels};
+    enum sluice_code code = direct_worker_change(x->server->store, x->queue, &o, &error);
+    if (!answer_unless(x, code, &error)) return;
+    heartbeats_joined(x->server->heartbeats, x->queue, in.ttl);
+    answer_joined(x, in.worker, instance, in.ttl);
+}
+
+void handle_worker_leave(struct exchange *x)
+{
+    struct worker_leave_in in = {0};
+    struct sluice_error error;
+    uint64_t instance;
+    if (!read_request(x, &in) || !read_worker(x, in.worker) ||
+        !read_instance(x, in.instance, false, &instance))
+        return;
+    struct worker_order o = {.act = WORKER_LEAVE, .name = in.worker, .instance = instance};
+    enum sluice_code code = direct_worker_change(x->server->store, x->queue, &o, &error);
+    // It is not registered, or not any more.
+    bool gone = code && (strcmp(error.reason, reason_name(REASON_UNKNOWN_WORKER)) == 0 ||
+                         strcmp(error.reason, reason_name(REASON_WORKER_EVICTED)) == 0);
+    if (gone || answer_unless(x, code, &error)) answer_empty(x, 204);
+}
+
+void handle_worker_order(struct exchange *x)
+{
+    static const enum worker_act acts[CALL_COUNT] = {[CALL_WORKER_PAUSE] = WORKER_PAUSE,
+                                                     [CALL_WORKER_RESUME] = WORKER_RESUME,
+                                                     [CALL_WORKER_DRAIN] = WORKER_DRAIN,
+                                                     [CALL_WORKER_EVICT] = WORKER_EVICT};
+    struct worker_order_in in = {0};
+    struct sluice_error error;
+    if (!read_request(x, &in) || !read_worker(x, in.worker)) return;
+    struct worker_order o = {.act = acts[x->route->call - call_table], .name = in.worker};
+    enum sluice_code code = direct_worker_change(x->server->store, x->queue, &o, &error);
+    if (answer_unless(x, code, &error)) answer_empty(x, 204);
+}
