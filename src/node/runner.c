@@ -66,12 +66,23 @@ void runner_why(struct shard_runner *d, enum err err, char out[static STORE_WHY_
     driver_leave(d->driver, &w);
 }
 
+// The dispatch loop of a shard that this process owns: after each commit and each due time. It
+// costs nothing while no registered worker may get a ticket.
+static void dispatch(struct shard_runner *d, struct interval now)
+{
+    uint8_t seed[16];
+    if (!shard_may_dispatch(d->shard)) return;
+    entropy_fill(seed, sizeof seed);
+    (void)shard_dispatch(d->shard, seed, now);
+}
+
 static void respond(void *ctx, const struct response *r, struct interval now)
 {
     struct shard_runner *d = ctx;
     note_why(d, r);
     collector_respond(d->collector, r, now);
     shard_respond(d->shard, r, now);
+    dispatch(d, now);
     if (collector_wants_time(d->collector)) shard_pass_time(d->shard, now);
     uint64_t snapshot = journal_last_snapshot(shard_journal(d->shard));
     if (snapshot == d->collected_at) return;
@@ -83,6 +94,7 @@ static void tick(void *ctx, struct interval now)
 {
     struct shard_runner *d = ctx;
     shard_tick(d->shard, now);
+    dispatch(d, now);
     collector_tick(d->collector, now);
 }
 
