@@ -125,6 +125,8 @@ export const pauseQueue = (queue) => once("POST", queuePath(queue, "/pause"));
 export const resumeQueue = (queue) => once("POST", queuePath(queue, "/resume"));
 export const purge = (queue, dead) => once("POST", queuePath(queue, "/purge"), { dead });
 export const redrive = (queue, options) => once("POST", queuePath(queue, "/redrive"), options);
+export const orderWorker = (queue, worker, order) =>
+  once("POST", queuePath(queue, `/workers/${order}`), { worker });
 export const workers = (queue) => once("GET", queuePath(queue, "/workers"));
 export const showMessage = (queue, id) =>
   once("GET", queuePath(queue, `/messages/${encodeURIComponent(id)}`), undefined, {}, readExactly);

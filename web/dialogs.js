@@ -243,6 +243,31 @@ export function askPurge(queue, dead, after) {
   });
 }
 
+const ORDERS = {
+  pause: ["Pause", "It gets no message until it is resumed. What it holds goes on."],
+  resume: ["Resume", "It gets messages again."],
+  drain: ["Drain", "It finishes what it holds and gets nothing more."],
+  evict: [
+    "Evict",
+    "Its locks end at once, and other workers get its messages. What its jobs do meanwhile is lost.",
+  ],
+};
+
+export function askOrder(queue, worker, order, after) {
+  const [verb, words] = ORDERS[order];
+  ask({
+    title: `${verb} worker ${worker}`,
+    parts: [h("p", {}, words)],
+    verb,
+    kind: order === "evict" ? "danger" : "primary",
+    done: async () => {
+      await api.orderWorker(queue, worker, order);
+      toast(`${verb}: ${worker}`);
+      after?.();
+    },
+  });
+}
+
 export function askRedrive(queue, after) {
   const all = h("input", { type: "radio", name: "how-many", checked: true });
   const some = h("input", { type: "radio", name: "how-many" });

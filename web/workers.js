@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows the workers of a queue: their locks, and which of them wait for messages.
 import * as api from "./api.js";
+import { askOrder } from "./dialogs.js";
 import { empty, h, keyedRows, setText, table } from "./dom.js";
 import { count, duration } from "./format.js";
 import { queueLink } from "./links.js";
+import { may } from "./live.js";
 import { makeReader } from "./reader.js";
 
 const LOCKS_MAX = 200; // locks read, over all workers
@@ -17,20 +19,50 @@ const COLUMNS = [
   { label: "Node" },
   { label: "Holds", class: "number" },
   { label: "Capacity", class: "number" },
+  { label: "Done", class: "number" },
+  { label: "Failed", class: "number" },
+  { label: "Labels" },
+  { label: "Orders" },
   { label: "Next lock ends in", class: "number" },
   { label: "Messages it holds", class: "wide" },
 ];
 
-function makeRow(queue) {
+// Orders to a registered worker, for a token that may give them.
+function makeOrders(queue, worker, after) {
+  const button = (order, label) => {
+    const node = h("button", { type: "button", class: "small" }, label);
+    node.onclick = () => askOrder(queue, worker, order, after);
+    return node;
+  };
+  const [pause, resume, drain, evict] = [
+    button("pause", "Pause"),
+    button("resume", "Resume"),
+    button("drain", "Drain"),
+    button("evict", "Evict"),
+  ];
+  const update = ({ capacity, mode }) => {
+    const allowed = capacity > 0 && may(queue, "admin");
+    pause.hidden = drain.hidden = !allowed || mode !== "running";
+    resume.hidden = !allowed || (mode !== "paused" && mode !== "draining");
+    evict.hidden = !allowed || mode === "evicted";
+  };
+  return { node: h("span", {}, pause, resume, drain, evict), update };
+}
+
+function makeRow(queue, read) {
   return ({ name }) => {
     const cell = (label, kind) => h("td", { class: kind, "data-label": label });
-    const [state, since, seen, node, open, capacity, ends, holds] = [
+    const [state, since, seen, node, open, capacity, done, failed, labels, orders, ends, holds] = [
       cell("State", ""),
       cell("Since", "number"),
       cell("Last seen", "number"),
       cell("Node", ""),
       cell("Holds", "number"),
       cell("Capacity", "number"),
+      cell("Done", "number"),
+      cell("Failed", "number"),
+      cell("Labels", ""),
+      cell("Orders", "orders"),
       cell("Next lock ends in", "number"),
       cell("Messages it holds", "wide locks"),
     ];
@@ -41,6 +73,8 @@ function makeRow(queue) {
     const more = h("span", { class: "muted" });
     const show = keyedRows(links, lock);
     holds.append(links, more);
+    const buttons = makeOrders(queue, name, read);
+    orders.append(buttons.node);
     const update = (worker) => {
       const now = api.nodeNow();
       const soonest = Math.min(...worker.locks.map((message) => message.deadline));
@@ -50,6 +84,10 @@ function makeRow(queue) {
       setText(node, worker.node ?? "–");
       setText(open, count(worker.open));
       setText(capacity, worker.capacity ? count(worker.capacity) : "–");
+      setText(done, worker.capacity ? count(worker.done) : "–");
+      setText(failed, worker.capacity ? count(worker.failed) : "–");
+      setText(labels, worker.labels ?? "–");
+      buttons.update(worker);
       setText(ends, worker.locks.length ? duration(Math.max(0, soonest - now)) : "–");
       show(worker.locks.slice(0, SHOWN_MAX), (message) => message.id);
       setText(
@@ -68,6 +106,10 @@ function makeRow(queue) {
         node,
         open,
         capacity,
+        done,
+        failed,
+        labels,
+        orders,
         ends,
         holds,
       ),
@@ -76,7 +118,8 @@ function makeRow(queue) {
   };
 }
 
-function stateOf({ open, waiting, capacity }) {
+function stateOf({ open, waiting, capacity, mode }) {
+  if (mode && mode !== "running") return mode;
   if (open) return waiting ? "working, waiting for more" : "working";
   if (waiting) return "waiting for messages";
   return capacity ? "registered" : "between two receives";
@@ -102,7 +145,7 @@ function join(workers, locked) {
 
 export function workersView({ name }) {
   const body = h("tbody", {});
-  const rows = keyedRows(body, makeRow(name));
+  const rows = keyedRows(body, makeRow(name, read));
   const list = table("Workers", COLUMNS, body);
   const nothing = empty("No active workers, and no receive waits at a node.");
   const absent = h("p", { class: "muted" });

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many workers on one queue of a node, each with a connection of its own: every message must be
 // processed once. The duplicates are counted and printed, and so is how fast it went.
-//   workers SLUICE [--workers N] [--messages N] [--processes N]
+//   workers SLUICE [--workers N] [--messages N] [--processes N] [--register]
+// With --register each worker joins first. The queue has version 4 of the rules in both cases.
 #define _GNU_SOURCE // MAP_ANONYMOUS
 #include "load.h"
 
@@ -43,6 +44,7 @@ struct settings {
     uint32_t workers;
     uint32_t processes;
     uint64_t messages;
+    bool registers;
     const char *url;
     struct table *table;
 };
@@ -121,6 +123,11 @@ static void *worker_main(void *ctx)
 {
     struct worker *w = ctx;
     const struct settings *s = w->settings;
+    struct sluice_join join = {.worker = w->name, .capacity = 1, .labels = "kind=load"};
+    struct sluice_error why;
+    if (s->registers &&
+        !is_ok(s->table, "join", sluice_worker_join(w->node, LOAD_QUEUE, &join, &why), &why))
+        return NULL;
     while (goes_on(s) && atomic_load(&s->table->acked) < s->messages) {
         struct sluice_receive r = {.worker = w->name, .wait_ms = WAIT_MS, .visibility_ms = 120000};
         struct sluice_batch *b = NULL;
@@ -193,9 +200,10 @@ static void decide(struct load *l, const struct settings *s, int64_t took_ms)
         doubled += s->table->rows[i].received > 1 || s->table->rows[i].acked > 1;
     }
     double rate = took_ms > 0 ? (double)s->messages * 1000 / (double)took_ms : 0;
-    printf("# %" PRIu32 " workers in %" PRIu32 " processes, %" PRIu64 " messages: %.0f a second, "
+    printf("# %" PRIu32 " %sworkers in %" PRIu32 " processes, %" PRIu64 " messages: %.0f a second, "
            "%" PRIu64 " duplicates, load %.2f\n",
-           s->workers, s->processes, s->messages, rate, doubled, load_average());
+           s->workers, s->registers ? "registered " : "", s->processes, s->messages, rate, doubled,
+           load_average());
     load_case(l, "every message is processed", lost == 0, "%" PRIu64 " are not", lost);
     load_case(l, "no message is processed twice", doubled == 0, "%" PRIu64 " are", doubled);
 }
@@ -211,9 +219,22 @@ static void check_queue(struct load *l, const struct settings *s)
               "%" PRIu64 " sent, %" PRIu64 " processed", stats.sent, stats.processed);
 }
 
+static void upgrade(struct load *l, const struct settings *s)
+{
+    struct sluice *node = NULL;
+    struct sluice_upgrade done;
+    struct sluice_error error = {.message = ""};
+    bool ok =
+        sluice_open(s->url, NULL, &node, &error) == SLUICE_OK &&
+        sluice_queue_upgrade(node, LOAD_QUEUE, SLUICE_UPGRADE_FORCE, &done, &error) == SLUICE_OK;
+    sluice_close(node);
+    load_case(l, "the queue has the newest rules", ok, "%s", error.message);
+}
+
 static void run(struct load *l, struct settings *s)
 {
     s->url = l->node.url;
+    upgrade(l, s);
     int64_t start = load_now_ms();
     bool ended = run_processes(s);
     int64_t last = atomic_load(&s->table->last_ms);
@@ -228,6 +249,7 @@ int main(int argc, char **argv)
     static const struct option names[] = {{"workers", required_argument, NULL, 'w'},
                                           {"messages", required_argument, NULL, 'n'},
                                           {"processes", required_argument, NULL, 'p'},
+                                          {"register", no_argument, NULL, 'r'},
                                           {0}};
     struct settings s = {.workers = 200, .processes = 4, .messages = 5000};
     struct load l = {0};
@@ -235,6 +257,7 @@ int main(int argc, char **argv)
         if (o == 'w') s.workers = (uint32_t)atoi(optarg);
         if (o == 'n') s.messages = strtoull(optarg, NULL, 10);
         if (o == 'p') s.processes = (uint32_t)atoi(optarg);
+        if (o == 'r') s.registers = true;
         if (o == '?') return 2;
     }
     if (optind + 1 != argc || s.workers < 1 || s.workers > WORKERS_MAX || s.processes < 1 ||

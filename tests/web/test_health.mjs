@@ -165,6 +165,25 @@ await run({
     await row.getByText("working", { exact: true }).waitFor();
   },
 
+  async a_registered_worker_is_paused_after_a_confirmation({ page, node }) {
+    await node.create("fleet", { dispatch: "tickets" });
+    await node.ask("POST", "v1/queues/fleet/workers", {
+      worker: "pod-1",
+      capacity: 4,
+      labels: "kind=gpu",
+    });
+    await page.visit("#/queues/fleet/workers");
+    const row = page.locator("tbody tr", { hasText: "pod-1" });
+    await row.getByText("kind=gpu").waitFor();
+    await row.getByRole("button", { name: "Pause" }).click();
+    const dialog = page.getByRole("dialog");
+    await dialog.getByRole("button", { name: "Pause" }).click();
+    await row.getByText("paused", { exact: true }).waitFor();
+    const { workers } = await node.ask("GET", "v1/queues/fleet/workers");
+    same(workers[0].mode, "paused", "the worker's mode");
+    await row.getByRole("button", { name: "Resume" }).waitFor();
+  },
+
   async a_queue_that_cannot_be_read_is_told_first({ page, node }) {
     await node.create("torn");
     await page.route("**/v1/queues?stats=1", async (route) => {
