@@ -27,7 +27,6 @@ struct heartbeats {
     bool runs; // the job waits or runs
     bool ends;
     pthread_cond_t idle;
-    _Atomic uint64_t rows, batches;
 };
 
 // Call it with the lock.
@@ -53,9 +52,7 @@ static void write_queue(struct heartbeats *h, const struct waiting_list *rows)
     bool due = clock_boot_ms() >= queue_of(h, name)->due_ms;
     (void)pthread_mutex_unlock(&h->lock);
     if (!due) return;
-    size_t len = beats_write(h->server->store, name, rows, &again);
-    h->rows += len;
-    h->batches += len > 0;
+    (void)beats_write(h->server->store, name, rows, &again);
     int64_t next = clock_boot_ms() + again;
     (void)pthread_mutex_lock(&h->lock);
     queue_of(h, name)->due_ms = next;
@@ -159,14 +156,4 @@ void heartbeats_joined(struct heartbeats *h, const char *queue, int64_t ttl_ms)
     if (q->due_ms == 0 || due < q->due_ms) q->due_ms = due;
     (void)pthread_mutex_unlock(&h->lock);
     task_schedule_at(&h->task, due);
-}
-
-uint64_t heartbeats_rows(struct heartbeats *h)
-{
-    return h ? h->rows : 0;
-}
-
-uint64_t heartbeats_batches(struct heartbeats *h)
-{
-    return h ? h->batches : 0;
 }

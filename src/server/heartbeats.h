@@ -12,5 +12,3 @@ struct heartbeats *heartbeats_new(struct server *s); // after the presence list;
 void heartbeats_free(struct heartbeats *h);          // waits for its task; NULL is allowed
 // A worker joined through this node.
 void heartbeats_joined(struct heartbeats *h, const char *queue, int64_t ttl_ms);
-uint64_t heartbeats_rows(struct heartbeats *h);    // rows that were extended
-uint64_t heartbeats_batches(struct heartbeats *h); // how many times some were
