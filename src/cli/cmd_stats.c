@@ -124,7 +124,7 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
             table_number(t, v->dead);
             table_cell(t, v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
             bool paused = seen[i].info && seen[i].info->paused;
-            const char *remark = stats_remark(v, paused);
+            const char *remark = v->oldest_age_ms > STATS_IDLE_MS ? stats_remark(v, paused) : "";
             table_cell(t, paused ? "paused" : *remark ? remark : "active");
         }
     }

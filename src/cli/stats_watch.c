@@ -167,6 +167,12 @@ static const char *const column_heads[COLUMNS] = {
 static const enum column expendable[] = {DOLLARS,   REQUESTS, WORKERS, SENT,  DONE,
                                          PROCESSED, DELAYED,  OLDEST,  LOCKED};
 
+static bool is_idle(const struct watched *row)
+{
+    const struct sluice_stats *v = &newest(row)->stats;
+    return v->oldest_age_ms > STATS_IDLE_MS && *stats_remark(v, row->paused);
+}
+
 static void add_cell(const struct stats_watch *w, struct table *t, const struct watched *row,
                      enum column column)
 {
@@ -183,9 +189,7 @@ static void add_cell(const struct stats_watch *w, struct table *t, const struct 
         table_cell(t, row->name);
         break;
     case STATE:
-        table_cell(t, row->paused                     ? "paused"
-                      : *stats_remark(v, row->paused) ? "no workers"
-                                                      : "active");
+        table_cell(t, row->paused ? "paused" : is_idle(row) ? "no workers" : "active");
         break;
     case OLDEST:
         table_cell(t, v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
@@ -211,7 +215,7 @@ static void choose_columns(const struct stats_watch *w, bool chosen[static COLUM
         const struct watched *row = &w->rows[i];
         if (!row->seen) continue;
         const struct sluice_stats *v = &newest(row)->stats;
-        if (row->paused || *stats_remark(v, row->paused)) chosen[STATE] = true;
+        if (row->paused || is_idle(row)) chosen[STATE] = true;
         if (queue_cost_of(v, w->prices).requests > 0) chosen[REQUESTS] = chosen[DOLLARS] = true;
     }
 }

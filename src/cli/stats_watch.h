@@ -10,5 +10,7 @@ int stats_watch(const struct cli *cli, struct sluice *s, const char *queue, int 
                 const struct prices *prices);
 // Prints the documented keys on one line.
 void stats_json_print(const char *queue, const struct sluice_stats *v, const struct prices *prices);
-// "messages and no workers", or "".
+// "messages and no workers", or "". In a table of queues it is shown if the oldest message has
+// waited this long, because the messages of a queue without workers may be new.
+#define STATS_IDLE_MS 60000
 const char *stats_remark(const struct sluice_stats *v, bool paused);
