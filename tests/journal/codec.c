@@ -147,12 +147,14 @@ static void impossible_numbers_in_a_snapshot_or_floor_are_corrupt(void **state)
     static const struct {
         size_t at; // of the high half
         uint32_t value;
-    } lies[] = {{44, 0xffffffff},                    // floor index
-                {52, 0x80000000},                    // floor slot
-                {68, 0xffffffff},                    // slot
-                {92, 0x80000000},                    // now
-                {92, 0x7fffffff}, {151, 0x7fffffff}, // horizon
-                {187, 0x80000000}};                  // a session's time
+    } lies[] = {{44, 0xffffffff},   // floor index
+                {52, 0x80000000},   // floor slot
+                {68, 0xffffffff},   // slot
+                {92, 0x80000000},   // now
+                {92, 0x7fffffff},   // ... and too far
+                {100, 0xffffffff},  // epoch
+                {151, 0x7fffffff},  // horizon
+                {187, 0x80000000}}; // a session's time
     for (size_t i = 0; i < sizeof lies / sizeof *lies; i++) {
         CLEANUP(buf_done) struct buf lie;
         buf_init(&lie, SNAPSHOT_LEN_MAX);
