@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-node bench-peers bench-redis chaos chaos-bucket chaos-cluster chaos-import chaos-node chaos-redis chaos-remount chaos-stop load run demo cluster install hooks format settings lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-node bench-peers bench-redis bench-workers chaos chaos-bucket chaos-cluster chaos-import chaos-node chaos-redis chaos-remount chaos-stop load run demo cluster install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -75,6 +75,10 @@ bench-node: deps deps-servers build-release/build.ninja ## sluice bench over HTT
 	@ninja -C build-release src/cli/sluice
 	@tools/bench-node build-release/src/cli/sluice $(ARGS)
 	@tests/servers/with-radosgw tools/bench-node build-release/src/cli/sluice $(ARGS)
+
+bench-workers: deps deps-servers build-release/build.ninja ## 200 workers on a bucket: with mailboxes, through a node, directly
+	@ninja -C build-release src/cli/sluice bench/bench-workers
+	@tests/servers/with-radosgw tools/bench-workers build-release $(ARGS)
 
 bench-cluster: deps deps-servers build-release/build.ninja ## three nodes beside one on a bucket; requests of idle nodes
 	@ninja -C build-release src/cli/sluice bench/bench-cluster

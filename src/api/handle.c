@@ -3,6 +3,7 @@
 #include "api/place.h"
 #include "api/workers.h"
 #include "base/memory.h"
+#include "local/mailbox_session.h"
 #include "local/parallel.h"
 #include "os/clock.h"
 #include "os/thread.h"
@@ -47,6 +48,7 @@ static enum err check_versioned(struct store *store, char *why, size_t why_len)
 static void direct_close(struct sluice *s)
 {
     async_stop(s);
+    mailbox_sessions_free(s);
     upkeep_stop(s);
     struct owner_cluster *cluster = atomic_load(&s->cluster);
     if (cluster) cluster->free(cluster);

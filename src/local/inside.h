@@ -35,7 +35,11 @@ struct open_queue {
     struct await_hub *hubs;     // its polls at other nodes (awaits.c); under the handle's lock
     struct local_call *waiting; // receives that wait (call.c); under the handle's lock
     struct pool_job upkeep_job; // moves its dead letters, or closes it
-    bool upkeep_runs;           // the job waits or runs; under the handle's lock
+    struct mailbox_rounds *mailbox_rounds; // of its shards that this node owns; the job's
+    struct pool_job mailbox_job;
+    int64_t mailbox_at; // clock_boot_ms of the next one; under the handle's lock
+    bool mailbox_runs;  // the job waits or runs; under the handle's lock
+    bool upkeep_runs;   // the job waits or runs; under the handle's lock
 };
 
 struct sluice {
@@ -54,16 +58,17 @@ struct sluice {
     pthread_cond_t let_go;                    // while the handle closes: a hold was dropped
     struct upkeep *upkeep;                    // NULL before upkeep_start and after upkeep_stop
     bool closing;
-    struct owner_self *_Atomic self;       // its identity as a node; NULL: it is no node
-    struct owner_cluster *_Atomic cluster; // NULL: the node is no member of a cluster
-    _Atomic bool needs_token;              // its clients have tokens
-    struct peers *peers;                   // what is known about other nodes
-    struct links *links;                   // requests to them; NULL: it sends none
-    struct notices *notices;               // messages that were announced to other processes
-    struct joined_workers *_Atomic joined; // workers that joined with it (api/workers.c)
-    struct owner_heard *heard;             // workers that wait at nodes; NULL: none was asked
-    struct lines *lines;                   // of sends that wait for space
-    struct pool_share *jobs;               // threads for parts of calls that may block
+    struct owner_self *_Atomic self;            // its identity as a node; NULL: it is no node
+    struct owner_cluster *_Atomic cluster;      // NULL: the node is no member of a cluster
+    _Atomic bool needs_token;                   // its clients have tokens
+    struct peers *peers;                        // what is known about other nodes
+    struct links *links;                        // requests to them; NULL: it sends none
+    struct notices *notices;                    // messages that were announced to other processes
+    struct joined_workers *_Atomic joined;      // workers that joined with it (api/workers.c)
+    struct owner_heard *heard;                  // workers that wait at nodes; NULL: none was asked
+    struct lines *lines;                        // of sends that wait for space
+    struct pool_share *jobs;                    // threads for parts of calls that may block
+    struct mailbox_sessions *_Atomic mailboxes; // of its workers; NULL: none
 };
 
 // sluice_open on an open store, which it takes. url: the store's name in errors.

@@ -44,11 +44,18 @@ static void help(struct pool_job *job)
 void parallel_for(struct sluice *s, uint64_t key, size_t count, void (*work)(void *ctx, size_t i),
                   void *ctx)
 {
+    parallel_for_with(s, key, PARALLEL_MAX, count, work, ctx);
+}
+
+void parallel_for_with(struct sluice *s, uint64_t key, size_t most, size_t count,
+                       void (*work)(void *ctx, size_t i), void *ctx)
+{
     struct parallel_run run = {.count = count, .work = work, .ctx = ctx};
-    struct helper helpers[PARALLEL_MAX - 1];
+    struct helper helpers[PARALLEL_MOST - 1];
+    if (most > PARALLEL_MOST) most = PARALLEL_MOST;
     size_t started = 0;
     bool more = true;
-    while (more && started + 1 < count && started < PARALLEL_MAX - 1) {
+    while (more && started + 1 < count && started + 1 < most) {
         helpers[started] = (struct helper){.job = {.run = help}, .run = &run};
         atomic_fetch_add(&run.helpers, 1);
         more = pool_share_run(s->parallel, key, &helpers[started].job) == ERR_OK;

@@ -12,6 +12,10 @@
 // share of these threads.
 void parallel_for(struct sluice *s, uint64_t key, size_t count, void (*work)(void *ctx, size_t i),
                   void *ctx);
+// The same with at most `most` threads, up to PARALLEL_MOST.
+#define PARALLEL_MOST 17
+void parallel_for_with(struct sluice *s, uint64_t key, size_t most, size_t count,
+                       void (*work)(void *ctx, size_t i), void *ctx);
 // The share of the pool for this work. The handle has its pool already.
 void parallel_start(struct sluice *s);
 void parallel_stop(struct sluice *s); // before the pool is freed

@@ -7,6 +7,7 @@
 #include "local/awaits.h"
 #include "local/change.h"
 #include "local/look.h"
+#include "local/mailbox_rounds.h"
 #include "local/owner_only.h"
 #include "os/entropy.h"
 #include "owner/where.h"
@@ -64,6 +65,7 @@ static struct open_queue *add_open(struct sluice *s, const struct catalog_row *r
 void queue_close(struct open_queue *q)
 {
     awaits_free(q);
+    mailbox_rounds_free(q->mailbox_rounds);
     for (uint32_t shard = 0; shard < q->row.birth.shards; shard++) {
         runner_close(q->runners[shard]);
         (void)pthread_mutex_destroy(&q->ownerships[shard].lock);

@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "local/away.h"
 #include "local/deliver.h"
+#include "local/mailbox_session.h"
 #include "local/settle.h"
 #include "os/clock.h"
 #include "os/entropy.h"
@@ -316,10 +317,13 @@ enum sluice_code direct_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error)
 {
+    enum sluice_code code;
+    if (mailbox_receive(s, queue, options, out, error, &code)) return code;
     struct receive_call *r = receive_new(s, queue, options, NULL);
     atomic_fetch_add(&r->call.refs, 1); // for the batch
-    enum sluice_code code = call_blocking(&r->call, error);
+    code = call_blocking(&r->call, error);
     *out = code ? NULL : take_batch(r);
+    if (!code) mailbox_note_claimed(s, queue, options ? options->worker : NULL, *out);
     call_release(&r->call);
     return code;
 }

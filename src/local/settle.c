@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "local/mailbox_session.h"
 #include "os/entropy.h"
 
 #include <assert.h>
@@ -325,6 +326,8 @@ void async_settle(struct sluice *s, const char *queue, const struct settle *what
 enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct settle *what,
                                struct sluice_outcome *outcomes, struct sluice_error *error)
 {
+    enum sluice_code code;
+    if (mailbox_settle(s, queue, what, outcomes, error, &code)) return code;
     return call_blocking(&settle_new(s, queue, what, outcomes, NULL)->call, error);
 }
 

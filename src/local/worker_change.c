@@ -6,6 +6,7 @@
 #include "base/memory.h"
 #include "local/change.h"
 #include "local/look.h"
+#include "local/mailbox_session.h"
 #include "queue/labels.h"
 
 #include <stdio.h>
@@ -152,6 +153,25 @@ enum sluice_code refuse_worker(struct sluice_error *error, enum reason reason, c
     return code;
 }
 
+// A mailbox registers its worker and is its heartbeat. Returns false for any other worker.
+static bool change_by_mailbox(struct sluice *s, const char *queue, const struct worker_order *o,
+                              struct sluice_error *error, enum sluice_code *code)
+{
+    bool has = o->instance != 0 && mailbox_session_exists(s, queue, o->name);
+    *code = SLUICE_OK;
+    if (o->act == WORKER_BEAT) return has;
+    if (o->act == WORKER_LEAVE && has) mailbox_leave(s, queue, o->name);
+    if (o->act != WORKER_JOIN) return has && o->act == WORKER_LEAVE;
+    if (!has && !mailbox_wanted(s, queue, o->flags & WORKER_MAILBOX)) return false;
+    struct mailbox_join join = {.worker = o->name,
+                                .instance = o->instance,
+                                .capacity = o->capacity,
+                                .ttl_ms = o->ttl_ms,
+                                .labels = o->labels};
+    *code = mailbox_join(s, queue, &join, error);
+    return true;
+}
+
 enum sluice_code direct_worker_change(struct sluice *s, const char *queue,
                                       const struct worker_order *o, struct sluice_error *error)
 {
@@ -160,6 +180,8 @@ enum sluice_code direct_worker_change(struct sluice *s, const char *queue,
     enum reason reason = REASON_NONE;
     enum sluice_code code = worker_order_check(o, &labels, error);
     order.labels = labels.text;
+    if (!code && change_by_mailbox(s, queue, &order, error, &code)) return code;
+    order.flags &= ~(uint32_t)WORKER_MAILBOX; // it writes directly
     if (!code) code = workers_change(s, queue, &order, 1, &reason, error);
     return code ? code : refuse_worker(error, reason, queue, o->name);
 }

@@ -9,6 +9,12 @@
 
 #include <string.h>
 
+#define ROOM_FIRST 32
+#define ROOM_LEAST 8
+#define ROOM_MOST  4096
+#define ROOM_STEP  8
+#define ROUND_LONG 600 // ms
+
 struct mailbox_owner *mailbox_owner_new(const char *prefix, const struct queue_id *queue,
                                         uint32_t shard)
 {
@@ -18,6 +24,7 @@ struct mailbox_owner *mailbox_owner_new(const char *prefix, const struct queue_i
     o->queue = *queue;
     o->shard = shard;
     o->in_listed_at = TIME_UNKNOWN;
+    o->room = ROOM_FIRST;
     return o;
 }
 
@@ -38,7 +45,7 @@ void mailbox_owner_free(struct mailbox_owner *o)
 void owner_begin(struct mailbox_owner *o, struct interval now)
 {
     CHECK(now.lo <= now.hi);
-    CHECK(o->reads_len == 0 && o->ops_len == 0 && o->writes_len == 0 && o->deletes_len == 0);
+    CHECK(o->reads_len == 0 && o->ops_len == 0 && o->writes_len == 0);
     o->now = now;
     o->round++;
     for (size_t i = 0; i < o->boxes_len; i++)
@@ -240,8 +247,30 @@ void owner_deliver(struct mailbox_owner *o, struct bytes name, uint64_t instance
     CHECK(!b->rows.bad);
     b->rows_len++;
     b->tickets_new++;
+    b->served = o->round;
     OWNER_GROW(b->tickets, b->tickets_len, b->tickets_cap);
     b->tickets[b->tickets_len++] = (struct box_ticket){.ref = ticket->ref, .round = o->round};
+}
+
+uint32_t owner_room(const struct mailbox_owner *o)
+{
+    CHECK(o->room >= ROOM_LEAST && o->room <= ROOM_MOST);
+    return o->room;
+}
+
+uint64_t owner_served(struct mailbox_owner *o, struct bytes name, uint64_t instance)
+{
+    return box_of(o, name, instance)->served;
+}
+
+void owner_took(struct mailbox_owner *o, int64_t ms, bool full)
+{
+    if (ms > ROUND_LONG)
+        o->room = o->room * 3 / 4;
+    else if (full)
+        o->room += ROOM_STEP;
+    if (o->room < ROOM_LEAST) o->room = ROOM_LEAST;
+    if (o->room > ROOM_MOST) o->room = ROOM_MOST;
 }
 
 static void build(struct mailbox_owner *o, size_t box)
@@ -269,10 +298,13 @@ size_t owner_writes(struct mailbox_owner *o)
 {
     CHECK(o->writes_len == 0);
     note_handled(o);
+    uint32_t reports = 0; // objects without rows: they can wait for the next round
     for (size_t i = 0; i < o->boxes_len; i++) {
         struct box *b = o->boxes[i];
         box_tickets_drop(b, o->round);
-        if (b->worker.len > 0 && b->instance > 0 && (b->rows_len > 0 || b->reports)) build(o, i);
+        if (b->worker.len == 0 || b->instance == 0 || (b->rows_len == 0 && !b->reports)) continue;
+        if (b->rows_len == 0 && ++reports > o->room) continue;
+        build(o, i);
     }
     return o->writes_len;
 }
@@ -302,11 +334,14 @@ void owner_written(struct mailbox_owner *o, size_t i, enum err err)
     b->reports = false;
 }
 
-static void add_delete(struct mailbox_owner *o, size_t box, enum mailbox_way way, uint64_t number)
+static void add_delete(struct mailbox_owner *o, const struct box *b, enum mailbox_way way,
+                       uint64_t number)
 {
     if (o->deletes_len == MAILBOX_DELETES_MAX) return;
     OWNER_GROW(o->deletes, o->deletes_len, o->deletes_cap);
-    o->deletes[o->deletes_len++] = (struct round_delete){.box = box, .way = way, .number = number};
+    struct round_delete *d = &o->deletes[o->deletes_len++];
+    *d = (struct round_delete){.way = way, .number = number};
+    memcpy(d->box, b->name, sizeof d->box);
 }
 
 static bool is_over(const struct mailbox_owner *o, const struct box *b)
@@ -317,15 +352,15 @@ static bool is_over(const struct mailbox_owner *o, const struct box *b)
 
 size_t owner_deletes(struct mailbox_owner *o)
 {
-    CHECK(o->deletes_len == 0);
+    if (o->deletes_len > 0) return 0; // the last ones are not done yet
     for (size_t i = 0; i < o->boxes_len; i++) {
         struct box *b = o->boxes[i];
         bool answered = b->rows_len == 0 && !b->reports;
         for (size_t n = 0; answered && n < b->handled_len; n++)
-            add_delete(o, i, MAILBOX_OUT, b->handled[n]);
+            add_delete(o, b, MAILBOX_OUT, b->handled[n]);
         uint64_t end = is_over(o, b) ? b->in_next : b->in_next - 1; // keep the newest
         for (uint64_t n = b->in_first; n < end && (n <= b->in_seen || end == b->in_next); n++)
-            add_delete(o, i, MAILBOX_IN, n);
+            add_delete(o, b, MAILBOX_IN, n);
     }
     return o->deletes_len;
 }
@@ -334,7 +369,7 @@ void owner_delete_key(const struct mailbox_owner *o, size_t i, char key[static M
 {
     CHECK(i < o->deletes_len);
     const struct round_delete *d = &o->deletes[i];
-    mailbox_key(key, o->prefix, d->way, o->boxes[d->box]->name, d->number);
+    mailbox_key(key, o->prefix, d->way, d->box, d->number);
 }
 
 static void forget_handled(struct box *b, uint64_t number)
@@ -349,12 +384,14 @@ void owner_deleted(struct mailbox_owner *o, enum err err)
 {
     for (size_t i = 0; i < o->deletes_len && !err; i++) {
         const struct round_delete *d = &o->deletes[i];
-        struct box *b = o->boxes[d->box];
+        struct box *b = box_find(o, d->box);
+        if (!b) continue;
         if (d->way == MAILBOX_OUT)
             forget_handled(b, d->number);
         else if (d->number == b->in_first)
             b->in_first++;
     }
+    o->deletes_len = 0;
 }
 
 static void forget_boxes(struct mailbox_owner *o)
@@ -376,7 +413,7 @@ void owner_end(struct mailbox_owner *o)
         bytes_free(o->ops[i].op.payload);
     for (size_t i = 0; i < o->writes_len; i++)
         buf_done(&o->writes[i].object);
-    o->reads_len = o->ops_len = o->writes_len = o->deletes_len = 0;
+    o->reads_len = o->ops_len = o->writes_len = 0;
     forget_boxes(o);
 }
 

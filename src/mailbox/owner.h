@@ -27,7 +27,7 @@
 #define MAILBOX_OUT_AGE_MS  (INT64_C(5) * 60 * 1000)  // an older object is not read any more
 #define MAILBOX_BOX_IDLE_MS (INT64_C(10) * 60 * 1000) // then an unregistered box is deleted
 #define MAILBOX_IN_LIST_MS  (INT64_C(10) * 60 * 1000) // between two lists of `in`
-#define MAILBOX_UNREAD_MAX  64 // objects of `in` that a worker leaves unread; then no more tickets
+#define MAILBOX_UNREAD_MAX  8 // objects of `in` that a worker leaves unread; then no more tickets
 #define MAILBOX_IN_BODY_MAX ((size_t)8 << 20)
 #define MAILBOX_DELETES_MAX 1000
 
@@ -64,13 +64,22 @@ bool owner_ticket(struct mailbox_owner *o, struct bytes name, uint64_t instance,
 void owner_deliver(struct mailbox_owner *o, struct bytes name, uint64_t instance,
                    const struct mailbox_ticket *ticket);
 
+// A round that takes long makes workers commit directly, which makes it longer. So tickets are
+// delivered to a bounded number of workers in a round, to those first that were served longest ago.
+// The bound follows the time that rounds take. A ticket that is not delivered returns to its place.
+uint32_t owner_room(const struct mailbox_owner *o); // how many workers
+uint64_t owner_served(struct mailbox_owner *o, struct bytes name, uint64_t instance); // the round
+void owner_took(struct mailbox_owner *o, int64_t ms, bool full); // the round; full: no room left
+
 size_t owner_writes(struct mailbox_owner *o); // builds them; call it once
 // The views are valid until owner_end.
 void owner_write(const struct mailbox_owner *o, size_t i, char key[static MAILBOX_KEY_MAX],
                  struct bytes *object);
 void owner_written(struct mailbox_owner *o, size_t i, enum err err);
 
-size_t owner_deletes(struct mailbox_owner *o); // at most MAILBOX_DELETES_MAX; call it once
+// At most MAILBOX_DELETES_MAX. Deleting is slow, so later rounds need not wait for it:
+// owner_deleted may come between any two later steps. Until then this returns 0.
+size_t owner_deletes(struct mailbox_owner *o);
 void owner_delete_key(const struct mailbox_owner *o, size_t i, char key[static MAILBOX_KEY_MAX]);
 void owner_deleted(struct mailbox_owner *o, enum err err); // all of them
 void owner_end(struct mailbox_owner *o);

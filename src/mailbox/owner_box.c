@@ -48,16 +48,30 @@ void box_free(struct box *b)
     memory_free(b);
 }
 
-size_t box_need(struct mailbox_owner *o, const char *name)
+// Returns the index of the first box whose name is not less.
+static size_t box_place(const struct mailbox_owner *o, const char *name)
 {
     size_t lo = 0, hi = o->boxes_len;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
-        int order = strcmp(o->boxes[mid]->name, name);
-        if (order == 0) return mid;
-        if (order < 0) lo = mid + 1;
-        if (order > 0) hi = mid;
+        if (strcmp(o->boxes[mid]->name, name) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
     }
+    return lo;
+}
+
+struct box *box_find(const struct mailbox_owner *o, const char *name)
+{
+    size_t at = box_place(o, name);
+    return at < o->boxes_len && strcmp(o->boxes[at]->name, name) == 0 ? o->boxes[at] : NULL;
+}
+
+size_t box_need(struct mailbox_owner *o, const char *name)
+{
+    size_t lo = box_place(o, name);
+    if (lo < o->boxes_len && strcmp(o->boxes[lo]->name, name) == 0) return lo;
     OWNER_GROW(o->boxes, o->boxes_len, o->boxes_cap);
     memmove(o->boxes + lo + 1, o->boxes + lo, (o->boxes_len - lo) * sizeof *o->boxes);
     o->boxes[lo] = box_new(name);
@@ -65,7 +79,7 @@ size_t box_need(struct mailbox_owner *o, const char *name)
     // The rows of a round name boxes by their index.
     for (size_t i = 0; i < o->reads_len; i++)
         if (o->reads[i].box >= lo) o->reads[i].box++;
-    CHECK(o->writes_len == 0 && o->deletes_len == 0);
+    CHECK(o->writes_len == 0);
     return lo;
 }
 

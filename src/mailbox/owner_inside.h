@@ -24,6 +24,7 @@ struct box {
     bool reports; // an object was handled since the last write
     bool registered;
     int64_t heard_at; // store time of its newest object, or of its registration
+    uint64_t served;  // the round in which tickets were last delivered
     int64_t beat_at;  // when its registration was last renewed
     struct buf rows;  // not written yet
     uint32_t rows_len;
@@ -52,8 +53,9 @@ struct round_write {
     struct buf object;
 };
 
+// It can outlast a round.
 struct round_delete {
-    size_t box;
+    char box[MAILBOX_BOX_MAX + 1];
     enum mailbox_way way;
     uint64_t number;
 };
@@ -64,6 +66,7 @@ struct mailbox_owner {
     uint32_t shard;
     struct interval now;
     uint64_t round;
+    uint32_t room;        // workers that get tickets in a round
     int64_t in_listed_at; // TIME_UNKNOWN: never
     struct box **boxes;   // by name
     size_t boxes_len, boxes_cap;
@@ -82,7 +85,8 @@ struct mailbox_owner {
 void *owner_grow(void *array, size_t len, size_t *cap, size_t size);
 #define OWNER_GROW(array, len, cap) ((array) = owner_grow((array), (len), &(cap), sizeof *(array)))
 
-size_t box_need(struct mailbox_owner *o, const char *name); // its index; makes it
+size_t box_need(struct mailbox_owner *o, const char *name);            // its index; makes it
+struct box *box_find(const struct mailbox_owner *o, const char *name); // NULL: there is none
 struct box *box_of(struct mailbox_owner *o, struct bytes worker, uint64_t instance);
 void box_free(struct box *b);
 bool box_has_handled(const struct box *b, uint64_t number);

@@ -11,13 +11,17 @@
 #include <string.h>
 
 #define EXPECT_FIRST_MS 400
-#define EXPECT_MAX_MS   1500
-#define PACE_MIN_MS     50
+#define EXPECT_MAX_MS   1800
+#define PACE_MIN_MS     200
 #define PACE_MAX_MS     2000
 #define WRITE_AGAIN_MS  200
+#define WRITE_LATE_MS   1000
+#define FIRST_MS        4000
 #define PROBE_FIRST_MS  2000
 #define PROBE_MAX_MS    60000
-#define PROBE_POLLS_MS  2000 // how long the worker polls for the answer to a probe
+#define SILENT_MS       5000  // an owner that leaves a request unanswered
+#define GONE_MS         15000 // an owner for which only receives wait
+#define PROBE_POLLS_MS  2000  // how long the worker polls for the answer to a probe
 #define OBJECT_BODY_MAX ((size_t)4 << 20)
 
 struct mailbox_worker *mailbox_worker_new(const struct mailbox_worker_config *config,
@@ -31,10 +35,15 @@ struct mailbox_worker *mailbox_worker_new(const struct mailbox_worker_config *co
     rng_init(&w->rng, config->seed);
     buf_init(&w->object, MAILBOX_OBJECT_MAX);
     w->now = now;
-    w->written_at = now.lo;
+    // The first object shows whether an owner answers. Workers that start together write it at
+    // different times.
+    int64_t first_ms = (int64_t)rng_below(&w->rng, FIRST_MS);
+    w->written_at = now.lo - config->beat_ms + (first_ms < config->beat_ms ? first_ms : 0);
+    w->heard_at = now.lo;
     w->expect_ms = EXPECT_FIRST_MS;
     w->pace_ms = EXPECT_FIRST_MS;
     w->poll_at = now.lo;
+    w->unseen_at = TIME_NEVER;
     w->probe_ms = PROBE_FIRST_MS;
     return w;
 }
@@ -77,7 +86,7 @@ void mailbox_worker_free(struct mailbox_worker *w)
     memory_free(w);
 }
 
-void worker_effect_put(struct mailbox_worker *w, const struct mailbox_effect *e, bool owned)
+void side_effect_put(struct mailbox_worker *w, const struct mailbox_effect *e, bool owned)
 {
     struct effect_row *row = NEW(struct effect_row);
     row->effect = *e;
@@ -98,7 +107,7 @@ bool mailbox_effect(struct mailbox_worker *w, struct mailbox_effect *out)
     return true;
 }
 
-void worker_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, uint32_t takes)
+void side_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, uint32_t takes)
 {
     struct mailbox_open *r = NEW(struct mailbox_open);
     CHECK(op.kind >= OP_KIND_MACHINE);
@@ -113,7 +122,7 @@ void worker_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, ui
     w->open_tail = r;
 }
 
-struct mailbox_open *worker_open_find(struct mailbox_worker *w, const struct request_id *request)
+struct mailbox_open *side_open_find(struct mailbox_worker *w, const struct request_id *request)
 {
     struct mailbox_open *r = w->open;
     while (r && memcmp(r->request.bytes, request->bytes, sizeof request->bytes) != 0)
@@ -133,16 +142,16 @@ static void open_remove(struct mailbox_worker *w, struct mailbox_open *r)
     CHECK(!w->open == !w->open_tail);
 }
 
-void worker_answer(struct mailbox_worker *w, struct mailbox_open *r, enum err err,
-                   struct bytes result)
+void side_answer(struct mailbox_worker *w, struct mailbox_open *r, enum err err,
+                 struct bytes result)
 {
     open_remove(w, r);
     if (r->takes > 0) {
-        worker_taken(w, r->id, err, result);
+        side_taken(w, r->id, err, result);
     } else {
         struct mailbox_effect e = {.kind = MAILBOX_REPLY, .ticket = r->ticket, .err = err};
         e.body = bytes_copy(result);
-        worker_effect_put(w, &e, true);
+        side_effect_put(w, &e, true);
     }
     open_free(r);
 }
@@ -158,31 +167,40 @@ static void go_direct(struct mailbox_worker *w, struct mailbox_open *r)
     }
     struct mailbox_effect e = {
         .kind = MAILBOX_DIRECT, .id = r->id, .op_kind = r->op_kind, .body = bytes_copy(r->payload)};
-    worker_effect_put(w, &e, true);
+    side_effect_put(w, &e, true);
 }
 
 static void become_direct(struct mailbox_worker *w)
 {
     if (w->direct) return;
     w->direct = true;
-    worker_tickets_forget(w);
+    side_tickets_forget(w);
     w->probe = 0;
     w->probe_ms = PROBE_FIRST_MS;
     w->probe_at = w->now.lo + w->probe_ms;
 }
 
-// An owner that leaves one request unanswered may be gone: the requests that gather do not wait for
-// it.
+// A request that waits too long is committed directly. If the owner wrote nothing for longer, it
+// may be gone: then later requests do not wait for it, and receives claim directly. An owner that
+// is only slow would become slower if all its workers competed with it.
 static void give_up_waiting(struct mailbox_worker *w)
 {
     for (struct mailbox_open *r = w->open; r; r = r->next) {
         if (r->state == REQUEST_IS_DIRECT || w->now.lo - r->since < MAILBOX_ANSWER_MS) continue;
         if (MUTANT(MAILBOX_UNANSWERED)) continue;
-        become_direct(w);
+        if (w->now.lo - w->heard_at >= SILENT_MS) become_direct(w);
         go_direct(w, r);
     }
     for (struct mailbox_open *r = w->open; r && w->direct; r = r->next)
         if (r->state == REQUEST_GATHERING) go_direct(w, r);
+}
+
+// When the owner counts as gone although no request waits for it. A receive that waits has none.
+// Then an object that the owner does not handle shows it.
+static int64_t silent_at(const struct mailbox_worker *w)
+{
+    if (w->direct || w->want == 0 || w->unseen_at == TIME_NEVER) return TIME_NEVER;
+    return (w->unseen_at > w->heard_at ? w->unseen_at : w->heard_at) + GONE_MS;
 }
 
 static bool gathers(const struct mailbox_worker *w, const struct mailbox_open **first)
@@ -229,6 +247,7 @@ static void begin_object(struct mailbox_worker *w)
     buf_init(&rows, MAILBOX_OBJECT_MAX);
     w->writing = ++w->out_last;
     w->written_at = w->now.lo;
+    if (w->unseen_at == TIME_NEVER) w->unseen_at = w->now.lo;
     struct mailbox_object o = {.way = MAILBOX_OUT,
                                .queue = w->config.queue,
                                .shard = w->config.shard,
@@ -243,6 +262,8 @@ static void begin_object(struct mailbox_worker *w)
     CHECK(!rows.bad && !w->object.bad);
     if (!w->direct) return;
     if (w->probe == 0) w->probe = w->writing;
+    // Without an owner no object is a heartbeat, so the registration may have expired.
+    side_effect_put(w, &(struct mailbox_effect){.kind = MAILBOX_JOIN}, false);
     w->probe_ms = w->probe_ms * 2 < PROBE_MAX_MS ? w->probe_ms * 2 : PROBE_MAX_MS;
     w->probe_at = w->now.lo + w->probe_ms;
 }
@@ -254,7 +275,7 @@ static void write_on(struct mailbox_worker *w)
     w->write_open = true;
     struct mailbox_effect e = {
         .kind = MAILBOX_WRITE, .number = w->writing, .body = buf_bytes(&w->object)};
-    worker_effect_put(w, &e, false);
+    side_effect_put(w, &e, false);
 }
 
 // The worker reads while something can come: an answer, a ticket for a receive, or the answer to a
@@ -272,8 +293,8 @@ static void read_on(struct mailbox_worker *w)
 {
     if (w->read_open || !expects(w) || w->poll_at > w->now.lo) return;
     w->read_open = true;
-    worker_effect_put(w, &(struct mailbox_effect){.kind = MAILBOX_READ, .number = w->in_last + 1},
-                      false);
+    side_effect_put(w, &(struct mailbox_effect){.kind = MAILBOX_READ, .number = w->in_last + 1},
+                    false);
 }
 
 static void note_time(struct mailbox_worker *w, struct interval now)
@@ -285,8 +306,9 @@ static void note_time(struct mailbox_worker *w, struct interval now)
 
 static void go_on(struct mailbox_worker *w)
 {
-    worker_tickets_expire(w);
-    worker_take_tickets(w);
+    side_tickets_expire(w);
+    side_take_tickets(w);
+    if (silent_at(w) <= w->now.lo) become_direct(w);
     give_up_waiting(w);
     write_on(w);
     read_on(w);
@@ -296,7 +318,7 @@ void mailbox_request(struct mailbox_worker *w, uint64_t ticket, struct op op, st
 {
     CHECK(ticket > 0);
     note_time(w, now);
-    worker_open_add(w, ticket, op, 0);
+    side_open_add(w, ticket, op, 0);
     go_on(w);
 }
 
@@ -325,9 +347,12 @@ void mailbox_written(struct mailbox_worker *w, uint64_t number, enum err err, st
         for (struct mailbox_open *r = w->open; r; r = r->next)
             if (r->state == REQUEST_WRITING) {
                 r->state = REQUEST_WRITTEN;
+                // The owner has its time from now on, unless the write took very long.
+                int64_t late = r->since + WRITE_LATE_MS;
+                r->since = w->now.lo < late ? w->now.lo : late;
                 any = true;
             }
-        if (any) w->pace_ms = w->expect_ms;
+        w->pace_ms = w->expect_ms;
         int64_t first = w->now.lo + w->expect_ms;
         if (any || w->poll_at > first) w->poll_at = first;
     }
@@ -336,6 +361,7 @@ void mailbox_written(struct mailbox_worker *w, uint64_t number, enum err err, st
 
 static void note_answered(struct mailbox_worker *w, uint64_t seen)
 {
+    if (seen >= w->out_last) w->unseen_at = TIME_NEVER;
     if (w->direct && w->probe > 0 && seen >= w->probe) {
         w->direct = false;
         w->probe = 0;
@@ -350,22 +376,26 @@ static void note_latency(struct mailbox_worker *w, const struct mailbox_open *r)
     if (w->expect_ms < PACE_MIN_MS) w->expect_ms = PACE_MIN_MS;
 }
 
-static void take_rows(struct mailbox_worker *w, const struct mailbox_object *o)
+// Returns whether a row was of use.
+static bool take_rows(struct mailbox_worker *w, const struct mailbox_object *o)
 {
+    bool useful = false;
     struct reader rows = reader_of(o->rows);
     struct mailbox_row row;
     for (uint32_t i = 0; i < o->count && mailbox_row_next(&rows, &row); i++) {
         struct mailbox_answer answer;
         struct mailbox_ticket ticket;
         if (mailbox_answer_read(&row, &answer)) {
-            struct mailbox_open *r = worker_open_find(w, &answer.request);
+            struct mailbox_open *r = side_open_find(w, &answer.request);
             if (!r) continue; // it was done directly, or this is a repeat
             note_latency(w, r);
-            worker_answer(w, r, answer.err, answer.result);
+            side_answer(w, r, answer.err, answer.result);
+            useful = true;
         } else if (mailbox_ticket_read(&row, &ticket)) {
-            worker_ticket_add(w, &ticket);
+            useful = side_ticket_add(w, &ticket) || useful;
         }
     }
+    return useful;
 }
 
 static bool is_for(const struct mailbox_worker *w, const struct mailbox_object *o, uint64_t number)
@@ -389,13 +419,15 @@ void mailbox_read(struct mailbox_worker *w, uint64_t number, enum err err, struc
         // A damaged object is passed over. Its requests are committed directly, and its tickets
         // return to their places.
         w->in_last = number;
-        w->poll_at = w->now.lo;
+        w->heard_at = w->now.lo;
         w->pace_ms = w->expect_ms / 2 < PACE_MIN_MS ? PACE_MIN_MS : w->expect_ms / 2;
+        w->poll_at = w->now.lo; // unless this one has all that is expected
         if (mailbox_decode(object, &o) == ERR_OK && is_for(w, &o, number)) {
             note_answered(w, o.seen);
-            take_rows(w, &o);
+            bool useful = take_rows(w, &o);
+            if (useful && o.seen >= w->out_last) w->poll_at += w->pace_ms;
             if (o.flags & MAILBOX_UNKNOWN_WORKER)
-                worker_effect_put(w, &(struct mailbox_effect){.kind = MAILBOX_JOIN}, false);
+                side_effect_put(w, &(struct mailbox_effect){.kind = MAILBOX_JOIN}, false);
         }
     }
     go_on(w);
@@ -409,7 +441,7 @@ void mailbox_done(struct mailbox_worker *w, uint64_t id, enum err err, struct by
     while (r && r->id != id)
         r = r->next;
     // The owner may have answered meanwhile.
-    if (r) worker_answer(w, r, err, result);
+    if (r) side_answer(w, r, err, result);
     go_on(w);
 }
 
@@ -427,6 +459,7 @@ int64_t mailbox_wake_at(const struct mailbox_worker *w)
             !MUTANT(MAILBOX_UNANSWERED))
             at = r->since + MAILBOX_ANSWER_MS;
     if (!w->read_open && expects(w) && w->poll_at < at) at = w->poll_at;
+    if (silent_at(w) < at) at = silent_at(w);
     return at;
 }
 

@@ -25,14 +25,14 @@ static void hand_out(struct mailbox_worker *w, struct mailbox_held *t, int64_t d
         .kind = MAILBOX_MESSAGE, .ref = t->ref, .deadline = deadline, .body = t->message};
     t->state = TICKET_GONE;
     t->message = BYTES_EMPTY;
-    worker_effect_put(w, &e, true);
+    side_effect_put(w, &e, true);
 }
 
-void worker_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *ticket)
+bool side_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *ticket)
 {
     // Two owners can deliver the same ticket.
-    if (held_find(w, &ticket->ref) && !MUTANT(MAILBOX_TICKET_REPEATED)) return;
-    if (ticket->deadline <= w->now.hi) return;
+    if (held_find(w, &ticket->ref) && !MUTANT(MAILBOX_TICKET_REPEATED)) return false;
+    if (ticket->deadline <= w->now.hi) return false;
     struct mailbox_held *t = NEW(struct mailbox_held);
     t->ref = ticket->ref;
     t->deadline = ticket->deadline;
@@ -41,9 +41,10 @@ void worker_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *ti
     w->held_tail = t;
     if (MUTANT(MAILBOX_UNTAKEN) && w->want > 0)
         hand_out(w, t, ticket->deadline + MAILBOX_ANSWER_MS);
+    return true;
 }
 
-void worker_tickets_expire(struct mailbox_worker *w)
+void side_tickets_expire(struct mailbox_worker *w)
 {
     struct mailbox_held *before = NULL;
     for (struct mailbox_held *t = w->held, *next; t; t = next) {
@@ -75,7 +76,7 @@ static uint32_t put_refs(struct mailbox_worker *w, struct buf *refs, uint64_t id
     return count;
 }
 
-void worker_take_tickets(struct mailbox_worker *w)
+void side_take_tickets(struct mailbox_worker *w)
 {
     if (w->want == 0 || !w->held) return;
     CLEANUP(buf_done) struct buf refs;
@@ -91,10 +92,10 @@ void worker_take_tickets(struct mailbox_worker *w)
     uint64_t half[2] = {rng_next(&w->rng), rng_next(&w->rng)};
     memcpy(op.request.bytes, half, sizeof op.request.bytes);
     outcome_encode(&payload, &op);
-    worker_open_add(w, 0, (struct op){.kind = OP_RENEW, .payload = buf_bytes(&payload)}, op.count);
+    side_open_add(w, 0, (struct op){.kind = OP_RENEW, .payload = buf_bytes(&payload)}, op.count);
 }
 
-void worker_taken(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result)
+void side_taken(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result)
 {
     struct result rows;
     bool known = !result_open(result, OP_RENEW, &rows);
@@ -123,7 +124,7 @@ bool mailbox_takes(const struct mailbox_worker *w)
 }
 
 // The worker claims directly now, and its claims get its tickets, too.
-void worker_tickets_forget(struct mailbox_worker *w)
+void side_tickets_forget(struct mailbox_worker *w)
 {
     for (struct mailbox_held *t = w->held; t; t = t->next)
         if (t->state == TICKET_HELD) t->state = TICKET_GONE;

@@ -64,6 +64,8 @@ struct mailbox_worker {
 
     uint64_t in_last; // read up to here
     bool read_open;
+    int64_t unseen_at; // when the oldest object was begun that no owner has handled yet
+    int64_t heard_at;  // when the newest object of the owner was read
     int64_t poll_at;
     int64_t pace_ms;   // between two reads that find nothing
     int64_t expect_ms; // how long an owner takes, from experience
@@ -76,14 +78,15 @@ struct mailbox_worker {
     struct effect_row *effects, *effects_tail, *effect_out;
 };
 
-void worker_effect_put(struct mailbox_worker *w, const struct mailbox_effect *e, bool owned);
-void worker_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, uint32_t takes);
+void side_effect_put(struct mailbox_worker *w, const struct mailbox_effect *e, bool owned);
+void side_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, uint32_t takes);
 // Passes the answer on, or hands out the messages whose tickets the request renewed. Frees it.
-void worker_answer(struct mailbox_worker *w, struct mailbox_open *r, enum err err,
-                   struct bytes result);
-struct mailbox_open *worker_open_find(struct mailbox_worker *w, const struct request_id *request);
-void worker_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *ticket);
-void worker_take_tickets(struct mailbox_worker *w); // renews as many as receives want
-void worker_tickets_forget(struct mailbox_worker *w);
-void worker_tickets_expire(struct mailbox_worker *w);
-void worker_taken(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result);
+void side_answer(struct mailbox_worker *w, struct mailbox_open *r, enum err err,
+                 struct bytes result);
+struct mailbox_open *side_open_find(struct mailbox_worker *w, const struct request_id *request);
+// Returns whether it is a new one that can be taken.
+bool side_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *ticket);
+void side_take_tickets(struct mailbox_worker *w); // renews as many as receives want
+void side_tickets_forget(struct mailbox_worker *w);
+void side_tickets_expire(struct mailbox_worker *w);
+void side_taken(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result);

@@ -503,6 +503,22 @@ bool runner_dispatch(struct shard_runner *d)
     return granted;
 }
 
+void runner_listed(struct shard_runner *d, int64_t listed_at)
+{
+    struct waiter w;
+    if (driver_enter(d->driver, &w)) return;
+    shard_listed(d->shard, listed_at, driver_now(d->driver));
+    driver_leave(d->driver, &w);
+}
+
+void runner_prefix(const struct shard_runner *d, char out[static JOURNAL_PREFIX_MAX + 1])
+{
+    size_t len = strlen(d->log) - strlen("/log");
+    CHECK(len <= JOURNAL_PREFIX_MAX);
+    memcpy(out, d->log, len);
+    out[len] = 0;
+}
+
 // Copies the next letter, commits it in the target queue without the lock, and reports the result
 // to the shard. If the letter arrived, the shard then submits the outbox op. Returns false if there
 // is no letter, or if it did not arrive.

@@ -127,6 +127,10 @@ MUST_USE enum err runner_own(struct shard_runner *d, uint64_t expected,
 MUST_USE enum err runner_coord_switch(struct shard_runner *d, const uint8_t coord[16]);
 // Commits an empty entry, so that the fold's time advances.
 MUST_USE enum err runner_touch(struct shard_runner *d);
+// shard_listed: the mailboxes were listed; TIME_NEVER: no worker has one.
+void runner_listed(struct shard_runner *d, int64_t listed_at);
+// The folder of the shard's objects, without a final '/'.
+void runner_prefix(const struct shard_runner *d, char out[static JOURNAL_PREFIX_MAX + 1]);
 bool runner_dispatch(struct shard_runner *d); // shard_dispatch with fresh random bits
 
 // Moves the dead letters of the outbox, one after another. `move` commits op in shard 0 of the

@@ -64,12 +64,13 @@ static enum ownership_move ownership_next(const struct owner_self *self, struct 
 }
 
 // If the store fails or another node is faster, the next check finds out.
-static void take_shard(const struct owner_self *self, struct shard_runner *d,
+static void take_shard(struct sluice *s, const struct owner_self *self, struct shard_runner *d,
                        const struct runner_owner *o)
 {
     struct journal_owner owner = {.token = o->token + 1, .address = bytes_str(self->address)};
     enum err err = runner_own(d, o->epoch, &owner);
     (void)err;
+    upkeep_wake(s); // workers with mailboxes may be registered
 }
 
 enum err owner_take(struct open_queue *q, uint32_t shard, const uint8_t coord[16], uint64_t *token,
@@ -97,6 +98,7 @@ enum err owner_take(struct open_queue *q, uint32_t shard, const uint8_t coord[16
     memcpy(owner.coord, coord, sizeof owner.coord);
     err = runner_own(d, o.epoch, &owner);
     if (err) return err;
+    upkeep_wake(q->handle); // workers with mailboxes may be registered
     runner_owner(d, &o);
     *epoch = o.epoch;
     return o.mine ? ERR_OK : ERR_CONFLICT;
@@ -147,7 +149,7 @@ static int64_t check_ownership(const struct owner_self *self, struct open_queue 
     if (!o.mine && !deleted) move = ownership_next(self, r, d, &o, &again_ms);
     owner_set_address(q, r, move == LEAVE ? o.address : "");
     if (move != TAKE) return again_ms;
-    take_shard(self, d, &o);
+    take_shard(q->handle, self, d, &o);
     return CHECK_MS;
 }
 

@@ -97,6 +97,8 @@ struct body_fetch {
 struct shard {
     struct shard_config config;
     struct interval now;
+    int64_t listed_at; // shard_listed
+    int64_t held_at;   // the store's time, while the shard's time is behind it; else TIME_UNKNOWN
     struct machine *machine;
     struct journal *journal;
     struct cache *cache;
@@ -152,6 +154,8 @@ static inline uint64_t call_ticket(struct call *c) // the journal's
 }
 void call_refuse(struct shard *s, struct call *c, enum reason reason); // without an entry
 int64_t shard_now(const struct shard *s); // the time that decisions use
+void shard_note_time(struct shard *s, struct interval now);
+int64_t held_wake_at(const struct shard *s, int64_t at); // when to tick, if that is due at `at`
 
 void replies_handle(struct shard *s);
 

@@ -135,6 +135,8 @@ struct shard *shard_new(const struct shard_config *config)
     s->cache = cache_new(s->config.cache_bytes);
     s->fetch.again = s->dead_letters_at = s->ledger_at = TIME_UNKNOWN;
     s->waits_end = TIME_NEVER;
+    s->listed_at = TIME_NEVER;
+    s->held_at = TIME_UNKNOWN;
     events_init(&s->events);
     buf_init(&s->dead_letter_op, JOURNAL_OP_MAX);
     buf_init(&s->dead_letter_reason, FAIL_REASON_MAX);
@@ -319,24 +321,10 @@ static void go_on(struct shard *s)
     CHECK(!s->answers == !s->answers_tail);
 }
 
-struct interval shard_time(const struct shard *s, struct interval now)
-{
-    CHECK(now.lo <= now.hi);
-    int64_t lo = now.lo > s->now.lo ? now.lo : s->now.lo;
-    return (struct interval){lo, now.hi > lo ? now.hi : lo};
-}
-
-static void note_time(struct shard *s, struct interval now)
-{
-    int64_t before = s->now.lo;
-    s->now = shard_time(s, now);
-    CHECK(s->now.lo >= before); // it never goes back
-}
-
 void shard_start(struct shard *s, struct interval now)
 {
     CHECK(s->now.lo == 0 && !s->answers); // once
-    note_time(s, now);
+    shard_note_time(s, now);
     journal_start(s->journal, now);
     go_on(s);
 }
@@ -350,7 +338,7 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
                   struct interval now)
 {
     CHECK(op.kind >= OP_KIND_MACHINE);
-    note_time(s, now);
+    shard_note_time(s, now);
     struct call *c = call_new(s, ticket, deadline);
     c->kind = op.kind;
     c->payload = bytes_copy(op.payload);
@@ -372,7 +360,7 @@ void shard_submit(struct shard *s, uint64_t ticket, struct op op, int64_t deadli
 static struct call *receive_new(struct shard *s, uint64_t ticket, const struct op_claim *claim,
                                 int64_t wait_until, int64_t deadline, struct interval now)
 {
-    note_time(s, now);
+    shard_note_time(s, now);
     struct call *c = call_new(s, ticket, deadline);
     c->kind = OP_CLAIM;
     c->receives = true;
@@ -428,7 +416,7 @@ void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim
 
 void shard_notify_next(struct shard *s, struct interval now)
 {
-    note_time(s, now);
+    shard_note_time(s, now);
     go_on(s);
 }
 
@@ -443,7 +431,7 @@ static void submit_sync(struct shard *s, uint64_t ticket, int64_t deadline, bool
 
 void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
 {
-    note_time(s, now);
+    shard_note_time(s, now);
     submit_sync(s, ticket, deadline, false);
     go_on(s);
 }
@@ -459,7 +447,7 @@ void catch_up_start(struct shard *s)
 
 void shard_catch_up(struct shard *s, struct interval now)
 {
-    note_time(s, now);
+    shard_note_time(s, now);
     if (!s->catching_up) catch_up_start(s);
     go_on(s); // also if it only learned the time: a lock may have expired
 }
@@ -467,7 +455,7 @@ void shard_catch_up(struct shard *s, struct interval now)
 void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
                const struct journal_owner *owner, int64_t deadline, struct interval now)
 {
-    note_time(s, now);
+    shard_note_time(s, now);
     struct call *c = call_new(s, ticket, deadline);
     call_push(s, c, CALL_JOURNAL);
     journal_own(s->journal, call_ticket(c), expected, owner, deadline, s->now);
@@ -477,7 +465,7 @@ void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
 void shard_coord_switch(struct shard *s, uint64_t ticket, const uint8_t coord[16], int64_t deadline,
                         struct interval now)
 {
-    note_time(s, now);
+    shard_note_time(s, now);
     struct call *c = call_new(s, ticket, deadline);
     call_push(s, c, CALL_JOURNAL);
     journal_coord_switch(s->journal, call_ticket(c), coord, deadline, s->now);
@@ -486,7 +474,7 @@ void shard_coord_switch(struct shard *s, uint64_t ticket, const uint8_t coord[16
 
 void shard_touch(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
 {
-    note_time(s, now);
+    shard_note_time(s, now);
     struct call *c = call_new(s, ticket, deadline);
     call_push(s, c, CALL_JOURNAL);
     journal_touch(s->journal, call_ticket(c), deadline, s->now);
@@ -495,7 +483,7 @@ void shard_touch(struct shard *s, uint64_t ticket, int64_t deadline, struct inte
 
 void shard_respond(struct shard *s, const struct response *r, struct interval now)
 {
-    note_time(s, now);
+    shard_note_time(s, now);
     shard_add_cost(s, &r->cost);
     if (open_request_is(&s->fetch.ask, r->id)) {
         fetch_respond(s, r);
@@ -530,15 +518,15 @@ static int64_t touch_at(const struct shard *s)
 
 void shard_pass_time(struct shard *s, struct interval now)
 {
-    note_time(s, now);
+    shard_note_time(s, now);
     touch_silently(s);
     go_on(s);
 }
 
 void shard_tick(struct shard *s, struct interval now)
 {
-    note_time(s, now);
-    journal_tick(s->journal, now);
+    shard_note_time(s, now);
+    journal_tick(s->journal, s->now);
     go_on(s);
     if (touch_at(s) <= shard_now(s)) touch_silently(s);
     go_on(s);
@@ -546,7 +534,7 @@ void shard_tick(struct shard *s, struct interval now)
 
 bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now)
 {
-    note_time(s, now);
+    shard_note_time(s, now);
     bool published = tickets_publish(s, seed);
     CHECK(!published || journal_is_owner(s->journal));
     if (published) go_on(s);
@@ -576,7 +564,7 @@ int64_t shard_wake_at(const struct shard *s)
     at = earlier(at, fetch_wake_at(s));
     at = earlier(at, follow_wake_at(s));
     if (s->dead_letters_at > s->now.lo) at = earlier(at, s->dead_letters_at);
-    return at;
+    return held_wake_at(s, at);
 }
 
 bool shard_next_request(struct shard *s, struct request *out)

@@ -113,6 +113,10 @@ void shard_follow(struct shard *s, uint64_t ticket, int64_t wait_until, struct i
 bool shard_dispatch(struct shard *s, const uint8_t seed[16], struct interval now);
 // Whether shard_dispatch would do something now: cheap, so that the caller asks after each commit.
 bool shard_may_dispatch(const struct shard *s);
+// While workers have mailboxes, the time of the shard passes no deadline before the owner has
+// listed the mailboxes after it (mailbox/limit.h). listed_at: the begin of the newest LIST whose
+// ops were submitted. TIME_NEVER: no worker has a mailbox.
+void shard_listed(struct shard *s, int64_t listed_at, struct interval now);
 // The time of the shard if the store's clock says `now`. It stands still while that is behind what
 // the shard saw before. Deadlines count from it.
 struct interval shard_time(const struct shard *s, struct interval now);

@@ -11,17 +11,22 @@
 
 #include "base/memory.h"
 #include "local/bodies.h"
+#include "local/mailbox_rounds.h"
 #include "local/owner_only.h"
+#include "mailbox/owner.h"
 #include "os/clock.h"
 
 #define POLL_MS       250   // for messages that die because their lock expires
 #define LAST_MOVE_MS  5000  // how long closing a handle waits for dead letters
 #define MOVE_AGAIN_MS 5     // the pause while letters are left
+#define BOX_LOOK_MS   2000  // for mailboxes, at a node on a store that is far
+#define BOX_POLL_MS   10000 // for workers that register directly, at a node
 #define NO_THREAD_MS  1000  // when to try again if no thread can be created
 #define OWNED_MS      2000  // a node makes sure so often that queues with consume=owner have owners
 #define OWNED_NONE_MS 30000 // ... if there are such queues
-#define OWNED_KEY     UINT64_C(1) // of the share: one job at a time
-#define THREADS_MAX   16          // queues that are served at the same time
+#define MAILBOX_KEY   UINT64_C(0x6d61696c) // of the share: beside the queue's other job
+#define OWNED_KEY     UINT64_C(1)          // of the share: one job at a time
+#define THREADS_MAX   16                   // queues that are served at the same time
 
 struct upkeep {
     struct pool_task task; // first
@@ -148,6 +153,75 @@ static bool start_move(struct upkeep *u, struct open_queue *q)
     return false;
 }
 
+static struct open_queue *mailbox_queue_of(struct pool_job *job)
+{
+    return (struct open_queue *)((char *)job - offsetof(struct open_queue, mailbox_job));
+}
+
+static void end_mailbox_job(struct open_queue *q, int64_t next)
+{
+    struct sluice *s = q->handle;
+    (void)pthread_mutex_lock(&s->lock);
+    q->mailbox_runs = false;
+    q->mailbox_at = next;
+    schedule_at(s, next);
+    (void)pthread_mutex_unlock(&s->lock);
+    queue_let_go(&q);
+}
+
+static void run_mailboxes(struct pool_job *job)
+{
+    struct open_queue *q = mailbox_queue_of(job);
+    int64_t begun = clock_boot_ms();
+    mailbox_rounds_run(q);
+    end_mailbox_job(q, begun + MAILBOX_ROUND_MS);
+}
+
+static void run_mailbox_poll(struct pool_job *job)
+{
+    struct open_queue *q = mailbox_queue_of(job);
+    mailbox_rounds_poll(q);
+    end_mailbox_job(q, clock_boot_ms() + BOX_POLL_MS);
+}
+
+// Marks the job as running if it is due. *at: when to look again. *active: rounds, not only a poll.
+static bool take_mailbox_job(struct open_queue *q, enum mailbox_need need, bool *active,
+                             int64_t *at)
+{
+    struct sluice *s = q->handle;
+    int64_t now = clock_boot_ms();
+    bool starts = false;
+    *at = need == MAILBOX_NEEDS_NOTHING ? TASK_NEVER : now + BOX_LOOK_MS;
+    (void)pthread_mutex_lock(&s->lock);
+    if (!q->mailbox_runs) { // else its end schedules the task
+        *active = need == MAILBOX_NEEDS_ROUNDS || q->mailbox_rounds;
+        // The first round does not wait for the next poll.
+        bool due = q->mailbox_at <= now || q->mailbox_at > now + MAILBOX_ROUND_MS;
+        starts = *active ? due : need == MAILBOX_NEEDS_POLL && q->mailbox_at <= now;
+        if (*active && !starts) *at = q->mailbox_at;
+    }
+    if (starts) q->holds++; // the job's
+    if (starts) q->mailbox_runs = true;
+    (void)pthread_mutex_unlock(&s->lock);
+    return starts;
+}
+
+// Starts a round for the mailboxes of a queue if one is due. Returns when to look again.
+static int64_t serve_mailboxes(struct upkeep *u, struct open_queue *q)
+{
+    struct sluice *s = u->handle;
+    bool active;
+    int64_t at;
+    if (!take_mailbox_job(q, mailbox_rounds_need(q), &active, &at)) return at;
+    q->mailbox_job = (struct pool_job){.run = active ? run_mailboxes : run_mailbox_poll};
+    if (pool_share_run(u->share, queue_key(q) ^ MAILBOX_KEY, &q->mailbox_job) == ERR_OK) return at;
+    (void)pthread_mutex_lock(&s->lock);
+    q->mailbox_runs = false;
+    q->holds--; // not the last one: the caller has a hold
+    (void)pthread_mutex_unlock(&s->lock);
+    return clock_boot_ms() + NO_THREAD_MS;
+}
+
 static void close_left(struct upkeep *u)
 {
     struct open_queue *q = queues_take_left(u->handle);
@@ -187,7 +261,7 @@ static int64_t look_at_queues(struct pool_task *task)
 {
     struct upkeep *u = (struct upkeep *)task;
     struct open_queue **queues;
-    int64_t wait_ms = TASK_NEVER;
+    int64_t wait_ms = TASK_NEVER, mailbox_at = TASK_NEVER;
     close_left(u);
     size_t len = queues_hold(u->handle, &queues);
     for (size_t i = 0; i < len; i++) {
@@ -195,10 +269,13 @@ static int64_t look_at_queues(struct pool_task *task)
         if (outbox.routed && wait_ms > POLL_MS) wait_ms = POLL_MS;
         if (outbox.outbound > 0 && !start_move(u, queues[i]) && wait_ms > NO_THREAD_MS)
             wait_ms = NO_THREAD_MS;
+        int64_t at = serve_mailboxes(u, queues[i]);
+        if (at < mailbox_at) mailbox_at = at;
     }
     queues_let_go(queues, len);
     int64_t owned_at = keep_owned(u);
     int64_t at = wait_ms == TASK_NEVER ? TASK_NEVER : clock_boot_ms() + wait_ms;
+    if (mailbox_at < at) at = mailbox_at;
     return owned_at < at ? owned_at : at;
 }
 

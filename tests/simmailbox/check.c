@@ -25,7 +25,7 @@ void check_reply(struct world *w, uint64_t ticket, enum err err, struct bytes bo
         findings_add(&w->findings, "answered-once", "request %llu is answered again",
                      (unsigned long long)ticket);
     bool paused = w->workers[a->worker].paused_until > a->since;
-    if (!paused && w->now - a->since > MAILBOX_ANSWER_MS + 4 * w->mix.latency_ms + 100)
+    if (!paused && w->now - a->since > MAILBOX_ANSWER_MS + 1000 + 4 * w->mix.latency_ms + 100)
         findings_add(&w->findings, "answered-soon", "request %llu is answered after %lld ms",
                      (unsigned long long)ticket, (long long)(w->now - a->since));
     struct result result;

@@ -32,6 +32,11 @@ static void round_end(struct world *w, uint32_t i)
     at(w, when > w->now ? when : w->now, round_begin, i, n->life, 0);
 }
 
+static void deletes_end(struct world *w, uint32_t i, uint64_t life, uint64_t err)
+{
+    if (!is_gone(w, i, life)) owner_deleted(w->nodes[i].owner, (enum err)err);
+}
+
 static void round_delete(struct world *w, uint32_t i, uint64_t life, uint64_t x)
 {
     (void)x;
@@ -45,7 +50,8 @@ static void round_delete(struct world *w, uint32_t i, uint64_t life, uint64_t x)
         enum err one = store_remove(w, key);
         if (one) err = one;
     }
-    owner_deleted(o, err);
+    // Often later rounds do not wait for it.
+    if (len > 0) at(w, w->now + rng_range(&w->rng, 0, 600), deletes_end, i, life, (uint64_t)err);
     round_end(w, i);
 }
 

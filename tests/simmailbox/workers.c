@@ -239,17 +239,16 @@ void worker_step(struct world *w, uint32_t i)
 {
     struct here_worker *h = &w->workers[i];
     struct mailbox_effect e;
-    do {
-        while (mailbox_effect(h->box, &e))
-            perform(w, i, &e);
+    for (bool any = true; any && !w->findings.broken;) {
         bool direct = mailbox_is_direct(h->box);
         mailbox_want(h->box, direct ? 0 : room(w, h), 0, clock_of(w));
         if (direct && !h->claiming) {
             h->claiming = true;
             at(w, w->now + rng_range(&w->rng, 50, 500), claim, i, h->life, 0);
         }
-    } while (!w->findings.broken && h->alive && mailbox_wake_at(h->box) <= w->now - 3 &&
-             (mailbox_tick(h->box, (struct interval){w->now, w->now}), true));
+        for (any = false; mailbox_effect(h->box, &e); any = true)
+            perform(w, i, &e);
+    }
     int64_t due = mailbox_wake_at(h->box);
     if (due < w->now) due = w->now;
     if (due >= h->wake_at || due == TIME_NEVER) return;
