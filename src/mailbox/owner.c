@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define ROOM_FIRST 32
+#define ROOM_FIRST 16
 #define ROOM_LEAST 8
 #define ROOM_MOST  4096
 #define ROOM_STEP  8
@@ -48,6 +48,7 @@ void owner_begin(struct mailbox_owner *o, struct interval now)
     CHECK(o->reads_len == 0 && o->ops_len == 0 && o->writes_len == 0);
     o->now = now;
     o->round++;
+    o->untaken = 0;
     for (size_t i = 0; i < o->boxes_len; i++)
         o->boxes[i]->registered = false;
 }
@@ -234,6 +235,10 @@ bool owner_ticket(struct mailbox_owner *o, struct bytes name, uint64_t instance,
     struct box *b = box_of(o, name, instance);
     struct box_ticket *known = box_ticket_find(b, ref);
     if (known) known->round = o->round;
+    if (known && b->untaken != o->round) {
+        b->untaken = o->round;
+        o->untaken++;
+    }
     bool unread = b->in_next - 1 > b->in_seen + MAILBOX_UNREAD_MAX;
     return !known && !unread && b->rows.len < MAILBOX_IN_BODY_MAX;
 }
@@ -255,7 +260,7 @@ void owner_deliver(struct mailbox_owner *o, struct bytes name, uint64_t instance
 uint32_t owner_room(const struct mailbox_owner *o)
 {
     CHECK(o->room >= ROOM_LEAST && o->room <= ROOM_MOST);
-    return o->room;
+    return o->room > o->untaken ? o->room - o->untaken : 0;
 }
 
 uint64_t owner_served(struct mailbox_owner *o, struct bytes name, uint64_t instance)

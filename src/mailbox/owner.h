@@ -65,8 +65,9 @@ void owner_deliver(struct mailbox_owner *o, struct bytes name, uint64_t instance
                    const struct mailbox_ticket *ticket);
 
 // A round that takes long makes workers commit directly, which makes it longer. So tickets are
-// delivered to a bounded number of workers in a round, to those first that were served longest ago.
-// The bound follows the time that rounds take. A ticket that is not delivered returns to its place.
+// delivered to a bounded number of workers until they are taken, to those first that were served
+// longest ago. The bound follows the time that rounds take. A ticket that is not delivered returns
+// to its place.
 uint32_t owner_room(const struct mailbox_owner *o); // how many workers
 uint64_t owner_served(struct mailbox_owner *o, struct bytes name, uint64_t instance); // the round
 void owner_took(struct mailbox_owner *o, int64_t ms, bool full); // the round; full: no room left

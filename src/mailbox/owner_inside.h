@@ -24,6 +24,7 @@ struct box {
     bool reports; // an object was handled since the last write
     bool registered;
     int64_t heard_at; // store time of its newest object, or of its registration
+    uint64_t untaken; // the newest round in which it had delivered tickets that were not taken
     uint64_t served;  // the round in which tickets were last delivered
     int64_t beat_at;  // when its registration was last renewed
     struct buf rows;  // not written yet
@@ -66,7 +67,8 @@ struct mailbox_owner {
     uint32_t shard;
     struct interval now;
     uint64_t round;
-    uint32_t room;        // workers that get tickets in a round
+    uint32_t room;        // workers that may have delivered tickets that are not taken yet
+    uint32_t untaken;     // that have some, in this round
     int64_t in_listed_at; // TIME_UNKNOWN: never
     struct box **boxes;   // by name
     size_t boxes_len, boxes_cap;

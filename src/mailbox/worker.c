@@ -189,6 +189,7 @@ static void give_up_waiting(struct mailbox_worker *w)
         if (r->state == REQUEST_IS_DIRECT || w->now.lo - r->since < MAILBOX_ANSWER_MS) continue;
         if (MUTANT(MAILBOX_UNANSWERED)) continue;
         if (w->now.lo - w->heard_at >= SILENT_MS) become_direct(w);
+        w->expect_ms = EXPECT_MAX_MS; // read less often: the owner is slow, or gone
         go_direct(w, r);
     }
     for (struct mailbox_open *r = w->open; r && w->direct; r = r->next)
