@@ -15,6 +15,7 @@ import tempfile
 
 PATIENCE = 60
 END = "--- end of the command"
+SLOW = "sluice: no answer from "  # a notice that a busy machine may cause
 
 
 def steps(page):
@@ -60,7 +61,8 @@ class Shell:
         for line in self.process.stdout:
             if line == END + "\n":
                 return printed
-            printed += line
+            if not line.startswith(SLOW):
+                printed += line
         return printed + "(the shell ended)"
 
 
