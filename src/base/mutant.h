@@ -79,6 +79,9 @@ enum mutant {
     MUTANT_EVICT_REJOINS,     // an evicted process joins again at once
     MUTANT_FAIR_OFF,          // tickets go to the row that joined first
     MUTANT_ROOM_OFF,          // a row gets more tickets than its capacity
+    MUTANT_REQUIRES_OFF,      // a message goes to a row without the labels that it requires
+    MUTANT_AFFINITY_OFF,      // a group goes to any row, although its row lives
+    MUTANT_AFFINITY_CLAIMS,   // with affinity, a claim takes messages although rows live
     MUTANT_DISPATCH_ANY,      // tickets are granted in an entry that is not the owner's
     MUTANT_FINISHED_MERGED,   // messages that ended by different workers share a row
     MUTANT_RETENTION_OFF,     // how a message ended is kept for twice the time

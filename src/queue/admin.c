@@ -2,7 +2,7 @@
 // The operations of an operator on a whole queue: configure, pause, purge, redrive, delete.
 #include "base/check.h"
 #include "base/memory.h"
-#include "queue/state.h"
+#include "queue/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -37,6 +37,7 @@ enum reason apply_configure(struct machine *m, struct bytes payload)
     if (reason != REASON_NONE) return reason;
     bool reorder = op.config.ordering_mode != m->config.ordering_mode;
     bool redirect = op.config.dispatch != m->config.dispatch;
+    if (redirect) bonds_forget(m);
     m->config = op.config;
     m->config_version++;
     if (reorder) ready_rebuild(m);
@@ -147,6 +148,7 @@ static uint64_t purge(struct machine *m, unsigned states)
         count_move(m, STATE_READY, STATE_PURGED, plain);
         bodies_release_backlog(m);
         backlog_clear(m);
+        if (is_strict(m)) scope_refresh(m, SCOPE_UNGROUPED);
     }
     for (uint32_t h = 1; h < m->msgs_len; h++) {
         const struct msg *msg = msg_at(m, h);
@@ -185,6 +187,7 @@ enum reason apply_delete(struct machine *m, struct bytes payload)
         worker_unregister(m, top->ref);
     dedup_clear(m);
     finished_drop_all(m);
+    bonds_forget(m);
     CHECK(messages_held(m) == 0 && m->msgs_used == 0);
     CHECK(m->timers.len == 0 && m->tickets == 0 && m->waiting == 0);
     CHECK(m->bodies.len == 0 && m->failures.messages == 0 && m->marks.len == 0);

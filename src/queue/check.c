@@ -2,7 +2,7 @@
 // The invariants of the machine, each computed from scratch. For tests and the simulator.
 #include "base/check.h"
 #include "base/memory.h"
-#include "queue/state.h"
+#include "queue/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -59,8 +59,8 @@ static void check_heaps(const struct machine *m, uint32_t h)
     CHECK(!heap_has(&m->ready, h) || msg->state == STATE_READY);
     bool open = msg->state == STATE_LOCKED || (msg->flags & MSG_WAITING);
     CHECK(heap_has(&m->open, h) == (open && !is_strict(m)));
-    if (!msg->scope && msg->state == STATE_READY) CHECK(heap_has(&m->ready, h));
-    CHECK(!msg->scope || heap_has(&m->ready, h) == (m->scopes[msg->scope].offered == h));
+    if (!msg->scope && msg->state == STATE_READY) CHECK(offer_has(m, h));
+    CHECK(!msg->scope || offer_has(m, h) == (m->scopes[msg->scope].offered == h));
 }
 
 // I3: each locked message has one current token, no two are alike, and fences rise.
@@ -125,8 +125,9 @@ static void check_scopes(const struct machine *m)
         uint32_t best = lifo ? scope->last : scope->first;
         if (scope->opened)
             best = msg_at(m, scope->opened)->state == STATE_READY ? scope->opened : 0;
+        if (best && !scope->opened && backlog_blocks(m, best)) best = 0;
         CHECK(scope->offered == best);
-        CHECK(!best || heap_has(&m->ready, best));
+        CHECK(!best || offer_has(m, best));
     }
     memory_free(refs);
 }
@@ -309,4 +310,6 @@ void machine_check(const struct machine *m)
     registry_check(m);
     dispatch_check(m);
     finished_check(m);
+    lanes_check(m);
+    bonds_check(m);
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Delivery: a claim by a worker gets its tickets first; the shard's owner publishes tickets.
 #include "base/check.h"
-#include "queue/state.h"
+#include "base/mutant.h"
+#include "queue/registry.h"
 
 struct grant grant_of(const struct machine *m, uint32_t h)
 {
@@ -74,6 +75,13 @@ static bool is_refused(struct machine *m, struct bytes worker, uint32_t wanted)
     return true;
 }
 
+// With dispatch=affinity, the owner decides which worker a group goes to, as long as there are
+// rows.
+bool gives_only_tickets(const struct machine *m)
+{
+    return has_affinity(m) && machine_rows(m) > 0 && !MUTANT(AFFINITY_CLAIMS);
+}
+
 enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload)
 {
     struct op_claim op;
@@ -96,7 +104,8 @@ enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload)
         claimed(m, h, worker);
     }
     struct overtaking o = overtaking_begin(m);
-    while (kind == OP_CLAIM && count < op.max) {
+    bool direct = kind == OP_CLAIM && !gives_only_tickets(m);
+    while (direct && count < op.max) {
         uint32_t h = lock_grant(m, worker, op.seed, m->deadline_base + lease, false);
         if (!h) break;
         overtaking_look(m, &o, h);

@@ -5,11 +5,12 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
-#include "queue/state.h"
+#include "queue/registry.h"
 
 // The rows to which the setting `dispatch` gives tickets.
 static bool gets_tickets(const struct machine *m, const struct registration *row)
 {
+    CHECK(row->instance != 0);
     return m->config.dispatch != DISPATCH_AUTO || (row->flags & WORKER_MAILBOX);
 }
 
@@ -40,12 +41,79 @@ void idle_rebuild(struct machine *m)
 
 // A row whose time is up stays until the end of the entry. It gets nothing, unless its heartbeat
 // follows.
-static uint32_t idle_first(struct machine *m)
+static bool can_take(const struct machine *m, uint32_t w)
 {
-    const struct heap_row *top;
-    while ((top = heap_top(&m->idle)) && m->workers[top->ref].expires_at <= m->now)
-        heap_remove(&m->idle, top->ref);
-    return top ? top->ref : 0;
+    return w && heap_has(&m->idle, w) && m->workers[w].expires_at > m->now;
+}
+
+// The row that was served longest ago, of those whose labels meet the requirement; lane 0: of all.
+static uint32_t idle_first(const struct machine *m, uint32_t lane)
+{
+    const struct heap_row *top = heap_top(&m->idle), *best = NULL;
+    if (lane == 0 && (!top || can_take(m, top->ref))) return top ? top->ref : 0;
+    uint64_t bit = lane ? UINT64_C(1) << (lane - 1) : 0;
+    for (size_t i = 0; i < m->idle.len; i++) {
+        const struct heap_row *row = &m->idle.rows[i];
+        bool met = (m->workers[row->ref].row->matches & bit) == bit || MUTANT(REQUIRES_OFF);
+        if (met && can_take(m, row->ref) && (!best || heap_row_before(row, best))) best = row;
+    }
+    return best ? best->ref : 0;
+}
+
+// The next grant: the first message in order that a row can take, and that row.
+struct choice {
+    struct heap_row head;
+    uint32_t row; // 0: none
+};
+
+static void choose(struct choice *c, const struct heap_row *head, uint32_t row)
+{
+    CHECK(head && row);
+    if (c->row && !heap_row_before(head, &c->head)) return;
+    *c = (struct choice){*head, row};
+}
+
+static void choose_backlog(const struct machine *m, struct choice *c, uint32_t first)
+{
+    struct heap_row head;
+    uint32_t bound = has_affinity(m) ? scope_row(m, &m->scopes[SCOPE_UNGROUPED]) : 0;
+    uint32_t row = bound ? bound : first;
+    if (can_take(m, row) && backlog_head(m, row, &head)) choose(c, &head, row);
+}
+
+// barren: lanes without a row that can take from them. No row gets room within an op.
+static void choose_required(const struct machine *m, struct choice *c, uint64_t *barren)
+{
+    uint64_t lanes = m->lanes_ready & ~*barren;
+    for (uint32_t lane = 1; lanes; lane++, lanes >>= 1) {
+        if (!(lanes & 1)) continue;
+        const struct heap_row *head = heap_top(&m->requirements[lane].ready);
+        if (c->row && !heap_row_before(head, &c->head)) continue;
+        uint32_t row = idle_first(m, lane);
+        if (row) choose(c, head, row);
+        if (!row) *barren |= UINT64_C(1) << (lane - 1);
+    }
+}
+
+static void choose_bound(const struct machine *m, struct choice *c)
+{
+    for (size_t i = 0; m->bound_ready > 0 && i < m->idle.len; i++) {
+        uint32_t row = m->idle.rows[i].ref;
+        const struct heap_row *head = heap_top(&m->workers[row].row->ready);
+        if (head && can_take(m, row)) choose(c, head, row);
+    }
+}
+
+static uint32_t next_row(const struct machine *m, uint64_t *barren)
+{
+    struct choice c = {0};
+    uint32_t first = idle_first(m, 0);
+    if (!first) return 0;
+    if (heap_top(&m->ready)) choose(&c, heap_top(&m->ready), first);
+    choose_backlog(m, &c, first);
+    choose_required(m, &c, barren);
+    choose_bound(m, &c);
+    return c.row;
 }
 
 // The workers that a result names, in the order of their first grant.
@@ -81,11 +149,12 @@ static void named_end(struct machine *m, struct named *n)
 }
 
 static uint32_t grant_one(struct machine *m, const struct op_dispatch *op, int64_t deadline,
-                          struct named *n)
+                          struct named *n, uint64_t *barren)
 {
-    uint32_t w = idle_first(m);
-    uint32_t h = w ? lock_grant(m, w, op->seed, deadline, true) : 0;
-    if (!h) return 0;
+    uint32_t w = next_row(m, barren);
+    if (!w) return 0;
+    uint32_t h = lock_grant(m, w, op->seed, deadline, true);
+    CHECK(h); // the row reaches the message that was chosen, and none before it
     CHECK(lock_of(m, msg_at(m, h))->ticket && lock_of(m, msg_at(m, h))->worker == w);
     struct event *e = emit(m, EVENT_TICKETS_PUBLISHED, h);
     if (e) emit_worker(m, e, w);
@@ -103,12 +172,13 @@ enum reason apply_dispatch(struct machine *m, struct bytes payload)
     if (m->paused) return REASON_PAUSED;
     int64_t deadline = m->deadline_base + (op.ticket_ms > 0 ? op.ticket_ms : TICKET_DEFAULT_MS);
     struct named n = {0};
+    uint64_t barren = 0;
     uint32_t count = 0;
     result_begin(&m->result, REASON_NONE);
     size_t count_at = m->result.len;
     buf_put_u32(&m->result, 0);
     struct overtaking o = overtaking_begin(m);
-    for (uint32_t h; count < op.max && (h = grant_one(m, &op, deadline, &n)); count++)
+    for (uint32_t h; count < op.max && (h = grant_one(m, &op, deadline, &n, &barren)); count++)
         overtaking_look(m, &o, h);
     overtaking_end(m, &o);
     CHECK(n.len <= count);
@@ -119,13 +189,15 @@ enum reason apply_dispatch(struct machine *m, struct bytes payload)
 
 bool machine_dispatches(const struct machine *m)
 {
+    CHECK(m->idle.len <= m->rows);
     return !m->paused && !m->deleted && m->idle.len > 0;
 }
 
 bool machine_dispatchable(const struct machine *m)
 {
+    uint64_t barren = 0;
     CHECK(m->edited == 0);
-    return machine_dispatches(m) && ready_any(m);
+    return machine_dispatches(m) && next_row(m, &barren) != 0;
 }
 
 void dispatch_check(const struct machine *m)

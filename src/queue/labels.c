@@ -62,6 +62,7 @@ static enum err read_label(struct bytes text, size_t *at, struct label *out,
 static int by_key(const void *a, const void *b)
 {
     const struct label *x = a, *y = b;
+    CHECK(x->key.len > 0 && y->key.len > 0);
     return bytes_compare(x->key, y->key);
 }
 
@@ -107,6 +108,7 @@ enum err labels_parse(struct bytes text, struct labels *out, struct labels_error
                 "labels are separated by commas; a value has 1 to 63 of A-Z a-z 0-9 . _ -");
     }
     CHECK(at == text.len);
+    CHECK(len <= LABELS_MAX);
     if (len > 0) qsort(found, len, sizeof *found, by_key);
     write_labels(found, len, out);
     return ERR_OK;
@@ -136,6 +138,7 @@ bool labels_next(struct bytes *text, struct bytes *key, struct bytes *value)
 bool labels_match(struct bytes have, struct bytes needed)
 {
     struct label have_one, need_one;
+    CHECK(have.len <= LABELS_TEXT_MAX && needed.len <= LABELS_TEXT_MAX);
     while (labels_next(&needed, &need_one.key, &need_one.value)) {
         int order = -1;
         while (order < 0 && labels_next(&have, &have_one.key, &have_one.value))

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/mutant.h"
 #include "base/siphash.h"
-#include "queue/state.h"
+#include "queue/registry.h"
 
 // failed: the worker reported a failure; else the lock expired. A message whose lock expired does
 // not wait. An expiry counts as a retry in the modes that count retries. maxDeliveries limits the
@@ -61,7 +61,8 @@ void open_leave(struct machine *m, uint32_t h)
 uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], int64_t deadline,
                     bool ticket)
 {
-    CLEANUP(msg_edit_end) struct msg_edit edit = ready_take(m);
+    struct reach reach = reach_of(m, worker);
+    CLEANUP(msg_edit_end) struct msg_edit edit = ready_take(m, &reach);
     uint32_t h = edit.h;
     if (!h) return 0;
     struct msg *msg = msg_at(m, h);
@@ -88,6 +89,7 @@ uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], 
     }
     if (has_row(m, worker)) registry_note_ticket(m, worker, lock->order);
     if (msg->scope) scope_refresh(m, msg->scope);
+    if (ticket && has_row(m, worker) && has_affinity(m)) scope_bind(m, msg->scope, worker);
     return h;
 }
 

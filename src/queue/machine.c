@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "queue/state.h"
+#include "queue/registry.h"
 
 #include <string.h>
 
@@ -49,7 +49,9 @@ static void done(struct machine *m)
     memory_free(m->locks);
     memory_free(m->scopes);
     for (uint32_t w = 1; w < m->workers_len; w++) {
-        if (m->workers[w].row) memory_free(m->workers[w].row->labels);
+        if (!m->workers[w].row) continue;
+        memory_free(m->workers[w].row->labels);
+        lane_free(&m->workers[w].row->ready);
         memory_free(m->workers[w].row);
     }
     memory_free(m->workers);
@@ -63,6 +65,9 @@ static void done(struct machine *m)
     heap_done(&m->open);
     heap_done(&m->registrations);
     heap_done(&m->idle);
+    requirements_clear(m);
+    bonds_clear(m);
+    map_done(&m->by_serial);
     buf_done(&m->result);
 }
 

@@ -171,6 +171,9 @@ bool machine_claimable(const struct machine *m, int64_t now, struct bytes worker
 // Returns why a claim is certain to be refused, or a send certain to exceed the capacity;
 // REASON_NONE: neither.
 enum reason machine_refuses(const struct machine *m, uint16_t kind, uint32_t count);
+// Returns why a claim by this worker is certain to be refused: an operator paused, drains or
+// evicted it.
+enum reason machine_refuses_worker(const struct machine *m, struct bytes worker);
 
 struct message_view {
     uint64_t seq;
@@ -265,6 +268,8 @@ struct worker_view {
 // Returns workers by name; index from 0. False past the last one.
 bool machine_worker(const struct machine *m, size_t index, struct worker_view *out);
 bool machine_worker_find(const struct machine *m, struct bytes name, struct worker_view *out);
+// Returns whether ready messages require labels: a registered worker may get what others may not.
+bool machine_requires(const struct machine *m);
 // Returns whether an OP_DISPATCH in the next entry of the owner would grant something.
 bool machine_dispatchable(const struct machine *m);
 // Returns whether a row has room for a ticket. The owner then keeps the time: it commits an entry

@@ -10,6 +10,7 @@
 
 static bool is_operators(enum worker_act act)
 {
+    CHECK((unsigned)act < WORKER_ACT_COUNT);
     return act >= WORKER_PAUSE;
 }
 

@@ -3,7 +3,7 @@
 // the next entry's advance on each message is computed, but not applied.
 #include "base/check.h"
 #include "base/memory.h"
-#include "queue/state.h"
+#include "queue/registry.h"
 
 #include <stdlib.h>
 
@@ -144,7 +144,9 @@ bool machine_claimable(const struct machine *m, int64_t now, struct bytes worker
     if (m->paused || m->deleted) return false;
     uint32_t w = worker.len > 0 ? worker_find(m, worker) : 0;
     if (w && has_row(m, w) && registry_refuses(m, w) != REASON_NONE) return false;
-    if (ready_any(m) || (w && m->workers[w].first_ticket)) return true;
+    struct reach reach = reach_of(m, w);
+    if (w && m->workers[w].first_ticket) return true;
+    if (!gives_only_tickets(m) && ready_any(m, &reach)) return true;
     const struct heap_row *top = heap_top(&m->timers);
     return top && top->key <= now;
 }
@@ -153,10 +155,18 @@ enum reason machine_refuses(const struct machine *m, uint16_t kind, uint32_t cou
 {
     CHECK(kind >= OP_KIND_MACHINE);
     if (m->deleted) return REASON_DELETED;
-    bool grants = kind == OP_CLAIM || kind == OP_TAKE || kind == OP_PUBLISH || kind == OP_DISPATCH;
+    bool grants = kind == OP_CLAIM || kind == OP_TAKE || kind == OP_PUBLISH;
     if (grants && m->paused) return REASON_PAUSED;
     if (kind == OP_SEND && messages_held(m) + count > m->config.capacity) return REASON_FULL;
     return REASON_NONE;
+}
+
+enum reason machine_refuses_worker(const struct machine *m, struct bytes worker)
+{
+    if (m->rows == 0 || worker.len == 0) return REASON_NONE;
+    uint32_t w = worker_find(m, worker);
+    CHECK(w < m->workers_len);
+    return w && has_row(m, w) ? registry_refuses(m, w) : REASON_NONE;
 }
 
 static void view_record(const struct machine *m, uint32_t h, int64_t now, struct message_view *out)
@@ -291,6 +301,11 @@ const char *worker_mode_name(enum worker_mode mode)
     static const char *const names[] = {"running", "paused", "draining", "evicted"};
     CHECK((unsigned)mode < sizeof names / sizeof *names);
     return names[mode];
+}
+
+bool machine_requires(const struct machine *m)
+{
+    return m->lanes_ready != 0;
 }
 
 uint32_t machine_rows(const struct machine *m)

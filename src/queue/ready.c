@@ -17,7 +17,7 @@
 // backlog.
 //
 // READY records are in a heap by (priority, seq). The next message is the better of the heap's top
-// and the end of the backlog.
+// and the end of the backlog. Records that only some workers may get are in lanes (lanes.c).
 //
 // Strict queues. Messages are ordered within their scope (group). A delivered message keeps its
 // scope until it is finished: over retries, expiry, release and tickets. So a scope offers at most
@@ -26,7 +26,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
-#include "queue/state.h"
+#include "queue/registry.h"
 
 static struct range *range_at(const struct backlog *b, size_t index)
 {
@@ -155,6 +155,22 @@ static struct place backlog_take(struct machine *m)
     return place;
 }
 
+static bool seq_before(const struct machine *m, uint64_t a, uint64_t b)
+{
+    return is_lifo(m) ? a > b : a < b;
+}
+
+// The first record of the messages without a group comes after the next message of the backlog. A
+// record in the plain heap may be on offer all the same: a worker that gets it gets the backlog
+// first. A record with a requirement may not: a worker with the labels must not overtake.
+bool backlog_blocks(const struct machine *m, uint32_t h)
+{
+    const struct msg *msg = msg_at(m, h);
+    if (msg->scope != SCOPE_UNGROUPED || !msg->lane || (msg->flags & MSG_OPENED)) return false;
+    uint64_t seq = backlog_next(m);
+    return seq && seq_before(m, seq, msg->seq);
+}
+
 // Returns the message of the scope that can be delivered.
 static uint32_t scope_best(const struct machine *m, const struct scope *s)
 {
@@ -164,7 +180,7 @@ static uint32_t scope_best(const struct machine *m, const struct scope *s)
     uint32_t h = is_lifo(m) ? s->last : s->first;
     while (h && msg_at(m, h)->state != STATE_READY) // only if the order check is off
         h = is_lifo(m) ? msg_at(m, h)->prev : msg_at(m, h)->next;
-    return h;
+    return h && backlog_blocks(m, h) ? 0 : h;
 }
 
 void scope_refresh(struct machine *m, uint32_t scope)
@@ -173,12 +189,11 @@ void scope_refresh(struct machine *m, uint32_t scope)
     CHECK(scope >= SCOPE_UNGROUPED && scope < m->scopes_len);
     uint32_t best = scope_best(m, s);
     if (best == s->offered) return;
-    if (s->offered) heap_remove(&m->ready, s->offered);
+    if (s->offered) offer_remove(m, s->offered);
     s->offered = best;
     if (!best) return;
-    const struct msg *msg = msg_at(m, best);
-    CHECK(msg->state == STATE_READY && msg->scope == scope);
-    heap_push(&m->ready, order_key(msg), order_tie(m, msg), best);
+    CHECK(msg_at(m, best)->state == STATE_READY && msg_at(m, best)->scope == scope);
+    offer_push(m, best);
 }
 
 // Inserts the record by seq, nearly always at one of the ends.
@@ -231,7 +246,7 @@ void ready_offer(struct machine *m, uint32_t h)
     if (msg->scope) {
         scope_refresh(m, msg->scope);
     } else {
-        heap_push(&m->ready, order_key(msg), order_tie(m, msg), h);
+        offer_push(m, h);
     }
 }
 
@@ -239,10 +254,61 @@ void ready_withdraw(struct machine *m, uint32_t h)
 {
     const struct msg *msg = msg_at(m, h);
     CHECK(msg->state == STATE_READY);
-    if (!heap_has(&m->ready, h)) return; // its scope offers another message
-    heap_remove(&m->ready, h);
+    if (!offer_has(m, h)) return; // its scope offers another message
+    offer_remove(m, h);
     CHECK(!msg->scope || m->scopes[msg->scope].offered == h);
     if (msg->scope) m->scopes[msg->scope].offered = 0;
+}
+
+bool heap_row_before(const struct heap_row *a, const struct heap_row *b)
+{
+    return a->key != b->key ? a->key < b->key : a->tie < b->tie;
+}
+
+// In a strict queue the backlog is one scope. It may be bound to a row, and a record of the scope
+// may come first.
+static uint64_t strict_backlog(const struct machine *m, uint64_t seq, uint32_t row)
+{
+    const struct scope *s = &m->scopes[SCOPE_UNGROUPED];
+    uint32_t bound = has_affinity(m) ? scope_row(m, s) : 0;
+    if (bound && bound != row) return 0;
+    return s->offered && seq_before(m, msg_at(m, s->offered)->seq, seq) ? 0 : seq;
+}
+
+// The next message of the backlog within reach; 0: none.
+static inline uint64_t backlog_reached(const struct machine *m, uint32_t row)
+{
+    uint64_t seq = backlog_next(m);
+    return seq && is_strict(m) ? strict_backlog(m, seq, row) : seq;
+}
+
+bool backlog_head(const struct machine *m, uint32_t row, struct heap_row *out)
+{
+    uint64_t seq = backlog_reached(m, row);
+    *out = (struct heap_row){0, is_lifo(m) ? ~seq : seq, 0};
+    return seq != 0;
+}
+
+// The best record in the lanes within reach, if it is better than `best`, which may be NULL.
+static const struct heap_row *lanes_best(const struct machine *m, const struct reach *reach,
+                                         const struct heap_row *best)
+{
+    uint64_t lanes = m->lanes_ready & (MUTANT(REQUIRES_OFF) ? UINT64_MAX : reach->lanes);
+    for (uint32_t lane = 1; lanes; lane++, lanes >>= 1) {
+        if (!(lanes & 1)) continue;
+        const struct heap_row *top = heap_top(&m->requirements[lane].ready);
+        CHECK(top);
+        if (!best || heap_row_before(top, best)) best = top;
+    }
+    const struct heap_row *own =
+        reach->row && m->bound_ready > 0 ? heap_top(&m->workers[reach->row].row->ready) : NULL;
+    return own && (!best || heap_row_before(own, best)) ? own : best;
+}
+
+static inline const struct heap_row *record_best(const struct machine *m, const struct reach *reach)
+{
+    const struct heap_row *top = heap_top(&m->ready);
+    return (m->lanes_ready | m->bound_ready) == 0 ? top : lanes_best(m, reach, top);
 }
 
 static bool backlog_first(const struct machine *m, const struct heap_row *top, uint64_t seq)
@@ -252,10 +318,10 @@ static bool backlog_first(const struct machine *m, const struct heap_row *top, u
     return (is_lifo(m) ? ~seq : seq) < top->tie;
 }
 
-struct msg_edit ready_take(struct machine *m)
+struct msg_edit ready_take(struct machine *m, const struct reach *reach)
 {
-    const struct heap_row *top = heap_top(&m->ready);
-    uint64_t seq = backlog_next(m);
+    const struct heap_row *top = record_best(m, reach);
+    uint64_t seq = backlog_reached(m, reach->row);
     if (!top && !seq) return (struct msg_edit){m, 0};
     struct msg_edit edit;
     if (seq && backlog_first(m, top, seq)) {
@@ -273,9 +339,9 @@ struct msg_edit ready_take(struct machine *m)
     return edit;
 }
 
-bool ready_any(const struct machine *m)
+bool ready_any(const struct machine *m, const struct reach *reach)
 {
-    return heap_top(&m->ready) || backlog_next(m);
+    return record_best(m, reach) || backlog_reached(m, reach->row);
 }
 
 static void heap_reorder(struct machine *m, struct heap *heap)
@@ -295,6 +361,7 @@ void ready_rebuild(struct machine *m)
     CHECK(m->edited == 0); // a record that is being edited may be in no heap
     heap_reorder(m, &m->ready);
     heap_reorder(m, &m->open);
+    lanes_reorder(m);
     for (uint32_t s = SCOPE_UNGROUPED; s < m->scopes_len; s++)
         if (m->scopes[s].refs > 0) scope_refresh(m, s);
 }

@@ -3,7 +3,7 @@
 // hash per row, so it is updated row by row and does not depend on the order of creation.
 #include "base/check.h"
 #include "base/memory.h"
-#include "queue/state.h"
+#include "queue/registry.h"
 
 static const char *const state_names[STATE_COUNT] = {
     "ready", "delayed", "locked", "processed", "dead", "outbound", "moved", "redriven", "purged"};
@@ -57,6 +57,7 @@ uint64_t msg_hash(const struct machine *m, uint32_t handle)
     h = mix(h, (uint64_t)msg->deliveries << 24 | (uint64_t)msg->state << 16 |
                    (uint64_t)msg->priority << 8 | msg->flags);
     if (msg->scope) h = mix(h, m->scopes[msg->scope].group);
+    if (msg->lane) h = mix(h, m->requirements[msg->lane].hash);
     if (msg->state == STATE_DELAYED) h = mix(h, (uint64_t)heap_get(&m->timers, handle)->key);
     return msg->lock ? mix(h, lock_hash(m, msg)) : h;
 }
@@ -142,7 +143,8 @@ static void scope_unref(struct machine *m, uint32_t s)
     struct scope *scope = &m->scopes[s];
     CHECK(scope->refs > 0);
     if (--scope->refs > 0 || s == SCOPE_UNGROUPED) return;
-    CHECK(!scope->first && !scope->opened && !scope->offered);
+    CHECK(!scope->first && !scope->opened && !scope->offered && !scope->offered_to);
+    scope_retire(m, s);
     map_remove(&m->by_group, scope->group, s);
     *scope = (struct scope){.free_next = m->scopes_free};
     m->scopes_free = s;
@@ -159,6 +161,7 @@ void msg_free(struct machine *m, uint32_t h)
     failures_drop(m, msg->seq);
     msg_unmark(m, msg->slot);
     if (msg->scope) scope_unref(m, msg->scope);
+    if (msg->lane) requirement_unref(m, msg->lane);
     *msg = (struct msg){.next = m->msgs_free};
     m->msgs_free = h;
     m->msgs_used--;
@@ -221,5 +224,6 @@ uint32_t scope_for(struct machine *m, uint64_t group)
     m->scopes[s] = (struct scope){.group = group};
     CHECK(s > SCOPE_UNGROUPED && s < m->scopes_len);
     map_add(&m->by_group, group, s);
+    if (has_affinity(m)) scope_adopt(m, s);
     return s;
 }

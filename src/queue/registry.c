@@ -9,11 +9,11 @@
 //        |  leave, ttl     |  resume                 |
 //        '-----------------+-------------------------'
 //        '---- 10 min ---- EVICTED <----- evict -----'
+#include "queue/registry.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
 #include "queue/labels.h"
-#include "queue/state.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +48,7 @@ uint64_t registry_hash(const struct worker *w)
 // An edit of a row: between the two, the row is not in the digest.
 static struct registration *edit_begin(struct machine *m, uint32_t w)
 {
+    CHECK(has_row(m, w));
     m->digest -= registry_hash(&m->workers[w]);
     return m->workers[w].row;
 }
@@ -90,6 +91,10 @@ void registry_drop(struct machine *m, uint32_t w)
 {
     struct registration *row = m->workers[w].row;
     CHECK(row && m->rows > 0 && row->result_row == 0);
+    map_remove(&m->by_serial, m->workers[w].serial, w);
+    m->workers[w].serial = 0; // from here on no group is bound to it
+    lane_flush(m, w);
+    lane_free(&row->ready);
     set_mode(m, row, WORKER_RUNNING);
     m->rows--;
     if (heap_has(&m->idle, w)) heap_remove(&m->idle, w);
@@ -129,6 +134,7 @@ enum reason registry_refuses(const struct machine *m, uint32_t w)
 // in time, but another process may have the name.
 static bool is_over(const struct machine *m, uint32_t w)
 {
+    CHECK(has_row(m, w));
     return m->workers[w].expires_at <= m->now;
 }
 
@@ -142,6 +148,10 @@ static void put_facts(struct machine *m, uint32_t w, const struct worker_change 
     worker->row->last_seen = m->now;
     set_labels(worker->row, c->labels);
     set_end(m, w, m->deadline_base + c->ttl_ms);
+    uint64_t met = requirements_met(m, c->labels);
+    if (met == worker->row->matches) return;
+    worker->row->matches = met;
+    scopes_reoffer(m, w);
 }
 
 static enum reason join_new(struct machine *m, const struct worker_change *c)
@@ -156,6 +166,7 @@ static enum reason join_new(struct machine *m, const struct worker_change *c)
     worker->row = NEW(struct registration);
     *worker->row = (struct registration){.instance = c->instance, .since = m->now};
     worker->row->served = m->order; // it waits behind the rows that were served before
+    map_add(&m->by_serial, worker->serial, w);
     m->rows++;
     put_facts(m, w, c);
     edit_end(m, w);
@@ -251,6 +262,7 @@ static enum reason operate(struct machine *m, uint32_t w, enum worker_act act)
     set_mode(m, edit_begin(m, w), modes[act]);
     if (act == WORKER_EVICT) set_end(m, w, m->deadline_base + WORKER_EVICTED_KEEP_MS);
     edit_end(m, w);
+    if (act == WORKER_EVICT) lane_flush(m, w);
     if (act == WORKER_EVICT) end_locks(m, w);
     return REASON_NONE;
 }
@@ -352,11 +364,13 @@ static bool load_row(struct machine *m, struct reader *r)
     if (labels.len > 0 && !labels_are_canonical(labels)) return false;
     uint32_t w = worker_need(m, name);
     struct worker *worker = &m->workers[w];
-    if (worker->capacity > 0) return false; // the name is there already
+    if (worker->capacity > 0 || map_find(&m->by_serial, serial) != MAP_NONE) return false;
     worker->capacity = capacity;
     worker->serial = serial;
     worker->row = NEW(struct registration);
     *worker->row = row;
+    worker->row->matches = requirements_met(m, labels);
+    map_add(&m->by_serial, serial, w);
     m->rows++;
     m->rows_evicted += row.mode == WORKER_IS_EVICTED;
     set_labels(worker->row, labels);

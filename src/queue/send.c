@@ -3,7 +3,7 @@
 // has a reason.
 #include "base/check.h"
 #include "base/mutant.h"
-#include "queue/state.h"
+#include "queue/registry.h"
 
 uint64_t messages_held(const struct machine *m)
 {
@@ -46,11 +46,12 @@ uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due
     uint64_t seq = m->seq_next++;
     CHECK(due == 0 || due > m->now);
     hold_reference(m, seq, &msg->reference);
-    bool grouped = is_strict(m) && msg->group.len > 0;
+    // In a strict queue, messages behind one with a requirement wait in their scope.
+    bool grouped = is_strict(m) && (msg->group.len > 0 || m->required > 0);
     enum message_state state = due > 0 ? STATE_DELAYED : STATE_READY;
     uint32_t h = 0;
     count_move(m, STATE_NONE, state, 1);
-    if (!grouped && due == 0 && msg->priority == 0) {
+    if (!grouped && due == 0 && msg->priority == 0 && msg->requires.len == 0) {
         backlog_add(m, seq, skip);
     } else {
         backlog_break(m);
@@ -61,6 +62,8 @@ uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due
         struct msg *record = msg_at(m, h);
         record->priority = msg->priority;
         record->state = (uint8_t)state;
+        if (msg->requires.len > 0)
+            requirement_ref(m, record->lane = requirement_find(m, msg->requires));
         if (state == STATE_DELAYED) {
             heap_push(&m->timers, due, seq, h);
         } else {
@@ -93,6 +96,8 @@ static enum reason send_one(struct machine *m, const struct message *msg, uint32
     }
     if (messages_held(m) >= m->config.capacity) return REASON_FULL;
     if (named && m->dedup.len >= m->config.capacity) return REASON_DEDUP_FULL;
+    if (msg->requires.len > 0 && requirement_need(m, msg->requires) == 0)
+        return REASON_REQUIRES_FULL;
     *seq = message_enter(m, msg, due, skip);
     if (named)
         dedup_add(m,

@@ -9,7 +9,7 @@
 // the registry of workers and how messages ended, if the rules have it.
 #include "base/check.h"
 #include "base/memory.h"
-#include "queue/state.h"
+#include "queue/registry.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +117,7 @@ static void save_lock(const struct machine *m, const struct msg *msg, struct buf
         return;
     }
     CHECK((lock->end == LOCK_CURRENT) == (msg->state == STATE_LOCKED));
+    CHECK(lock->fence <= m->fence && lock->order <= m->order);
     buf_put_hash128(out, lock->token);
     buf_put_u64(out, lock->fence);
     buf_put_i64(out, lock->deadline);
@@ -138,6 +139,7 @@ static void save_record(const struct machine *m, uint32_t h, struct buf *out)
     buf_put_u8(out, msg->state);
     buf_put_u8(out, msg->priority);
     buf_put_u8(out, msg->flags);
+    if (m->rules >= RULES_WORKERS) buf_put_u8(out, requirement_number(m, msg->lane));
     if (is_strict(m)) buf_put_u64(out, m->scopes[msg->scope].group);
     if (msg->state == STATE_DELAYED) buf_put_i64(out, heap_get(&m->timers, h)->key);
     save_lock(m, msg, out);
@@ -214,6 +216,7 @@ void machine_save(const struct machine *m, struct buf *out)
     CHECK(machine_is_sound(m));
     save_scalars(m, out);
     save_backlog(m, out);
+    if (m->rules >= RULES_WORKERS) requirements_save(m, out);
     save_records(m, out);
     save_memory(m, out);
     save_workers(m, out);
@@ -225,8 +228,11 @@ void machine_save(const struct machine *m, struct buf *out)
         buf_put_u64(out, m->event_count);
     }
     if (version_needed(m) >= VERSION_CONSUME) buf_put_u64(out, m->refused_claims);
-    if (version_needed(m) >= VERSION_WORKERS) registry_save(m, out);
-    if (version_needed(m) >= VERSION_WORKERS) finished_save(m, out);
+    if (version_needed(m) >= VERSION_WORKERS) {
+        registry_save(m, out);
+        bonds_save(m, out);
+        finished_save(m, out);
+    }
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -293,6 +299,8 @@ struct loaded {
     size_t tickets_len;
     size_t dead_list_len;
     uint64_t counts[STATE_COUNT];
+    bool has_lanes;                      // records have the number of their requirement
+    uint8_t lanes[REQUIREMENTS_MAX + 1]; // by that number
 };
 
 static void load_dead_entry(struct machine *m, struct reader *r, struct lock *lock)
@@ -393,18 +401,22 @@ static uint64_t load_record(struct machine *m, struct reader *r, uint64_t after,
     row.state = read_u8(r);
     row.priority = read_u8(r);
     row.flags = read_u8(r);
+    uint8_t number = l->has_lanes ? read_u8(r) : 0;
     uint64_t group = is_strict(m) ? read_u64(r) : 0;
     int64_t due = row.state == STATE_DELAYED ? read_i64(r) : 0;
     if (row.seq <= after || row.seq >= m->seq_next || row.slot > m->slot) r->bad = true;
     if (!state_ok(&row) || row.priority > MESSAGE_PRIORITY_MAX) r->bad = true;
     if ((row.flags & MSG_OPENED) && !is_strict(m)) r->bad = true;
+    if (number > REQUIREMENTS_MAX || (number > 0 && !l->lanes[number])) r->bad = true;
     if (r->bad) return 0;
     CLEANUP(msg_edit_end)
     struct msg_edit edit = msg_new(m, row.seq, (struct place){row.slot, row.skip}, group);
     uint32_t h = edit.h;
     struct msg *msg = msg_at(m, h);
     row.scope = msg->scope;
+    row.lane = l->lanes[number];
     *msg = row;
+    if (row.lane) requirement_ref(m, row.lane);
     load_lock(m, h, r);
     if (r->bad) {
         msg_edit_discard(&edit);
@@ -415,7 +427,7 @@ static uint64_t load_record(struct machine *m, struct reader *r, uint64_t after,
     return row.seq;
 }
 
-#define RECORD_BYTES_MIN 36 // smallest size of a record: limits a false count
+#define RECORD_BYTES_MIN 32 // smallest size of a record: limits a false count
 
 static void load_records(struct machine *m, struct reader *r, struct loaded *l)
 {
@@ -518,6 +530,8 @@ enum err machine_load(struct machine *m, struct bytes saved)
     uint8_t version = load_scalars(m, &r);
     bool all = version >= VERSION_BODIES;
     if (reader_ok(&r)) load_backlog(m, &r, &l.counts[STATE_READY]);
+    l.has_lanes = version >= VERSION_WORKERS;
+    if (l.has_lanes && reader_ok(&r)) requirements_load(m, &r, l.lanes);
     if (reader_ok(&r)) load_records(m, &r, &l);
     if (reader_ok(&r)) load_memory(m, &r);
     if (reader_ok(&r)) load_workers(m, &r);
@@ -527,6 +541,7 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (version < VERSION_RULES) m->rules = RULES_FIRST;
     if (version >= VERSION_RULES && reader_ok(&r)) load_rules(m, &r, version);
     if (version >= VERSION_WORKERS && reader_ok(&r)) registry_load(m, &r);
+    if (version >= VERSION_WORKERS && reader_ok(&r)) bonds_load(m, &r);
     if (version >= VERSION_WORKERS && reader_ok(&r)) finished_load(m, &r);
     if (!r.bad && config_rules(&m->config) > m->rules) r.bad = true;
     if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;

@@ -29,6 +29,7 @@ struct msg {
     uint8_t state; // enum message_state
     uint8_t priority;
     uint8_t flags;
+    uint8_t lane; // its requirement (lanes.c); 0: any worker may get it
 };
 static_assert(sizeof(struct msg) == 48, "promise 6: a message with a state costs 48 bytes");
 
@@ -72,12 +73,44 @@ struct scope {
     uint32_t first; // the unfinished messages
     uint32_t last;
     uint32_t opened;  // delivered and not finished
-    uint32_t offered; // in the ready heap
+    uint32_t offered; // in the ready heap, or in a lane
     uint32_t refs;    // records in this scope; 0: a free row
     uint32_t free_next;
+    // dispatch=affinity: the row that got its last ticket. It counts while that registration lives.
+    uint32_t bound;
+    uint32_t offered_to; // the bound row in whose lane `offered` is; 0: not in such a lane
+    uint64_t bound_serial;
 };
 
 #define SCOPE_UNGROUPED 1
+
+// The labels that messages require. A row without messages is kept: most come again.
+struct requirement {
+    struct heap ready; // a lane: its READY records
+    char *text;        // owned, canonical; NULL: a free row
+    uint64_t hash;
+    uint64_t refs; // records with it
+    uint16_t len;
+};
+
+// A group without messages, and the registration that got its last ticket (affinity.c).
+struct bond {
+    uint64_t group;
+    uint64_t serial;
+    uint32_t older;
+    uint32_t newer; // or the next free row
+};
+
+struct bonds {
+    struct bond *rows; // row 0 is none
+    uint32_t len;
+    uint32_t cap;
+    uint32_t free;
+    uint32_t used;
+    uint32_t oldest;
+    uint32_t newest;
+    struct map by_group;
+};
 
 // A row of the registry: what OP_WORKERS said about a worker (registry.c).
 struct registration {
@@ -88,7 +121,9 @@ struct registration {
     uint64_t served; // order of its last ticket, or of the last ticket of all when it joined
     uint64_t done;
     uint64_t failed;
-    char *labels; // owned, canonical; NULL: none
+    char *labels;      // owned, canonical; NULL: none
+    uint64_t matches;  // the requirements that its labels meet: bit lane - 1
+    struct heap ready; // a lane: READY records of the groups that are bound to it
     uint32_t flags;
     uint32_t result_row; // in an OP_DISPATCH: its index in the result + 1; else 0
     uint16_t labels_len;
@@ -274,9 +309,19 @@ struct machine {
     struct heap open;          // not strict: locked and retrying records, in delivery order
     struct heap registrations; // registered workers, by the end of their registration
     struct heap idle;          // rows that a ticket may go to: served longest ago first
-    uint32_t rows;             // workers that OP_WORKERS registered
-    uint32_t rows_evicted;     // of these
-    uint32_t dead_first;       // by number
+    // The lanes: READY records that only some rows may get. A record is in one of `ready` and the
+    // lanes, so all lanes share one index of positions.
+    struct requirement *requirements; // REQUIREMENTS_MAX + 1 rows, row 0 is none; NULL: no row yet
+    uint64_t required;                // records with a requirement
+    uint64_t lanes_ready;             // bit lane - 1: the requirement has READY records on offer
+    uint64_t bound_ready;             // records in the lanes of rows
+    uint32_t *lane_at;
+    size_t lane_at_cap;
+    struct bonds bonds;
+    struct map by_serial;  // rows by the number of their registration
+    uint32_t rows;         // workers that OP_WORKERS registered
+    uint32_t rows_evicted; // of these
+    uint32_t dead_first;   // by number
     uint32_t dead_last;
     uint32_t outbox_first;
     uint32_t outbox_last;
@@ -381,10 +426,24 @@ void backlog_push(struct machine *m, const struct range *range); // for snapshot
 const struct range *backlog_at(const struct machine *m, size_t index);
 const struct range *backlog_find(const struct machine *m, uint64_t seq);
 uint64_t range_hash(const struct range *r);
-void ready_offer(struct machine *m, uint32_t h);        // the record became READY
-void ready_withdraw(struct machine *m, uint32_t h);     // the record is READY and leaves
-MUST_USE struct msg_edit ready_take(struct machine *m); // the next message, withdrawn, or none
-bool ready_any(const struct machine *m);
+void ready_offer(struct machine *m, uint32_t h);    // the record became READY
+void ready_withdraw(struct machine *m, uint32_t h); // the record is READY and leaves
+// What a worker can get: messages that require nothing, and those in these lanes.
+struct reach {
+    uint64_t lanes;
+    uint32_t row; // its own lane; 0: none
+};
+static inline struct reach reach_of(const struct machine *m, uint32_t w)
+{
+    const struct registration *row = m->rows > 0 ? m->workers[w].row : NULL; // row 0 has none
+    return row ? (struct reach){.lanes = row->matches, .row = w} : (struct reach){0};
+}
+// The next message within reach, withdrawn, or none.
+MUST_USE struct msg_edit ready_take(struct machine *m, const struct reach *reach);
+bool ready_any(const struct machine *m, const struct reach *reach);
+// Whether a message of the backlog comes next within reach, and its key.
+bool backlog_head(const struct machine *m, uint32_t row, struct heap_row *out);
+bool heap_row_before(const struct heap_row *a, const struct heap_row *b);
 void ready_rebuild(struct machine *m); // after a change of orderingMode
 void scope_enter(struct machine *m, uint32_t h);
 void scope_leave(struct machine *m, uint32_t h); // finished: the next may be delivered
@@ -431,26 +490,6 @@ void ticket_link(struct machine *m, uint32_t w, uint32_t h);
 void ticket_unlink(struct machine *m, uint32_t h);
 void tickets_recover(struct machine *m, uint32_t w);
 struct bytes worker_name(const struct machine *m, uint32_t w);
-
-// registry.c: the rows of OP_WORKERS
-static inline bool has_row(const struct machine *m, uint32_t w)
-{
-    return m->workers[w].row != NULL;
-}
-struct bytes registry_labels(const struct registration *row);
-uint64_t registry_hash(const struct worker *w);    // its row's part of the digest
-void registry_drop(struct machine *m, uint32_t w); // the registration ends
-void registry_note_ticket(struct machine *m, uint32_t w, uint64_t order);
-void registry_note_end(struct machine *m, uint32_t w, bool done);  // its lock ended: done or failed
-enum reason registry_refuses(const struct machine *m, uint32_t w); // a claim, because of its mode
-void registry_save(const struct machine *m, struct buf *out);
-void registry_load(struct machine *m, struct reader *r);
-void registry_check(const struct machine *m);
-
-// dispatch.c: which row gets the next ticket
-void idle_refresh(struct machine *m, uint32_t w); // its room, its mode or its last ticket changed
-void idle_rebuild(struct machine *m);             // the setting `dispatch` changed
-void dispatch_check(const struct machine *m);
 
 // dedup.c, requests.c: dedup keys, and answers by request id
 bool dedup_find(const struct machine *m, struct hash128 key, uint64_t *seq);
@@ -502,7 +541,8 @@ void emit_origin(struct machine *m, const struct op_arrive *a);
 
 // The ops. Each function writes its result body and returns the reason in its first byte.
 enum reason apply_send(struct machine *m, struct bytes payload);
-struct grant grant_of(const struct machine *m, uint32_t h);            // of a locked record
+struct grant grant_of(const struct machine *m, uint32_t h); // of a locked record
+bool gives_only_tickets(const struct machine *m);
 void grant_report(struct machine *m, uint32_t h, uint32_t worker_row); // a row of the result
 // Best-effort order: a batch that delivers a message while an earlier one is still open.
 struct overtaking {

@@ -4,7 +4,7 @@
 // that OP_WORKERS registered.
 #include "base/check.h"
 #include "base/memory.h"
-#include "queue/state.h"
+#include "queue/registry.h"
 
 #include <string.h>
 

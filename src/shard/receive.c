@@ -166,9 +166,9 @@ enum reason call_certain_refusal(const struct shard *s, const struct call *c)
     CHECK(c->kind >= OP_KIND_MACHINE);
     bool sends = c->kind == OP_SEND && c->max > 0;
     enum reason reason = machine_refuses(s->machine, c->kind, sends ? 1 : 0);
-    bool grants = c->kind == OP_CLAIM || c->kind == OP_TAKE || c->kind == OP_PUBLISH ||
-                  c->kind == OP_DISPATCH;
+    bool grants = c->kind == OP_CLAIM || c->kind == OP_TAKE || c->kind == OP_PUBLISH;
     if (grants && reason != REASON_DELETED && !shard_may_grant(s)) return REASON_NOT_OWNER;
+    if (grants && reason == REASON_NONE) return machine_refuses_worker(s->machine, c->worker);
     if (reason != REASON_FULL) return reason;
     // A duplicate needs no capacity, and a timer that is due may free some.
     bool may_fit = machine_wake_at(s->machine) <= shard_now(s) || has_dedup(c->payload);
@@ -340,12 +340,14 @@ void receive_wake(struct shard *s)
     struct machine_stats stats;
     machine_stats(s->machine, shard_now(s), &stats);
     bool any = machine_claimable(s->machine, shard_now(s), BYTES_EMPTY);
+    bool required = machine_requires(s->machine);
     uint64_t announced = 0; // messages announced to calls that only await
     for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
         uint64_t offered = s->offered + announced;
-        bool room = any && (offered == 0 || offered < stats.counts[STATE_READY]);
-        if (!room && stats.tickets == 0) break;
+        bool mine = any || (required && machine_claimable(s->machine, shard_now(s), c->worker));
+        bool room = mine && (offered == 0 || offered < stats.counts[STATE_READY]);
+        if (!room && stats.tickets == 0 && !required) break;
         if (!room && !has_ticket(s, c)) continue;
         CHECK(c->receives && c->max > 0);
         if (c->awaits) announced += c->max;
