@@ -11,6 +11,18 @@ void check_state(struct world *w, struct node *n);
 void check_epoch(struct reference *g, const struct entry *e, const struct op *op,
                  enum reason reason);
 
+// Registered workers, check_fleet.c: a ticket goes to a live row that runs, has room and the
+// labels; no row with room is passed over for ever; a group stays with its row; an evicted worker
+// holds nothing; a name has one process.
+void fleet_walk(struct reference *g, const struct walk_op *o); // OP_WORKERS
+void fleet_expire(struct reference *g);                        // at the end of an entry
+void fleet_forget(struct reference *g);                        // `dispatch` changed
+void check_fleet(struct reference *g, const struct walk_op *o, const struct row *row,
+                 struct bytes worker, bool takes_up); // before the grant
+uint32_t fleet_labels_of(const struct reference *g, struct bytes worker);
+uint64_t fleet_empty_for(const struct reference *g); // workers that could claim nothing, as bits
+void walk_end_holds(struct reference *g, struct hash128 token);
+
 // The version of the rules, check_rules.c: a program stops before what it cannot fold, and only
 // there; every entry names the version that it needs.
 void check_entry_rules(struct reference *g, const struct entry *e); // before it is folded
@@ -57,7 +69,7 @@ void check_counts(struct reference *g);
 
 // I6, check_order.c: strict scopes keep their order and have one open message; in other
 // queues the best one goes first.
-void check_opened(struct reference *g, const struct row *row, uint64_t seq);
+void check_opened(struct reference *g, const struct row *row, uint64_t seq, uint32_t labels);
 
 // I8, check_bodies.c: what is delivered is what was sent, and stays until then.
 void check_body(struct world *w, struct lane *l, uint64_t seq, const struct delivery *d);

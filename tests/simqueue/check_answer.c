@@ -93,11 +93,12 @@ static void check_op(struct world *w, struct node *n, uint32_t ask, const struct
 }
 
 // There was a moment since it was asked at which there was nothing, and the handle has seen it.
-static bool was_empty(const struct reference *g, uint64_t from, uint64_t to)
+static bool was_empty(const struct reference *g, uint64_t from, uint64_t to, uint32_t worker)
 {
     bool empty = from == 0;
+    uint64_t bit = worker < 64 ? UINT64_C(1) << worker : 0;
     for (uint64_t slot = from > 0 ? from : 1; slot <= to && !empty; slot++)
-        empty = reference_at(g, slot)->empty;
+        empty = reference_at(g, slot)->empty || (reference_at(g, slot)->empty_for & bit);
     return empty;
 }
 
@@ -120,6 +121,14 @@ static void check_ownerless(struct world *w, struct node *n, uint32_t ask,
     if (!only) wrong(w, ask, r, "any process may claim");
 }
 
+// The worker is paused, drains, or was evicted.
+static bool is_of_mode(const struct shard_reply *r)
+{
+    enum reason reason = r->body.len == 1 ? (enum reason)r->body.data[0] : REASON_NONE;
+    return reason == REASON_WORKER_PAUSED || reason == REASON_WORKER_DRAINING ||
+           reason == REASON_WORKER_EVICTED;
+}
+
 static void check_receive(struct world *w, struct node *n, uint32_t ask,
                           const struct shard_reply *r)
 {
@@ -129,9 +138,12 @@ static void check_receive(struct world *w, struct node *n, uint32_t ask,
         check_ownerless(w, n, ask, r);
     } else if (refused_at_once(w, n, a, r)) {
         if (!deletion_was_seen(g, n)) wrong(w, ask, r, "the queue is there");
+    } else if (is_of_mode(r)) {
+        if (!w->life->fleet) wrong(w, ask, r, "no worker is registered");
     } else if (r->body.len > 0) {
         check_done(w, ask, r, seen_of(w, a));
-    } else if (r->err == ERR_OK && !was_empty(g, a->tail_then, journal_slot(n->journal))) {
+    } else if (r->err == ERR_OK &&
+               !was_empty(g, a->tail_then, journal_slot(n->journal), a->worker)) {
         wrong(w, ask, r, "there was something all the time");
     }
 }
@@ -179,7 +191,7 @@ static void check_await(struct world *w, struct node *n, uint32_t ask, const str
     const struct sim_call *a = asked(w, ask);
     const struct reference *g = &w->life->lanes[a->lane].reference;
     if (r->err == ERR_NOT_FOUND && r->body.len == 0 &&
-        !was_empty(g, a->tail_then, journal_slot(n->journal)))
+        !was_empty(g, a->tail_then, journal_slot(n->journal), a->worker))
         wrong(w, ask, r, "there was something all the time");
     if (is_ownerless(r)) {
         check_ownerless(w, n, ask, r);

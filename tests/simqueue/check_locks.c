@@ -63,6 +63,13 @@ void check_deadlines(struct reference *g)
             wrong(g, "I3", i + 1, "is locked past its deadline");
 }
 
+// The worker was evicted before it heard of the grant.
+static bool was_evicted(struct reference *g, const struct grant *grant)
+{
+    const struct row *row = reference_row(g, grant->seq);
+    return row && hash128_equal(row->evicted, grant->token);
+}
+
 void check_hold(struct world *w, struct lane *l, uint32_t worker, const struct grant *grant)
 {
     struct reference *g = &l->reference;
@@ -73,7 +80,7 @@ void check_hold(struct world *w, struct lane *l, uint32_t worker, const struct g
         bool same = hash128_equal(h->token, grant->token);
         if (same) own = h;
         bool other = (!same || h->worker != worker) && !h->ended && h->deadline > w->now;
-        if (other && grant->deadline > w->now)
+        if (other && !was_evicted(g, grant) && grant->deadline > w->now)
             findings_add(&w->findings, "I3",
                          "lane %u: workers %u and %u both hold message %" PRIu64, l->index,
                          h->worker, worker, grant->seq);
@@ -86,6 +93,9 @@ void check_hold(struct world *w, struct lane *l, uint32_t worker, const struct g
         g->holds_cap = g->holds_cap ? g->holds_cap * 2 : 64;
         g->holds = memory_resize(g->holds, g->holds_cap * sizeof *g->holds);
     }
-    g->holds[g->holds_len++] = (struct hold){
-        .seq = grant->seq, .token = grant->token, .deadline = grant->deadline, .worker = worker};
+    g->holds[g->holds_len++] = (struct hold){.seq = grant->seq,
+                                             .token = grant->token,
+                                             .deadline = grant->deadline,
+                                             .worker = worker,
+                                             .ended = was_evicted(g, grant)};
 }

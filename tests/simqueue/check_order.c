@@ -30,22 +30,23 @@ static void check_strict(struct reference *g, const struct row *row, uint64_t se
     }
 }
 
-static void check_best(struct reference *g, const struct row *row, uint64_t seq)
+static void check_best(struct reference *g, const struct row *row, uint64_t seq, uint32_t labels)
 {
     for (uint64_t i = 0; i < g->rows_len; i++) {
         const struct row *other = &g->rows[i];
         if (other == row || other->state != STATE_READY || other->ready_at > g->now) continue;
+        if (other->needs & ~labels) continue; // this worker may not get it
         bool better = other->priority != row->priority ? other->priority > row->priority
                                                        : comes_first(g, seq, i + 1);
         if (better) wrong(g, seq, i + 1, "before the ready");
     }
 }
 
-void check_opened(struct reference *g, const struct row *row, uint64_t seq)
+void check_opened(struct reference *g, const struct row *row, uint64_t seq, uint32_t labels)
 {
     if (g->config.ordering_guarantee) {
         check_strict(g, row, seq);
     } else {
-        check_best(g, row, seq);
+        check_best(g, row, seq, labels);
     }
 }

@@ -71,7 +71,9 @@ static void send_both(struct world *w, struct sim_call *a, struct sim_call *r, s
     bool believes = journal_is_owner(n->journal);
     a->fenced = believes && journal_epoch(n->journal) != w->life->lanes[a->lane].reference.epoch;
     if (a->fenced) count(w, JOINED_FENCED);
-    r->paused_then = machine_paused(shard_machine(s)) || !shard_may_grant(s);
+    struct bytes name = bytes_str(w->life->workers[r->worker].name);
+    r->paused_then = machine_paused(shard_machine(s)) || !shard_may_grant(s) ||
+                     machine_refuses_worker(shard_machine(s), name) != REASON_NONE;
     struct buf *out = &w->life->scratch;
     buf_clear(out);
     sim_call_put_outcome(w, a, n, out);

@@ -382,6 +382,9 @@ static void on_life(struct world *w, const struct world_event *e)
     case LIFE_WORK:
         worker_work(w, e->a, e->b);
         break;
+    case LIFE_EVICT:
+        fleet_operate(w);
+        break;
     case LIFE_BEAT:
         worker_beat(w, e->a);
         break;

@@ -41,6 +41,7 @@ enum life_event {
     LIFE_SLEEPER,     // a: lane, b: slot
     LIFE_RAISE,       // a: lane
     LIFE_UPGRADE,     // a: node, b: its life
+    LIFE_EVICT,       // an operator's act on a registered worker
 };
 
 // The shard of a node: world.nodes[i] has its life and its clock, handles[i] what it runs.
@@ -163,6 +164,9 @@ struct sim_worker {
     uint32_t capacity; // 0: never registers
     int64_t gone_until;
     int64_t stalls_until; // beats, but asks for nothing
+    uint64_t instance;    // of its process, if it registers
+    uint32_t labels;      // bits of fleet_labels
+    uint32_t states;      // the capacity that it states, true or not
     bool won;             // the crowd: it got the message
     bool lost;            // ... or was told that there is none
 };
@@ -234,6 +238,9 @@ struct life {
     // The same for worlds whose queues keep how messages ended.
     bool keeps_ends;
     struct rng ends;
+    // ... and for worlds whose workers register (fleet.c).
+    bool fleet;
+    struct rng fleet_rng;
     uint64_t joined[JOINED_FIGURES];
     struct late_upload *lates;
     uint32_t lates_len;
@@ -305,6 +312,13 @@ void carrier_take(struct world *w, struct node *n);
 void mover_move(struct world *w, uint32_t ask);
 void carrier_heard(struct world *w, uint32_t ask, const struct shard_reply *r);
 void carrier_lost(struct world *w, uint32_t ask); // it gets no answer
+
+void fleet_draw(struct world *w);
+enum dispatch fleet_dispatch(struct world *w, bool strict); // for a configuration
+void fleet_beat(struct world *w, uint32_t worker);          // joins, beats, leaves, begins again
+void fleet_operate(struct world *w);                        // pauses, drains, evicts
+const char *fleet_requires(struct world *w, const struct lane *l); // of a message; "": nothing
+uint32_t fleet_labels(struct bytes text);                          // labels as bits
 
 void releases_draw(struct world *w);
 uint16_t releases_start(struct world *w, struct handle *h);   // the newest version of its program

@@ -209,6 +209,7 @@ static void fold_entry(struct reference *g, const struct entry *e, struct refere
     row->machine_digest = machine_digest(g->machine);
     row->events_end = g->events.len;
     row->empty = g->dry || !machine_claimable(g->machine, g->now, BYTES_EMPTY);
+    row->empty_for = fleet_empty_for(g);
     row->full = reference_held(g) >= g->config.capacity;
     row->owner_only = g->config.consume == CONSUME_OWNER;
 }

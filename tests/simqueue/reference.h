@@ -17,6 +17,7 @@ struct reference_slot {
     bool owner_only;         // only the owner hands out messages
     bool full;               // held as much as its capacity allows
     bool empty;              // had nothing (more) to claim, at its end or for some claim in it
+    uint64_t empty_for;      // ... for these workers: bit by number; only with registered workers
     uint64_t epoch;          // after the slot
     uint64_t machine_digest; // after the slot
     uint64_t first_digest;   // of the first handle that got here; 0: none yet
@@ -27,9 +28,11 @@ struct reference_slot {
 // One message. READY stands for DELAYED too: only time decides between them.
 struct row {
     enum message_state state;
-    struct hash128 body; // hash of what was sent
-    uint64_t upload;     // of an object of its own: the key in its name; 0: none
-    uint32_t group;      // 0: none
+    struct hash128 body;    // hash of what was sent
+    uint64_t upload;        // of an object of its own: the key in its name; 0: none
+    uint32_t group;         // 0: none
+    uint32_t needs;         // labels that it requires
+    struct hash128 evicted; // token of the last holder that was evicted
     uint8_t priority;
     int64_t ready_at; // READY: it is not handed out before this; 0: at once
     uint64_t sent_slot;
@@ -87,7 +90,31 @@ struct reference_dedup {
     int64_t expires_at;
 };
 
+// A registered worker, by the ops and their reasons.
+struct fleet_row {
+    bool live; // or evicted and not forgotten yet
+    uint64_t instance;
+    uint64_t registration; // number of its join
+    uint32_t capacity;
+    uint32_t labels;
+    uint32_t flags;
+    enum worker_mode mode;
+    int64_t ttl_ms;
+    int64_t expires_at;
+    uint32_t passed; // tickets that it could have got and others got since its last one
+};
+
+#define FLEET_MAX    100
+#define FLEET_GROUPS 4
+
 struct reference {
+    struct fleet_row fleet[FLEET_MAX]; // by the number in the worker's name
+    uint64_t registrations;
+    struct {
+        uint32_t worker;
+        uint64_t registration; // 0: none
+    } bound[FLEET_GROUPS];     // dispatch=affinity: the last grant of each group
+    uint64_t dispatched;       // tickets of OP_DISPATCH
     struct world *world;
     uint32_t lane;
     struct reference_slot *slots; // slots[n - 1] is slot n

@@ -55,6 +55,7 @@ void sender_send(struct world *w)
         char name[BODY_NAME_LEN + 1];
         buf_clear(&body);
         draw_message(w, l, &m);
+        m.requires = bytes_str(fleet_requires(w, l));
         m.body = draw_body(w, ask, k, &body);
         if (rng_chance(&w->rng, w->life->uploads)) {
             m.reference = upload_body(w, l, m.body, name);

@@ -128,6 +128,7 @@ void walk_entry(struct reference *g, const struct entry *e, const struct op_resu
         if (e->ops[i].kind >= OP_KIND_MACHINE) walk_one(g, e, i, &results[i], &at);
     for (; is_of(g, at, EVENT_OP_TIME); at++)
         on_time(g, &g->events.rows[at]);
+    fleet_expire(g);
     if (at != g->events.len) odd_event(g, &g->events.rows[at], "no op did that");
     if (g->dying != 0 || g->retrying != 0)
         findings_add(&g->world->findings, "I9", "lane %u: slot %" PRIu64 ": a death was not told",

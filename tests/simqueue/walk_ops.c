@@ -56,6 +56,7 @@ static void on_send(struct reference *g, const struct walk_op *o)
         row->upload = body_key(&m);
         row->group = group_number(m.group);
         row->priority = m.priority;
+        row->needs = fleet_labels(m.requires);
         row->ready_at = m.when == WHEN_DELAY ? g->from + m.when_ms : m.when_ms;
         row->place = e->place;
     }
@@ -112,6 +113,7 @@ static void on_redrive(struct reference *g, const struct walk_op *o)
         row->upload = was.upload;
         row->group = was.group;
         row->priority = was.priority;
+        row->needs = was.needs;
         row->place = e->place;
         row->sent_slot = was.sent_slot;
         row->origin = was.origin;
@@ -123,17 +125,19 @@ static void grant_one(struct reference *g, const struct walk_op *o, const struct
                       const struct event *e)
 {
     struct row *row = reference_row(g, grant->seq);
-    bool publishes = o->op->kind == OP_PUBLISH;
+    bool publishes = o->op->kind == OP_PUBLISH || o->op->kind == OP_DISPATCH;
     if (!row) {
         odd(g, o, "a message that was never sent is handed out");
         return;
     }
-    uint32_t holder = (uint32_t)hash64_of(event_worker(&g->events, e), 0);
+    struct bytes worker = event_worker(&g->events, e);
+    uint32_t holder = (uint32_t)hash64_of(worker, 0);
     bool takes_up =
         row->ticket && row->state == STATE_LOCKED && row->holder == holder && !publishes;
+    check_fleet(g, o, row, worker, takes_up);
     if (!takes_up) {
         check_grant(g, row, grant);
-        check_opened(g, row, grant->seq);
+        check_opened(g, row, grant->seq, fleet_labels_of(g, worker));
         reference_move(g, row, STATE_LOCKED);
         row->token = grant->token;
         row->fence = grant->fence;
@@ -162,15 +166,16 @@ static void on_grants(struct reference *g, const struct walk_op *o)
     struct op_claim claim;
     if (result_open(o->body, o->op->kind, &result)) return;
     size_t at = 0;
-    if (result.reason == REASON_NOT_OWNER && g->config.consume == CONSUME_OWNER) {
+    bool refused = result.reason == REASON_NOT_OWNER && o->op->kind != OP_DISPATCH;
+    if (refused && g->config.consume == CONSUME_OWNER) {
         (void)next_event(g, o, &at, EVENT_CLAIM_REJECTED, 0);
         return;
     }
     if (o->op->kind == OP_CLAIM && !claim_decode(o->op->payload, &claim))
         g->dry = g->dry || result.count < claim.max;
     if (result.reason != REASON_NONE) return;
-    enum event_kind kind =
-        o->op->kind == OP_PUBLISH ? EVENT_TICKETS_PUBLISHED : EVENT_MESSAGE_CLAIMED;
+    bool publishes = o->op->kind == OP_PUBLISH || o->op->kind == OP_DISPATCH;
+    enum event_kind kind = publishes ? EVENT_TICKETS_PUBLISHED : EVENT_MESSAGE_CLAIMED;
     for (uint32_t i = 0; i < result.count; i++) {
         struct grant grant;
         if (!grant_next(&result, &grant)) {
@@ -198,7 +203,7 @@ void walk_ended(struct reference *g, struct row *row, const struct route *r, str
     row->reason_slot = failed ? g->slot : 0;
 }
 
-static void end_holds(struct reference *g, struct hash128 token)
+void walk_end_holds(struct reference *g, struct hash128 token)
 {
     for (size_t i = 0; i < g->holds_len; i++)
         if (hash128_equal(g->holds[i].token, token)) g->holds[i].ended = true;
@@ -225,7 +230,7 @@ static void apply_word(struct reference *g, const struct walk_op *o, const struc
         shorten_holds(g, row->token, answer->until);
         return;
     }
-    end_holds(g, row->token);
+    walk_end_holds(g, row->token);
     if (kind == OP_ACK) {
         reference_move(g, row, STATE_PROCESSED);
         row->acked_by = op->request;
@@ -330,7 +335,9 @@ static void on_outbox(struct reference *g, const struct walk_op *o)
 static void on_configure(struct reference *g, const struct walk_op *o)
 {
     struct op_configure op;
-    if (o->events_len == 1 && !configure_decode(o->op->payload, &op)) g->config = op.config;
+    if (o->events_len != 1 || configure_decode(o->op->payload, &op)) return;
+    if (g->config.dispatch != op.config.dispatch) fleet_forget(g);
+    g->config = op.config;
 }
 
 void walk_op(struct reference *g, const struct walk_op *o)
@@ -348,6 +355,7 @@ void walk_op(struct reference *g, const struct walk_op *o)
     case OP_CLAIM:
     case OP_TAKE:
     case OP_PUBLISH:
+    case OP_DISPATCH:
         on_grants(g, o);
         break;
     case OP_RENEW:
@@ -374,6 +382,9 @@ void walk_op(struct reference *g, const struct walk_op *o)
     case OP_PAUSE:
     case OP_RESUME:
         g->paused = o->op->kind == OP_PAUSE;
+        break;
+    case OP_WORKERS:
+        fleet_walk(g, o);
         break;
     case OP_WORKER:
     case OP_RECOVER:

@@ -221,6 +221,10 @@ void worker_goes_on(struct world *w, uint32_t worker)
 void worker_beat(struct world *w, uint32_t worker)
 {
     struct sim_worker *c = &w->life->workers[worker];
+    if (w->life->fleet) {
+        fleet_beat(w, worker);
+        return;
+    }
     life_after(w, rng_range(&w->rng, SECOND, 4 * SECOND), LIFE_BEAT, worker, 0);
     if (w->now < c->gone_until && !life_drains(w)) return;
     uint64_t r = life_drains(w) ? 99 : rng_below(&w->rng, 100);
