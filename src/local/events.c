@@ -267,10 +267,11 @@ enum sluice_code direct_events_next(struct sluice_events *base, int64_t wait_ms,
     struct direct_events *e = (struct direct_events *)base;
     int64_t until = clock_boot_ms() + wait_ms;
     while (e->next == e->len) {
+        bool deleted = is_deleted(e); // asked first: the last events may come after a refill
         enum sluice_code code = refill(e, until, error);
         if (code) return code;
         if (e->had_events) continue; // skipped events are not the end
-        if (is_deleted(e)) return refuse_ended(error, e->queue->row.name);
+        if (deleted) return refuse_ended(error, e->queue->row.name);
         if (clock_boot_ms() >= until) return refuse(error, ERR_NOT_FOUND, "", "no event came");
     }
     fill_event(e, &e->rows[e->next++], out);
