@@ -8,7 +8,6 @@
 #include "net/acceptor.h"
 
 #include "base/check.h"
-#include "os/clock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -37,11 +36,8 @@ static void hand_over(struct acceptor *a, int fd, const struct sockaddr *from, s
 {
     (void)pthread_mutex_lock(&a->lock);
     a->open++; // first, because the connection may begin and end inside `take`
-    a->on_the_way++;
     (void)pthread_mutex_unlock(&a->lock);
-    if (a->config.take(a->config.ctx, fd, from, from_len)) return;
-    acceptor_begun(a);
-    acceptor_ended(a);
+    if (!a->config.take(a->config.ctx, fd, from, from_len)) acceptor_ended(a);
 }
 
 // Accepts all clients that wait. Returns false if accept failed, for example for lack of file
@@ -93,15 +89,6 @@ enum err acceptor_init(struct acceptor *a, const struct acceptor_config *config)
     return err;
 }
 
-void acceptor_begun(struct acceptor *a)
-{
-    (void)pthread_mutex_lock(&a->lock);
-    CHECK(a->on_the_way > 0);
-    bool last = --a->on_the_way == 0 && a->closing;
-    (void)pthread_mutex_unlock(&a->lock);
-    if (last) (void)eventfd_write(a->wake, 1);
-}
-
 void acceptor_ended(struct acceptor *a)
 {
     (void)pthread_mutex_lock(&a->lock);
@@ -120,26 +107,6 @@ void acceptor_close(struct acceptor *a)
     (void)eventfd_write(a->wake, 1);
     thread_join(&a->thread);
     (void)close(a->config.listener);
-}
-
-static bool has_arrived(struct acceptor *a)
-{
-    (void)pthread_mutex_lock(&a->lock);
-    bool arrived = a->on_the_way == 0;
-    (void)pthread_mutex_unlock(&a->lock);
-    return arrived;
-}
-
-void acceptor_settle(struct acceptor *a, int64_t wait_ms)
-{
-    CHECK(a->closing);
-    struct pollfd wake = {.fd = a->wake, .events = POLLIN};
-    int64_t left = wait_ms;
-    for (int64_t end = clock_boot_ms() + wait_ms; !has_arrived(a) && left > 0;) {
-        eventfd_t woken;
-        if (poll(&wake, 1, (int)left) > 0) (void)eventfd_read(a->wake, &woken);
-        left = end - clock_boot_ms();
-    }
 }
 
 void acceptor_done(struct acceptor *a)

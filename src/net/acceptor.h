@@ -26,19 +26,14 @@ struct acceptor {
     struct thread thread;
     int wake;
     pthread_mutex_t lock; // guards the fields below
-    unsigned open;        // connections, including those in on_the_way
-    unsigned on_the_way;  // passed to `take`, and acceptor_begun was not called for them yet
+    unsigned open;        // connections
     bool closing;
 };
 
 // ERR_LIMIT: the process cannot create a thread. The listener is closed then, and acceptor_done was
 // called.
 MUST_USE enum err acceptor_init(struct acceptor *a, const struct acceptor_config *config);
-// The server serves a connection that it took; a connection has ended. Both may be called on any
-// thread until acceptor_done.
-void acceptor_begun(struct acceptor *a);
+// A connection has ended. May be called on any thread until acceptor_done.
 void acceptor_ended(struct acceptor *a);
 void acceptor_close(struct acceptor *a); // stops accepting; call it once
-// After acceptor_close: waits up to wait_ms until acceptor_begun was called for every connection.
-void acceptor_settle(struct acceptor *a, int64_t wait_ms);
 void acceptor_done(struct acceptor *a);

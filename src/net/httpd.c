@@ -6,22 +6,16 @@
 #include "base/memory.h"
 #include "net/disconnect_watch.h"
 #include "net/httpd_inside.h"
-#include "net/listen.h"
 #include "net/tls.h"
-#include "os/clock.h"
-#include "os/thread.h"
 
-#include <errno.h>
+#include <limits.h>
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define HEAD_ROOM     ((size_t)8 << 10)   // for libmicrohttpd: a record per field, and the answer
-#define ABANDON_MS    1000                // for sending the answers that the server makes itself
 #define DISCARD_MAX   ((size_t)256 << 10) // of a refused body are read and discarded
 #define DISCARD_TIMES 4 // times its limit are discarded too, of a body that proves too large
 #define STREAM_MAX    ((size_t)1 << 20)
@@ -33,10 +27,10 @@
 
 static void *request_begin(void *ctx, const char *uri, struct MHD_Connection *c)
 {
-    struct httpd *h = ctx;
     struct httpd_request *r = NEW(struct httpd_request);
     size_t len = strlen(uri) + 1;
-    r->server = h;
+    r->loop = ctx;
+    r->server = httpd_loop_ctx(r->loop);
     r->connection = c;
     r->held = 1;
     r->target = memory_new(len);
@@ -53,10 +47,11 @@ static void *request_begin(void *ctx, const char *uri, struct MHD_Connection *c)
 static void request_over(void *ctx, struct MHD_Connection *c, void **at,
                          enum MHD_RequestTerminationCode how)
 {
-    struct httpd *h = ctx;
-    struct httpd_request *r = *at;
+    (void)ctx;
     (void)c;
+    struct httpd_request *r = *at;
     if (!r) return;
+    struct httpd *h = r->server;
     *at = NULL;
     r->delivered = how == MHD_REQUEST_TERMINATED_COMPLETED_OK;
     connection_expect(r->line, h->config.idle_ms);
@@ -118,6 +113,12 @@ static enum MHD_Result send_answer(struct httpd_request *r)
     return MHD_queue_response(r->connection, r->status, r->response);
 }
 
+static void resume(const struct httpd_request *r)
+{
+    MHD_resume_connection(r->connection);
+    httpd_loop_wake(r->loop);
+}
+
 static struct MHD_Response *empty_response(void)
 {
     struct MHD_Response *response = response_with(BYTES_EMPTY);
@@ -144,6 +145,17 @@ static enum MHD_Result refuse_late(struct httpd_request *r)
     enum MHD_Result result = send_answer(r);
     request_drop(r);
     return result;
+}
+
+void request_abandon(struct httpd_request *r)
+{
+    if (r->state == WAITING) {
+        request_unwatch(r);
+        answer_stopped(r);
+        resume(r);
+    } else if (r->state == HANDLING) {
+        r->abandoned = true;
+    }
 }
 
 static enum MHD_Result call_handler(struct httpd_request *r)
@@ -283,47 +295,22 @@ static enum MHD_Result hear(void *ctx, struct MHD_Connection *c, const char *url
 static void connection_changed(void *ctx, struct MHD_Connection *c, void **at,
                                enum MHD_ConnectionNotificationCode what)
 {
-    struct httpd *h = ctx;
+    struct httpd_loop *loop = ctx;
+    struct httpd *h = httpd_loop_ctx(loop);
     if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+        httpd_loop_began(loop);
         int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
         const struct sockaddr *from =
             MHD_get_connection_info(c, MHD_CONNECTION_INFO_CLIENT_ADDRESS)->client_addr;
         struct connection *line = connection_new(&h->lines, fd, from, h->config.first_head_ms);
         line->owner = h;
         *at = line;
-        acceptor_begun(&h->acceptor);
     } else {
         struct connection *line = *at;
         if (line->slot != 0) disconnect_watch_remove(h->disconnects, line->slot);
         connection_free(&h->lines, line);
         acceptor_ended(&h->acceptor);
     }
-}
-
-static bool take_connection(void *ctx, int fd, const struct sockaddr *from, socklen_t from_len)
-{
-    struct httpd *h = ctx;
-    if (!connections_admit(&h->lines, from)) {
-        (void)close(fd);
-        return false;
-    }
-    bool taken = MHD_add_connection(h->daemon, fd, from, from_len) == MHD_YES;
-    if (!taken) connections_unadmit(&h->lines, from);
-    return taken;
-}
-
-static void make_room(void *ctx)
-{
-    struct httpd *h = ctx;
-    connections_make_space(&h->lines);
-}
-
-// The library's timeout counts from the last byte: one byte a minute would hold a connection.
-static void cut_slow(void *ctx)
-{
-    struct httpd *h = ctx;
-    connections_cut_late(&h->lines);
-    atomic_store(&h->looked_ms, clock_boot_ms());
 }
 
 static void put_headers(struct MHD_Response *to, const struct httpd_answer *a)
@@ -353,7 +340,7 @@ static bool put_answer(struct httpd_request *r, int status, struct MHD_Response 
         r->response = response;
         r->status = (unsigned)status;
         r->state = ANSWERED;
-        if (waiting) MHD_resume_connection(r->connection);
+        if (waiting) resume(r);
     }
     (void)pthread_mutex_unlock(&r->lock);
     return !late;
@@ -378,12 +365,14 @@ void httpd_answer(struct httpd_request *r, const struct httpd_answer *a)
 
 static void stream_sleep(void *reader)
 {
-    MHD_suspend_connection(reader);
+    const struct httpd_request *r = reader;
+    MHD_suspend_connection(r->connection);
 }
 
 static void stream_wake(void *reader)
 {
-    MHD_resume_connection(reader);
+    const struct httpd_request *r = reader;
+    resume(r);
 }
 
 static ssize_t stream_read(void *ctx, uint64_t at, char *to, size_t max)
@@ -411,7 +400,7 @@ struct httpd_stream *httpd_stream_open(struct httpd_request *r, const struct htt
     feed_init(&s->feed, STREAM_MAX);
     s->feed.sleep = stream_sleep;
     s->feed.wake = stream_wake;
-    s->feed.reader = r->connection;
+    s->feed.reader = r;
     (void)feed_write(&s->feed, a->body, 0);
     struct MHD_Response *response = MHD_create_response_from_callback(
         MHD_SIZE_UNKNOWN, STREAM_BLOCK, stream_read, s, stream_unread);
@@ -420,22 +409,6 @@ struct httpd_stream *httpd_stream_open(struct httpd_request *r, const struct htt
     put_headers(response, a);
     if (!put_answer(r, a->status, response, s, NULL)) MHD_destroy_response(response);
     return s;
-}
-
-bool httpd_stream_write(struct httpd_stream *s, struct bytes some, int64_t wait_ms)
-{
-    return feed_write(&s->feed, some, wait_ms);
-}
-
-bool httpd_stream_gone(struct httpd_stream *s)
-{
-    return feed_gone(&s->feed);
-}
-
-void httpd_stream_end(struct httpd_stream *s)
-{
-    feed_end(&s->feed);
-    stream_drop(s);
 }
 
 // Keeps libmicrohttpd from decoding the target, which src/server parses.
@@ -456,12 +429,13 @@ struct tls *httpd_connection_tls(void *connection)
 }
 
 // The acceptor limits the connections in all. It lets further clients wait, where the library would
-// close them. So each thread of the library may have connections_max.
-static struct MHD_Daemon *start_daemon(struct httpd *h)
+// close them. So each daemon may have connections_max.
+static void *daemon_start(void *ctx, struct httpd_loop *loop, int *sockets)
 {
+    struct httpd *h = ctx;
     const struct httpd_config *c = &h->config;
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET |
-                     MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC;
+    h->checks_lines = strverscmp(MHD_get_version(), LENIENT) <= 0; // 0.9.100 follows 0.9.75
+    unsigned flags = MHD_USE_EPOLL | MHD_USE_NO_LISTEN_SOCKET | MHD_ALLOW_SUSPEND_RESUME;
     const char *trust = c->tls ? tls_client_ca(c->tls) : NULL;
     void *callback = NULL, *authorities = (void *)(uintptr_t)trust;
     tls_callback_fn *choose = tls_callback();
@@ -473,119 +447,42 @@ static struct MHD_Daemon *start_daemon(struct httpd *h)
         {MHD_OPTION_END, 0, NULL}};
     struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}};
     if (c->tls) flags |= MHD_USE_TLS;
-    return MHD_start_daemon(
-        flags, 0, NULL, NULL, hear, h, MHD_OPTION_THREAD_POOL_SIZE, c->threads,
-        MHD_OPTION_CONNECTION_LIMIT, c->connections_max * c->threads, MHD_OPTION_CONNECTION_TIMEOUT,
+    struct MHD_Daemon *daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, hear, NULL, MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,
+        MHD_OPTION_CONNECTION_LIMIT, c->connections_max, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)((c->idle_ms + 999) / 1000), MHD_OPTION_CONNECTION_MEMORY_LIMIT,
         c->head_max + HEAD_ROOM, MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK,
-        leave_escaped, NULL, MHD_OPTION_URI_LOG_CALLBACK, request_begin, h,
-        MHD_OPTION_NOTIFY_COMPLETED, request_over, h, MHD_OPTION_NOTIFY_CONNECTION,
-        connection_changed, h, MHD_OPTION_ARRAY, c->tls ? secure : plain, MHD_OPTION_END);
+        leave_escaped, NULL, MHD_OPTION_URI_LOG_CALLBACK, request_begin, loop,
+        MHD_OPTION_NOTIFY_COMPLETED, request_over, NULL, MHD_OPTION_NOTIFY_CONNECTION,
+        connection_changed, loop, MHD_OPTION_ARRAY, c->tls ? secure : plain, MHD_OPTION_END);
+    if (daemon) *sockets = MHD_get_daemon_info(daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    return daemon;
 }
 
-static void httpd_free(struct httpd *h)
+static bool daemon_add(void *daemon, int fd, const struct sockaddr *from, socklen_t from_len)
 {
-    disconnect_watch_free(h->disconnects);
-    connections_done(&h->lines);
-    (void)pthread_cond_destroy(&h->fewer);
-    (void)pthread_mutex_destroy(&h->lock);
-    memory_free(h);
+    return MHD_add_connection(daemon, fd, from, from_len) == MHD_YES;
 }
 
-enum err httpd_start(const struct httpd_config *config, struct httpd **out, char *why,
-                     size_t why_len)
+static int daemon_timeout(void *daemon)
 {
-    struct httpd *h = NEW(struct httpd);
-    h->config = *config;
-    httpd_set_defaults(&h->config);
-    int fd = listen_at(config->host, config->port, &h->port, why, why_len);
-    if (fd < 0) {
-        memory_free(h);
-        return ERR_UNAVAILABLE;
-    }
-    (void)pthread_mutex_init(&h->lock, NULL);
-    connections_init(&h->lines,
-                     &(struct connections_config){.connections_max = h->config.connections_max,
-                                                  .per_address_max = h->config.per_address_max});
-    clock_cond_init(&h->fewer);
-    struct disconnect_watch_config watching = {
-        .gone = request_client_gone, .tick = cut_slow, .ctx = h};
-    h->looked_ms = clock_boot_ms();
-    h->checks_lines = strverscmp(MHD_get_version(), LENIENT) <= 0; // 0.9.100 follows 0.9.75
-    h->disconnects = disconnect_watch_new(&watching);
-    if (h->disconnects) h->daemon = start_daemon(h);
-    if (h->daemon) {
-        *out = h; // first, because requests may come and use it before this function returns
-        struct acceptor_config accepting = {.listener = fd,
-                                            .connections_max = h->config.connections_max,
-                                            .take = take_connection,
-                                            .make_room = make_room,
-                                            .ctx = h};
-        if (acceptor_init(&h->acceptor, &accepting) == ERR_OK) return ERR_OK;
-        *out = NULL;
-        MHD_stop_daemon(h->daemon);
-        (void)snprintf(why, why_len, "%s", THREAD_REFUSED);
-    } else {
-        (void)snprintf(why, why_len, h->disconnects ? "the HTTP library did not start: %s" : "%s",
-                       h->disconnects ? strerror(errno) : THREAD_REFUSED);
-        (void)close(fd);
-    }
-    httpd_free(h);
-    return ERR_UNAVAILABLE;
+    MHD_UNSIGNED_LONG_LONG ms;
+    if (MHD_get_timeout(daemon, &ms) != MHD_YES) return -1;
+    return ms < INT_MAX ? (int)ms : INT_MAX;
 }
 
-int64_t httpd_looked_ms(const struct httpd *h)
+static void daemon_run(void *daemon)
 {
-    return atomic_load(&h->looked_ms);
+    (void)MHD_run(daemon);
 }
 
-uint16_t httpd_port(const struct httpd *h)
+static void daemon_stop(void *daemon)
 {
-    return h->port;
+    MHD_stop_daemon(daemon);
 }
 
-// If the handler is still running, the server answers when it returns.
-static void abandon(struct httpd_request *r)
-{
-    (void)pthread_mutex_lock(&r->lock);
-    struct httpd_stream *s = r->stream;
-    if (s) atomic_fetch_add(&s->held, 1);
-    if (r->state == WAITING) {
-        request_unwatch(r);
-        answer_stopped(r);
-        MHD_resume_connection(r->connection);
-    } else if (r->state == HANDLING) {
-        r->abandoned = true;
-    }
-    (void)pthread_mutex_unlock(&r->lock);
-    if (!s) return;
-    feed_lost(&s->feed);
-    stream_drop(s);
-}
-
-void httpd_close(struct httpd *h)
-{
-    if (atomic_exchange(&h->stopping, true)) return;
-    acceptor_close(&h->acceptor);
-}
-
-bool httpd_stop(struct httpd *h, int64_t drain_ms)
-{
-    if (!h) return true;
-    httpd_close(h);
-    (void)pthread_mutex_lock(&h->lock);
-    requests_wait(h, drain_ms);
-    bool drained = h->requests_len == 0;
-    h->stopped = true;
-    for (struct httpd_request *r = h->requests; r; r = r->next)
-        abandon(r);
-    if (!drained) requests_wait(h, ABANDON_MS);
-    (void)pthread_mutex_unlock(&h->lock);
-    // A thread of the library that ends reads its new connections without a lock. So wait until
-    // there are none.
-    acceptor_settle(&h->acceptor, ABANDON_MS);
-    MHD_stop_daemon(h->daemon);
-    acceptor_done(&h->acceptor);
-    httpd_free(h);
-    return drained;
-}
+const struct httpd_daemon httpd_daemon = {.start = daemon_start,
+                                          .add = daemon_add,
+                                          .timeout = daemon_timeout,
+                                          .run = daemon_run,
+                                          .stop = daemon_stop};

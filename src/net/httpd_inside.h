@@ -10,6 +10,7 @@
 #include "net/feed.h"
 #include "net/head.h"
 #include "net/httpd.h"
+#include "net/httpd_loops.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +20,7 @@
 
 struct httpd {
     struct httpd_config config;
-    struct MHD_Daemon *daemon;
+    struct httpd_loops loops;
     struct acceptor acceptor;
     struct disconnect_watch *disconnects;
     uint16_t port;
@@ -50,6 +51,7 @@ struct httpd_reply {
 struct httpd_request {
     struct httpd_request *next, *before;
     struct httpd *server;
+    struct httpd_loop *loop; // runs the connection
     struct MHD_Connection *connection;
     char method[METHOD_MAX];
     char *target;
@@ -92,6 +94,8 @@ struct httpd_stream {
     struct feed feed;
 };
 
+extern const struct httpd_daemon httpd_daemon; // of libmicrohttpd
+
 void httpd_set_defaults(struct httpd_config *c);
 
 // Returns whether there is memory for a body of this length.
@@ -110,6 +114,8 @@ bool httpd_reply_next(const struct httpd_reply *p, size_t *at, const char **name
 struct bytes httpd_reply_take_body(struct httpd_reply *p); // the caller bytes_frees it
 void httpd_reply_done(struct httpd_reply *p);
 
+// Answers a request in its owner's place, at the latest when its handler returns. Needs its lock.
+void request_abandon(struct httpd_request *r);
 void request_drop(struct httpd_request *r);
 void request_client_gone(void *ctx, void *what); // `what` is the watched request
 bool request_enlist(struct httpd_request *r);    // false: the server has stopped

@@ -181,6 +181,22 @@ void request_client_gone(void *ctx, void *what)
     request_drop(r);
 }
 
+bool httpd_stream_write(struct httpd_stream *s, struct bytes some, int64_t wait_ms)
+{
+    return feed_write(&s->feed, some, wait_ms);
+}
+
+bool httpd_stream_gone(struct httpd_stream *s)
+{
+    return feed_gone(&s->feed);
+}
+
+void httpd_stream_end(struct httpd_stream *s)
+{
+    feed_end(&s->feed);
+    stream_drop(s);
+}
+
 void httpd_stream_cut(struct httpd_stream *s, int64_t within_ms)
 {
     struct httpd_request *r = s->request;

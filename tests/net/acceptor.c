@@ -22,7 +22,6 @@ struct rig {
     int taken[TAKEN_MAX];
     atomic_int taken_len;
     atomic_int refused;
-    atomic_bool begun;
 };
 
 static bool take(void *ctx, int fd, const struct sockaddr *from, socklen_t from_len)
@@ -173,37 +172,6 @@ static int64_t cpu_ms(void)
     return now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
-static void *begin_late(void *arg)
-{
-    struct rig *r = arg;
-    pause_ms(30);
-    atomic_store(&r->begun, true);
-    acceptor_begun(&r->acceptor);
-    return NULL;
-}
-
-static void an_acceptor_is_idle_when_every_accepted_connection_has_begun(void **state)
-{
-    (void)state;
-    struct rig r = {.port = 0};
-    pthread_t beginning;
-    start(&r, 2);
-    int fd = knock(&r);
-    await_count(&r.taken_len, 1);
-    acceptor_close(&r.acceptor);
-    acceptor_settle(&r.acceptor, 20); // the wait has an end
-    assert_int_equal(pthread_create(&beginning, NULL, begin_late, &r), 0);
-    int64_t began = clock_boot_ms();
-    acceptor_settle(&r.acceptor, DEADLINE_MS);
-    assert_true(atomic_load(&r.begun));
-    assert_true(clock_boot_ms() - began < DEADLINE_MS);
-    (void)pthread_join(beginning, NULL);
-    acceptor_ended(&r.acceptor);
-    acceptor_done(&r.acceptor);
-    (void)close(r.taken[0]);
-    (void)close(fd);
-}
-
 static void without_files_it_pauses_and_gets_over_it(void **state)
 {
     (void)state;
@@ -239,7 +207,6 @@ int main(void)
         cmocka_unit_test(what_is_taken_does_not_block),
         cmocka_unit_test(a_refused_connection_takes_no_place),
         cmocka_unit_test(a_closed_acceptor_accepts_no_connection),
-        cmocka_unit_test(an_acceptor_is_idle_when_every_accepted_connection_has_begun),
         cmocka_unit_test(without_files_it_pauses_and_gets_over_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
