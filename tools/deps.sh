@@ -6,10 +6,10 @@ set -euo pipefail
 declare -A packages=(
     # make, gcc, ld and gcc's sanitizers; the build system; hash, JSON, HTTP, digest and XML libraries; the test
     # library; programs that the checks call
-    [build]="build-essential meson ninja-build pkg-config libxxhash-dev libjansson-dev libcurl4-openssl-dev libssl-dev libexpat1-dev libhiredis-dev libcmocka-dev libmicrohttpd-dev libgnutls28-dev clang-format python3 curl"
+    [build]="build-essential meson ninja-build pkg-config libxxhash-dev libjansson-dev libcurl4-openssl-dev libssl-dev libexpat1-dev libhiredis-dev libnats-dev libcmocka-dev libmicrohttpd-dev libgnutls28-dev clang-format python3 curl"
     [clang]="clang libclang-rt-dev" # the second compiler, libFuzzer and its sanitizers
     [lint]="clang-tidy"
-    [servers]="ceph-mon ceph-osd radosgw ceph-common openssl nghttp2-server prometheus beanstalkd etcd-server redis-server redis-tools e2fsprogs mount" # the real servers of the tests: S3, TLS, HTTP/2, coordination, Redis, a queue to import from; file systems that fill up and go down
+    [servers]="ceph-mon ceph-osd radosgw ceph-common openssl nghttp2-server prometheus beanstalkd etcd-server redis-server redis-tools nats-server e2fsprogs mount" # the real servers of the tests: S3, TLS, HTTP/2, coordination, Redis, NATS, a queue to import from; file systems that fill up and go down
     [browser]="chromium nodejs npm ca-certificates util-linux" # the dashboard's tests; npm fetches what tests/web/package-lock.json names
     [clients]="golang-go jq nodejs" # the languages of docs/clients.md
     [peers]="beanstalkd rabbitmq-server librabbitmq-dev" # the servers that bench/peers compares with, and a client library

@@ -44,6 +44,15 @@ void md5(struct bytes of, uint8_t out[MD5_LEN])
     digest(of, found.md5, out);
 }
 
+bool ed25519_public(const uint8_t seed[ED25519_LEN], uint8_t out[ED25519_LEN])
+{
+    size_t len = ED25519_LEN;
+    EVP_PKEY *key = EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, NULL, seed, ED25519_LEN);
+    bool good = key && EVP_PKEY_get_raw_public_key(key, out, &len) == 1 && len == ED25519_LEN;
+    EVP_PKEY_free(key);
+    return good;
+}
+
 static void context_free(EVP_MD_CTX **c)
 {
     EVP_MD_CTX_free(*c);

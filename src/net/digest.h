@@ -12,6 +12,9 @@ void sha256_hmac(struct bytes key, struct bytes of, uint8_t out[SHA256_LEN]);
 void md5(struct bytes of, uint8_t out[MD5_LEN]);
 // Compares in a time that depends on the length alone.
 bool digest_equal(const void *a, const void *b, size_t len);
+// The public key of an Ed25519 seed. False: the library refuses.
+#define ED25519_LEN 32
+bool ed25519_public(const uint8_t seed[ED25519_LEN], uint8_t out[ED25519_LEN]);
 void hex_print(struct bytes of, char *out); // lower case; twice the length and a 0
 void base64_put(struct buf *to, struct bytes of);
 // Reads RFC 4648's plain alphabet, padded, without line breaks. Returns false if the text is not

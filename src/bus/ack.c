@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "bus/ack.h"
+
+#include "json/json.h"
+
+#include <stdio.h>
+
+static const struct {
+    int64_t code;
+    enum err err;
+} errors[] = {
+    {10037, ERR_NOT_FOUND}, // no message found
+    {10059, ERR_NOT_FOUND}, // stream not found
+    {10039, ERR_DENIED},    // JetStream is not enabled for the account
+    {10076, ERR_DENIED},    // JetStream is not enabled
+    {10058, ERR_CONFLICT},  // the name is in use, with another configuration
+    {10060, ERR_CONFLICT},  // another stream than expected
+    {10065, ERR_CONFLICT},  // another stream has the subjects
+    {10070, ERR_CONFLICT},  // another last message id than expected
+    {10071, ERR_CONFLICT},  // another last sequence than expected
+    {10074, ERR_CONFLICT},  // replicas need a cluster
+    {10052, ERR_CONFLICT},  // the configuration of the stream is not valid
+    {10023, ERR_LIMIT},     // resources
+    {10047, ERR_LIMIT},     // storage
+    {10028, ERR_LIMIT},     // memory
+    {10054, ERR_LIMIT},     // the message is too large
+    {10077, ERR_LIMIT},     // the store failed, for example because the stream is full
+};
+
+enum err bus_error_of(int64_t code)
+{
+    for (size_t i = 0; i < sizeof errors / sizeof errors[0]; i++)
+        if (errors[i].code == code) return errors[i].err;
+    return ERR_UNAVAILABLE;
+}
+
+static int64_t number_of(const struct json *object, const char *key)
+{
+    struct json *value = json_member(object, key);
+    return value && json_kind(value) == JSON_KIND_NUMBER ? json_as_number(value) : -1;
+}
+
+static void read_error(const struct json *error, struct bus_ack *out, char why[static BUS_WHY_MAX])
+{
+    struct json *text = json_member(error, "description");
+    out->err = bus_error_of(number_of(error, "err_code"));
+    if (text && json_kind(text) == JSON_KIND_TEXT)
+        (void)snprintf(why, BUS_WHY_MAX, "%.200s", (const char *)json_as_text(text).data);
+}
+
+void bus_ack_read(struct bytes body, struct bus_ack *out, char why[static BUS_WHY_MAX])
+{
+    char wrong[BUS_WHY_MAX];
+    struct json *answer = json_parse((const char *)body.data, body.len, wrong, sizeof wrong);
+    bool object = answer && json_kind(answer) == JSON_KIND_OBJECT;
+    struct json *error = object ? json_member(answer, "error") : NULL;
+    int64_t sequence = object ? number_of(answer, "seq") : -1;
+    *out = (struct bus_ack){.tag = out->tag, .err = ERR_UNKNOWN, .why = why};
+    why[0] = 0;
+    if (error && json_kind(error) == JSON_KIND_OBJECT) {
+        read_error(error, out, why);
+    } else if (sequence > 0) {
+        struct json *twice = json_member(answer, "duplicate");
+        out->err = ERR_OK;
+        out->sequence = (uint64_t)sequence;
+        out->duplicate = twice && json_kind(twice) == JSON_KIND_BOOL && json_as_bool(twice);
+    } else {
+        (void)snprintf(why, BUS_WHY_MAX,
+                       "the bus answered with something that is no acknowledgement");
+    }
+    json_free(answer);
+}

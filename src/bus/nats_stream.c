@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams of JetStream: created, compared, read. A subscription is a push consumer without acks. It
+// counts what it delivers, so a message that was lost on the way is noticed, and the consumer is
+// made again behind the last message that arrived.
+#include "base/memory.h"
+#include "bus/ack.h"
+#include "bus/nats_inside.h"
+#include "bus/stream.h"
+#include "os/clock.h"
+
+#include <nats/nats.h>
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define REQUEST_MS      5000
+#define NS_PER_MS       1000000LL
+#define HEARTBEAT_NS    (1000 * NS_PER_MS)
+#define FETCH_BYTES_MAX (64 << 20)
+
+static jsOptions patience(void)
+{
+    jsOptions o;
+    (void)jsOptions_Init(&o);
+    o.Wait = REQUEST_MS;
+    return o;
+}
+
+// For a call that waits for the server: the error and its reason.
+static enum err answer_of(struct bus *b, natsStatus s, jsErrCode code, char why[static BUS_WHY_MAX])
+{
+    if (s == NATS_OK) return ERR_OK;
+    nats_reason((int)s, why);
+    if (code == 0 && s == NATS_NO_RESPONDERS)
+        (void)snprintf(why, BUS_WHY_MAX, "JetStream does not answer at the bus");
+    if (!bus_is_up(b)) return ERR_UNAVAILABLE;
+    return nats_err((int)s, (int)code);
+}
+
+static enum err no_link(struct bus *b, char why[static BUS_WHY_MAX])
+{
+    bus_why(b, why);
+    if (!why[0]) (void)snprintf(why, BUS_WHY_MAX, "no server answered yet");
+    return ERR_UNAVAILABLE;
+}
+
+static struct bus_stream_state state_of(const jsStreamInfo *info)
+{
+    return (struct bus_stream_state){.first = info->State.Msgs > 0 ? info->State.FirstSeq
+                                                                   : info->State.LastSeq + 1,
+                                     .last = info->State.LastSeq,
+                                     .messages = info->State.Msgs,
+                                     .created_at = info->Created / NS_PER_MS};
+}
+
+static enum err compare(const struct bus_stream *s, const jsStreamInfo *info,
+                        char why[static BUS_WHY_MAX])
+{
+    const jsStreamConfig *c = info->Config;
+    struct bus_stream_found found = {
+        .subjects = (const char *const *)c->Subjects,
+        .subjects_len = (size_t)c->SubjectsLen,
+        .limits = {.replicas = (uint32_t)c->Replicas,
+                   .max_age_ms = c->MaxAge / NS_PER_MS,
+                   .max_bytes = c->MaxBytes > 0 ? c->MaxBytes : 0,
+                   .dedup_ms = c->Duplicates / NS_PER_MS},
+        .in_files = c->Storage == js_FileStorage,
+        .keeps_by_limits = c->Retention == js_LimitsPolicy && c->Discard == js_DiscardOld &&
+                           c->MaxMsgs <= 0 && c->MaxMsgsPerSubject <= 0};
+    return bus_stream_compare(s, &found, why);
+}
+
+static natsStatus create(struct nats_link *l, const struct bus_stream *s, jsStreamInfo **info,
+                         jsErrCode *code)
+{
+    jsStreamConfig c;
+    jsOptions o = patience();
+    (void)jsStreamConfig_Init(&c);
+    c.Name = s->name;
+    c.Subjects = (const char **)(uintptr_t)s->subjects;
+    c.SubjectsLen = (int)s->subjects_len;
+    c.Storage = js_FileStorage;
+    c.Retention = js_LimitsPolicy;
+    c.Discard = js_DiscardOld;
+    c.Replicas = s->limits.replicas;
+    c.MaxAge = s->limits.max_age_ms * NS_PER_MS;
+    c.MaxBytes = s->limits.max_bytes > 0 ? s->limits.max_bytes : -1;
+    c.Duplicates = s->limits.dedup_ms * NS_PER_MS;
+    return js_AddStream(info, l->js, &c, &o, code);
+}
+
+enum err bus_stream_ensure(struct bus *b, const struct bus_stream *s, struct bus_stream_state *out,
+                           char why[static BUS_WHY_MAX])
+{
+    struct nats_link *l = nats_link_take(b);
+    if (!l) return no_link(b, why);
+    jsStreamInfo *info = NULL;
+    jsErrCode code = 0;
+    jsOptions o = patience();
+    natsStatus status = js_GetStreamInfo(&info, l->js, s->name, &o, &code);
+    if (status == NATS_NOT_FOUND || code == JSStreamNotFoundErr)
+        status = create(l, s, &info, &code);
+    if (code == JSStreamNameExistErr) status = js_GetStreamInfo(&info, l->js, s->name, &o, &code);
+    enum err e = answer_of(b, status, code, why);
+    if (!e) e = compare(s, info, why);
+    if (!e && out) *out = state_of(info);
+    jsStreamInfo_Destroy(info);
+    nats_link_drop(l);
+    return e;
+}
+
+enum err bus_stream_state(struct bus *b, const char *stream, struct bus_stream_state *out,
+                          char why[static BUS_WHY_MAX])
+{
+    struct nats_link *l = nats_link_take(b);
+    if (!l) return no_link(b, why);
+    jsStreamInfo *info = NULL;
+    jsErrCode code = 0;
+    jsOptions o = patience();
+    natsStatus status = js_GetStreamInfo(&info, l->js, stream, &o, &code);
+    enum err e = answer_of(b, status, code, why);
+    if (!e) *out = state_of(info);
+    jsStreamInfo_Destroy(info);
+    nats_link_drop(l);
+    return e;
+}
+
+static void fill_message(natsMsg *m, uint64_t sequence, int64_t at_ns, struct bus_message *out)
+{
+    const char *id = NULL;
+    if (natsMsgHeader_Get(m, "Nats-Msg-Id", &id) != NATS_OK) id = NULL;
+    *out =
+        (struct bus_message){.sequence = sequence,
+                             .at = at_ns / NS_PER_MS,
+                             .subject = natsMsg_GetSubject(m),
+                             .id = id ? id : "",
+                             .body = bytes_of(natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m)),
+                             .inside = m};
+}
+
+void bus_message_done(struct bus_message *m)
+{
+    natsMsg_Destroy(m->inside);
+    *m = (struct bus_message){0};
+}
+
+const char *bus_message_header(const struct bus_message *m, const char *name)
+{
+    const char *value = NULL;
+    return natsMsgHeader_Get(m->inside, name, &value) == NATS_OK ? value : NULL;
+}
+
+enum err bus_stream_last(struct bus *b, const char *stream, const char *filter,
+                         struct bus_message *out, char why[static BUS_WHY_MAX])
+{
+    struct nats_link *l = nats_link_take(b);
+    if (!l) return no_link(b, why);
+    natsMsg *m = NULL;
+    jsErrCode code = 0;
+    jsOptions o = patience();
+    natsStatus status = js_GetLastMsg(&m, l->js, stream, filter, &o, &code);
+    enum err e = answer_of(b, status, code, why);
+    if (!e) fill_message(m, natsMsg_GetSequence(m), natsMsg_GetTime(m), out);
+    nats_link_drop(l);
+    return e;
+}
+
+struct bus_subscription {
+    struct bus *bus;
+    char stream[BUS_STREAM_MAX];
+    char filter[BUS_SUBJECT_MAX];
+    uint64_t next;          // the number of the next message, or a smaller one
+    int64_t created_at;     // of the stream
+    struct nats_link *link; // of sub
+    natsSubscription *sub;
+    uint64_t delivered; // messages of sub, as its consumer counts them
+    struct bus_message message;
+};
+
+static void sub_end(struct bus_subscription *s)
+{
+    natsSubscription_Destroy(s->sub);
+    nats_link_drop(s->link);
+    s->sub = NULL;
+    s->link = NULL;
+    s->delivered = 0;
+}
+
+static enum err fenced(const struct bus_subscription *s, const struct bus_stream_state *now,
+                       char why[static BUS_WHY_MAX])
+{
+    if (s->created_at != 0 && now->created_at != s->created_at)
+        (void)snprintf(why, BUS_WHY_MAX, "stream %.100s is another one of that name", s->stream);
+    else if (s->next > now->last + 1)
+        (void)snprintf(why, BUS_WHY_MAX,
+                       "stream %.100s ends at %" PRIu64 "; the position is %" PRIu64, s->stream,
+                       now->last, s->next);
+    else
+        return ERR_OK;
+    return ERR_FENCED;
+}
+
+static enum err sub_begin(struct bus_subscription *s, char why[static BUS_WHY_MAX])
+{
+    struct bus_stream_state now;
+    jsSubOptions o;
+    jsOptions js = patience();
+    jsErrCode code = 0;
+    enum err e = bus_stream_state(s->bus, s->stream, &now, why);
+    if (!e) e = fenced(s, &now, why);
+    if (e) return e == ERR_NOT_FOUND && s->created_at != 0 ? ERR_FENCED : e;
+    s->created_at = now.created_at;
+    if (s->next == 0) s->next = now.last + 1;
+    s->link = nats_link_take(s->bus);
+    if (!s->link) return no_link(s->bus, why);
+    (void)jsSubOptions_Init(&o);
+    o.Stream = s->stream;
+    o.Config.DeliverPolicy = js_DeliverByStartSequence;
+    o.Config.OptStartSeq = s->next;
+    o.Config.AckPolicy = js_AckNone;
+    o.Config.FlowControl = true;
+    o.Config.Heartbeat = HEARTBEAT_NS;
+    o.Config.MaxDeliver = 1;
+    natsStatus status =
+        js_SubscribeSync(&s->sub, s->link->js, s->filter[0] ? s->filter : ">", &js, &o, &code);
+    if (status == NATS_OK) (void)natsSubscription_SetPendingLimits(s->sub, -1, FETCH_BYTES_MAX);
+    e = answer_of(s->bus, status, code, why);
+    if (e) sub_end(s);
+    return e;
+}
+
+enum err bus_subscribe(struct bus *b, const struct bus_from *from, struct bus_subscription **out,
+                       char why[static BUS_WHY_MAX])
+{
+    struct bus_subscription *s = NEW(struct bus_subscription);
+    *s = (struct bus_subscription){.bus = b, .next = from->sequence};
+    (void)snprintf(s->stream, sizeof s->stream, "%s", from->stream);
+    (void)snprintf(s->filter, sizeof s->filter, "%s", from->filter ? from->filter : "");
+    enum err e = sub_begin(s, why);
+    if (e)
+        memory_free(s);
+    else
+        *out = s;
+    return e;
+}
+
+// Takes a message if it is the next of the consumer. False: one was lost on the way.
+static bool sub_take(struct bus_subscription *s, natsMsg *m)
+{
+    jsMsgMetaData *meta = NULL;
+    if (natsMsg_GetMetaData(&meta, m) != NATS_OK) return false;
+    bool next = meta->Sequence.Consumer == s->delivered + 1 && meta->Sequence.Stream >= s->next;
+    if (next) {
+        s->delivered++;
+        s->next = meta->Sequence.Stream + 1;
+        fill_message(m, meta->Sequence.Stream, meta->Timestamp, &s->message);
+    }
+    jsMsgMetaData_Destroy(meta);
+    return next;
+}
+
+enum err bus_next(struct bus_subscription *s, int64_t wait_ms, struct bus_message *out,
+                  char why[static BUS_WHY_MAX])
+{
+    int64_t until = clock_boot_ms() + wait_ms;
+    bus_message_done(&s->message);
+    why[0] = 0;
+    for (;;) {
+        natsMsg *m = NULL;
+        enum err e = s->sub ? ERR_OK : sub_begin(s, why);
+        if (e) return e;
+        int64_t left = until - clock_boot_ms();
+        natsStatus status = natsSubscription_NextMsg(&m, s->sub, left > 0 ? left : 0);
+        if (status == NATS_TIMEOUT && !natsConnection_IsClosed(s->link->nc)) return ERR_NOT_FOUND;
+        if (status == NATS_OK && sub_take(s, m)) {
+            *out = s->message;
+            return ERR_OK;
+        }
+        natsMsg_Destroy(m);
+        sub_end(s); // begin again behind the last message
+        if (clock_boot_ms() >= until) return ERR_NOT_FOUND;
+    }
+}
+
+void bus_unsubscribe(struct bus_subscription *s)
+{
+    if (!s) return;
+    bus_message_done(&s->message);
+    sub_end(s);
+    memory_free(s);
+}

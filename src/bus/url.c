@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// Parses the URL of a bus. An unknown setting is an error: a typing error must not weaken a limit.
+#include "bus/url.h"
+
+#include "base/duration.h"
+#include "store/url_text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define FORMS        "nats://host:4222,host2:4222"
+#define SETTINGS     "replicas, maxAge, maxBytes, dedupWindow"
+#define REPLICAS_MAX 5
+#define HOST_MAX     255
+#define DAY_MS       (24 * 60 * 60 * 1000LL)
+#define DEDUP_MIN_MS 1000LL
+
+static bool read_duration(const char *name, const char *value, int64_t lo, int64_t *out,
+                          struct url_complaint c)
+{
+    int64_t ms;
+    if (!duration_read(value, &ms))
+        return url_wrong(c, "%s \"%.40s\" is not a duration, as in 2m, 12h, 7d", name, value);
+    if (ms < lo) return url_wrong(c, "%s \"%.40s\" is shorter than 1s", name, value);
+    *out = ms;
+    return true;
+}
+
+static bool read_setting(const char *name, const char *value, void *into, struct url_complaint c)
+{
+    struct bus_url *out = into;
+    int64_t number;
+    if (strcmp(name, "replicas") == 0) {
+        if (!url_number(name, value, 1, REPLICAS_MAX, &number, c)) return false;
+        out->limits.replicas = (uint32_t)number;
+        return true;
+    }
+    if (strcmp(name, "maxAge") == 0)
+        return strcmp(value, "0") == 0
+                   ? (out->limits.max_age_ms = 0, true)
+                   : read_duration(name, value, DEDUP_MIN_MS, &out->limits.max_age_ms, c);
+    if (strcmp(name, "maxBytes") == 0)
+        return url_number(name, value, 0, INT64_MAX / 2, &out->limits.max_bytes, c);
+    if (strcmp(name, "dedupWindow") == 0)
+        return read_duration(name, value, DEDUP_MIN_MS, &out->limits.dedup_ms, c);
+    if (strcmp(name, "password") == 0 || strcmp(name, "token") == 0 || strcmp(name, "user") == 0)
+        return url_wrong(c,
+                         "a %s must not be in the URL of a bus: URLs are logged and shown. Set "
+                         "SLUICE_NATS_USER, SLUICE_NATS_PASSWORD or SLUICE_NATS_TOKEN",
+                         name);
+    return url_wrong(c, "\"%.60s\" is not a setting of a bus: those are " SETTINGS, name);
+}
+
+static bool is_host(const char *host, size_t len, bool bracket)
+{
+    if (len == 0 || len > HOST_MAX) return false;
+    for (size_t i = 0; i < len; i++) {
+        bool word = (host[i] >= 'a' && host[i] <= 'z') || (host[i] >= 'A' && host[i] <= 'Z') ||
+                    (host[i] >= '0' && host[i] <= '9');
+        if (!word && !strchr(bracket ? ".:" : "-._", host[i])) return false;
+    }
+    return true;
+}
+
+static bool read_port(const char *text, size_t len, int64_t *port, struct url_complaint c)
+{
+    char copy[8];
+    (void)snprintf(copy, sizeof copy, "%.*s", (int)(len < 7 ? len : 7), text);
+    return url_number("port", copy, 1, 65535, port, c);
+}
+
+// One host, with or without a port.
+static bool read_server(const char *from, size_t len, struct bus_url *out, struct url_complaint c)
+{
+    const char *close = len > 0 && from[0] == '[' ? memchr(from, ']', len) : NULL;
+    const char *colon = close ? NULL : memchr(from, ':', len);
+    size_t host = close ? (size_t)(close + 1 - from) : colon ? (size_t)(colon - from) : len;
+    bool good = close ? is_host(from + 1, host - 2, true) : is_host(from, host, false);
+    int64_t port = 4222;
+    if (!good || (host < len && from[host] != ':'))
+        return url_wrong(c, "\"%.*s\" is not a host of a bus, as in " FORMS,
+                         (int)(len < 80 ? len : 80), from);
+    if (host < len && !read_port(from + host + 1, len - host - 1, &port, c)) return false;
+    if (out->servers_len == BUS_SERVERS_MAX)
+        return url_wrong(c, "the URL of a bus has at most %d hosts", BUS_SERVERS_MAX);
+    (void)snprintf(out->servers[out->servers_len++], BUS_SERVER_MAX, "%s://%.*s:%lld",
+                   out->tls ? "tls" : "nats", (int)host, from, (long long)port);
+    return true;
+}
+
+static bool read_servers(const char *from, size_t len, struct bus_url *out, struct url_complaint c)
+{
+    if (memchr(from, '@', len))
+        return url_wrong(c, "credentials must not be in the URL of a bus: URLs are logged and "
+                            "shown. Set SLUICE_NATS_USER and SLUICE_NATS_PASSWORD, "
+                            "SLUICE_NATS_TOKEN or SLUICE_NATS_NKEY_FILE");
+    for (const char *comma; (comma = memchr(from, ',', len)) != NULL;) {
+        size_t one = (size_t)(comma - from);
+        if (!read_server(from, one, out, c)) return false;
+        from += one + 1;
+        len -= one + 1;
+    }
+    return read_server(from, len, out, c);
+}
+
+static bool read_scheme(const char **url, struct bus_url *out, struct url_complaint c)
+{
+    const char *end = strstr(*url, "://");
+    size_t len = end ? (size_t)(end - *url) : 0;
+    bool nats = len == 4 && strncmp(*url, "nats", len) == 0;
+    out->tls = len == 3 && strncmp(*url, "tls", len) == 0;
+    if (!end) return url_wrong(c, "the URL of a bus has a scheme, as in " FORMS);
+    if (!nats && !out->tls)
+        return url_wrong(c, "\"%.*s\" is no scheme of a bus: those are nats and tls",
+                         (int)(len < 40 ? len : 40), *url);
+    *url = end + 3;
+    return true;
+}
+
+enum err bus_url_read(const char *url, struct bus_url *out, char why[static BUS_WHY_MAX])
+{
+    struct url_complaint c = {why, BUS_WHY_MAX};
+    *out =
+        (struct bus_url){.limits = {.replicas = 1, .max_age_ms = 7 * DAY_MS, .dedup_ms = 120000}};
+    why[0] = 0;
+    if (!read_scheme(&url, out, c)) return ERR_INVALID;
+    size_t len = strcspn(url, "?#");
+    size_t hosts = len > 0 && url[len - 1] == '/' ? len - 1 : len;
+    if (url[len] == '#' || !read_servers(url, hosts, out, c)) {
+        if (!why[0]) (void)url_wrong(c, "the URL of a bus has no #, as in " FORMS);
+        return ERR_INVALID;
+    }
+    if (url[len] == '?' && !url_settings(url + len + 1, NULL, read_setting, out, c))
+        return ERR_INVALID;
+    return ERR_OK;
+}
+
+enum err bus_check_url(const char *url, struct bus_limits *limits, char why[static BUS_WHY_MAX])
+{
+    struct bus_url u;
+    enum err e = bus_url_read(url, &u, why);
+    if (limits) *limits = u.limits;
+    return e;
+}
