@@ -170,7 +170,9 @@ static void offer_word(const struct typing *t, const struct command *c, size_t n
         offer_setting(t, &queue_settings[i]);
     if (strstr(name, "SHELL")) offer_list(t, shells, COUNT_OF(shells));
     if (strstr(name, "COMMAND")) offer_commands(t, NULL);
-    if (strstr(name, "PROGRAM") || strstr(name, "SOURCE")) (void)printf(":files\t\n");
+    bool file = strstr(name, "PROGRAM") || strstr(name, "SOURCE") || !strcmp(name, "OLD") ||
+                !strcmp(name, "NEW");
+    if (file) (void)printf(":files\t\n");
 }
 
 // Completes "--name=" with its value in the same word.

@@ -12,7 +12,7 @@
         C(worker_resume), C(worker_drain), C(worker_evict), C(events), C(redrive), C(audit),       \
         C(doctor), C(import), C(upgrade), C(cluster_status), C(cluster_plan), C(cluster_drain),    \
         C(cluster_undrain), C(cluster_leave), C(cluster_events), C(cluster_coord_switch),          \
-        C(serve), C(token_new), C(bench), C(completion), C(version), C(help)
+        C(serve), C(token_new), C(bench), C(schema_check), C(completion), C(version), C(help)
 
 #define COMMAND_NAME(name) command_##name
 extern const struct command COMMAND_LIST(COMMAND_NAME);
