@@ -7,6 +7,7 @@ export const GROUPS = [
     {"key": "visibilityTimeout", "kind": "duration", "label": "Lock time", "words": "A worker must finish or renew within this time, else the message returns.", "usual": "30s"},
     {"key": "consume", "kind": "choice", "label": "Handed out by", "words": "Which processes may hand out messages: any, or only the shard's owner.", "usual": "any", "choices": [["any", "any process"], ["owner", "only the node that owns the shard"]]},
     {"key": "dispatch", "kind": "choice", "label": "Tickets for workers", "words": "Which registered workers get tickets from the shard's owner.", "usual": "auto", "choices": [["auto", "only workers that reach no node"], ["tickets", "all registered workers"], ["affinity", "a group stays with its worker"]]},
+    {"key": "workflowOrder", "kind": "choice", "label": "Order of workflows", "words": "Strict order of the messages of a workflow, as of a group.", "usual": "off", "choices": [["off", "no"], ["on", "yes, in each workflow"]]},
   ] },
   { "title": "Failures", "fields": [
     {"key": "failureStrategy.mode", "kind": "choice", "label": "When a message fails", "words": "Whether a failed message is retried, and whether it ends in the dead-letter queue.", "usual": "retry", "choices": [["retry", "retry, then keep as dead"], ["dead-letter", "dead-letter queue at once"], ["hybrid", "retry, then dead-letter queue"]]},
@@ -25,5 +26,10 @@ export const GROUPS = [
     {"key": "backpressure", "kind": "choice", "label": "When the queue is full", "words": "What a send to a full queue does: it is refused, or it waits for space.", "usual": "reject", "choices": [["reject", "refuse the message"], ["block", "wait for space"]]},
     {"key": "shards", "kind": "number", "label": "Shards", "words": "How many journals share the load: the number is fixed at creation.", "usual": "1", "suffix": "shards", "fixed": true},
     {"key": "retention", "kind": "duration", "label": "Finished messages", "words": "How long Sluice keeps how a message ended, for sluice show (0: not at all).", "usual": "1h"},
+  ] },
+  { "title": "Events", "fields": [
+    {"key": "publish", "kind": "choice", "label": "Unpublished events", "words": "Whether journal entries stay until their events are on the bus.", "usual": "hold", "choices": [["hold", "keep them"], ["skip", "keep them for a while"], ["off", "publish none"]]},
+    {"key": "publishKeep", "kind": "duration", "label": "Age limit", "words": "At this age of an unpublished entry, hold raises an alarm and skip gives it up.", "usual": "24h"},
+    {"key": "publishKeepBytes", "kind": "bytes", "label": "Size limit", "words": "The same limit for the size of all unpublished entries of a shard.", "usual": "10737418240"},
   ] },
 ];

@@ -85,6 +85,8 @@ enum mutant {
     MUTANT_DISPATCH_ANY,      // tickets are granted in an entry that is not the owner's
     MUTANT_FINISHED_MERGED,   // messages that ended by different workers share a row
     MUTANT_RETENTION_OFF,     // how a message ended is kept for twice the time
+    MUTANT_CURSOR_FALLS,      // the publisher's cursor can go back
+    MUTANT_FLOOR_PAST_CURSOR, // the floor does not wait for the publisher's cursor
     MUTANT_SOURCE_SHARD_OFF,  // letters of two shards count as letters of one shard
     // The mailbox.
     MUTANT_MAILBOX_DIRECT_OTHER_ID, // the direct commit of a request has another request id

@@ -348,10 +348,11 @@ static void on_snapshots(struct collector *c, const struct response *r)
 
 static uint64_t highest_floor(const struct collector *c)
 {
+    uint64_t limit = collector_floor_limit(c);
     for (size_t i = c->snapshots_len; i-- > 0;) {
         const struct kept_snapshot *s = &c->snapshots[i];
         bool newest = i + 1 == c->snapshots_len;
-        if (!newest && may_be_floor(c, s)) return s->slot;
+        if (!newest && s->slot <= limit && may_be_floor(c, s)) return s->slot;
     }
     return 0;
 }
@@ -368,6 +369,7 @@ static bool prepare_end(struct collector *c)
         journal_snapshot(j);
         return false;
     }
+    if (newest->slot > collector_floor_limit(c)) return false; // an entry after it would not help
     bool rises = c->target >= j->ended_slot || c->target + 1 >= j->core.slot;
     if (rises || is_at_the_end(c)) return false;
     return newest->slot == j->core.slot && may_be_floor(c, newest);

@@ -81,6 +81,16 @@ static inline bool collector_is_urgent(const struct collector *c)
     return c->journal->tight && collector_rules(c)->retain_tight_ms > 0;
 }
 
+// The state lets a floor rise up to here. The state may be behind the newest snapshot: what it has
+// not folded may limit the floor, too.
+static inline uint64_t collector_floor_limit(const struct collector *c)
+{
+    const struct journal *j = c->journal;
+    if (!j->fold.floor_limit) return UINT64_MAX;
+    uint64_t limit = j->fold.floor_limit(j->fold.ctx, c->now.lo);
+    return limit < j->core.slot ? limit : j->core.slot;
+}
+
 void collector_round(struct collector *c, struct interval now); // call it only while no round runs
 
 // Counts the hour from now, whatever the round does, so that an unreachable store does not cause

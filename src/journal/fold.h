@@ -48,6 +48,9 @@ struct fold {
     uint64_t (*digest)(void *ctx); // of the whole state; cheap enough for every 256 slots
     // Returns true if a slot in first..last is needed, because the state refers to bytes in it.
     bool (*needs)(void *ctx, uint64_t first, uint64_t last);
+    // The highest slot that a floor may reach at that time; UINT64_MAX: any. The state knows which
+    // entries have a reader that is behind. May be NULL: any.
+    uint64_t (*floor_limit)(void *ctx, int64_t now);
     // Whether the state refers to the object <prefix>/data/<name>. May be NULL: nothing is ever
     // swept.
     enum fold_hold (*holds)(void *ctx, struct bytes name);

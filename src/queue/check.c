@@ -310,6 +310,7 @@ void machine_check(const struct machine *m)
     registry_check(m);
     dispatch_check(m);
     finished_check(m);
+    cursor_check(m);
     lanes_check(m);
     bonds_check(m);
 }

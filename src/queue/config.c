@@ -115,7 +115,7 @@ static enum err unknown_key(const char *key, struct config_error *error)
     const char *near = near_key(key);
     if (near) return refuse(error, "\"%.80s\" is not a setting; did you mean %s?", key, near);
     bool inside = strncmp(key, group, sizeof group - 1) == 0;
-    char list[240] = "";
+    char list[320] = "";
     size_t len = 0;
     for (size_t i = 0; i < QUEUE_SETTINGS_LEN && len < sizeof list; i++) {
         bool member = strncmp(queue_settings[i].key, group, sizeof group - 1) == 0;
@@ -179,6 +179,10 @@ enum err config_check(const struct queue_config *c, const char *name, struct con
         return refuse(error,
                       "dispatch \"affinity\" needs orderingGuarantee \"true\": only then is a "
                       "group one worker's at a time");
+    if (c->workflow_order && !c->ordering_guarantee)
+        return refuse(error,
+                      "workflowOrder \"on\" needs orderingGuarantee \"true\": the workflow is then "
+                      "the scope of the order");
     return ERR_OK;
 }
 
@@ -261,7 +265,7 @@ static uint8_t last_needed(const struct queue_config *c)
 
 static uint16_t rules_of(uint8_t later)
 {
-    static const uint16_t rules[] = {RULES_FIRST, RULES_CONSUME, RULES_WORKERS};
+    static const uint16_t rules[] = {RULES_FIRST, RULES_CONSUME, RULES_WORKERS, RULES_WORKFLOWS};
     CHECK(later < sizeof rules / sizeof *rules);
     return rules[later];
 }

@@ -9,7 +9,7 @@
 
 // A sentence for the user: the setting, its value and a right value.
 struct config_error {
-    char text[320];
+    char text[480];
 };
 
 void config_defaults(struct queue_config *c);

@@ -127,6 +127,7 @@ static void enter_slot(struct machine *m, const struct machine_entry *e)
     m->epoch = e->epoch;
     m->ordinal = 0;
     m->time_n = 0;
+    if (m->cursor.published) cursor_enter(m, e->bytes.len);
 }
 
 static enum reason dispatch(struct machine *m, const struct op *op)
@@ -174,6 +175,8 @@ static enum reason dispatch(struct machine *m, const struct op *op)
         return m->rules >= RULES_WORKERS ? apply_workers(m, p) : REASON_UNKNOWN_OP;
     case OP_DISPATCH:
         return m->rules >= RULES_WORKERS ? apply_dispatch(m, p) : REASON_UNKNOWN_OP;
+    case OP_PUBLISHED:
+        return m->rules >= RULES_WORKFLOWS ? apply_published(m, p) : REASON_UNKNOWN_OP;
     default:
         return REASON_UNKNOWN_OP;
     }

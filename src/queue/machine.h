@@ -60,7 +60,7 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
 #define WORKERS_MAX       4096
 #define WORKERS_MAX_NOW   16384 // from RULES_WORKERS on
 #define REQUIREMENTS_MAX  64    // different `requires` of pending messages
-#define SNAPSHOT_VERSION  6
+#define SNAPSHOT_VERSION  7
 
 void machine_save(const struct machine *m, struct buf *out);
 // CORRUPT: the state is reset.
@@ -106,6 +106,20 @@ uint16_t machine_rules(const struct machine *m);          // queue/rules.h; RULE
 // The version that an entry with these ops needs: the state's, or one to which an op raises it.
 uint16_t machine_rules_needed(const struct machine *m, const struct op *ops, size_t ops_len);
 uint64_t machine_event_count(const struct machine *m); // events so far; 0 before RULES_EVENTS
+// The publisher's cursor: the events of all slots up to `slot` are on the bus, and `sequence` is
+// the number of the last one. False: the shard is not published (never, or no longer).
+bool machine_published(const struct machine *m, uint64_t *slot, uint64_t *sequence);
+// What is not published yet. Age and size are upper bounds, and at most a minute or 16 MiB too high
+// while the lag is short. False: the shard is not published, or its queue has publish=off.
+struct machine_unpublished {
+    uint64_t events;
+    int64_t age_ms; // of the oldest entry
+    uint64_t bytes; // of the entries
+    bool overdue;   // past publishKeep or publishKeepBytes
+};
+bool machine_unpublished(const struct machine *m, int64_t now, struct machine_unpublished *out);
+// The highest slot that a floor may reach; UINT64_MAX: any.
+uint64_t machine_floor_limit(const struct machine *m, int64_t now);
 bool machine_paused(const struct machine *m);
 // Only the shard's owner hands out messages: the fold refuses every other claim (`consume`).
 bool machine_owner_only(const struct machine *m);

@@ -387,3 +387,23 @@ enum err raise_decode(struct bytes payload, struct op_raise *out)
     if (out->to < RULES_FIRST) r.bad = true;
     return end(&r);
 }
+
+void published_encode(struct buf *out, const struct op_published *op)
+{
+    CHECK(op->flags <= PUBLISHED_FLAGS_ALL);
+    op_head_put(out, &op->request);
+    buf_put_u64(out, op->slot);
+    buf_put_u64(out, op->sequence);
+    buf_put_u8(out, op->flags);
+}
+
+enum err published_decode(struct bytes payload, struct op_published *out)
+{
+    struct reader r = reader_of(payload);
+    op_head_read(&r, &out->request);
+    out->slot = read_u64(&r);
+    out->sequence = read_u64(&r);
+    out->flags = read_u8(&r);
+    if (out->flags > PUBLISHED_FLAGS_ALL) r.bad = true;
+    return end(&r);
+}

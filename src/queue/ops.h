@@ -35,6 +35,8 @@ enum op_kind {
     // RULES_WORKERS:
     OP_WORKERS = OP_KIND_MACHINE + 20,  // changes of the registry of workers
     OP_DISPATCH = OP_KIND_MACHINE + 21, // the owner grants ready messages to registered workers
+    // RULES_WORKFLOWS:
+    OP_PUBLISHED = OP_KIND_MACHINE + 22, // the owner reports up to where events are on the bus
     OP_KIND_END
 };
 
@@ -295,3 +297,21 @@ struct op_raise {
 
 void raise_encode(struct buf *out, const struct op_raise *op);
 MUST_USE enum err raise_decode(struct bytes payload, struct op_raise *out);
+
+// Counts only in an entry of the shard's owner. The first one makes the shard published: from then
+// on the floor waits for the cursor (machine_floor_limit). The cursor only rises: a lower one
+// changes nothing. The result's value is the sequence of the cursor.
+enum published_flag {
+    PUBLISHED_STOP = 1, // the shard is no longer published: no floor waits
+    PUBLISHED_FLAGS_ALL = 1
+};
+
+struct op_published {
+    struct request_id request;
+    uint64_t slot;     // the events of all slots up to this one are on the bus ...
+    uint64_t sequence; // ... and this is the number of the last one; 0: there was none
+    uint8_t flags;     // enum published_flag
+};
+
+void published_encode(struct buf *out, const struct op_published *op);
+MUST_USE enum err published_decode(struct bytes payload, struct op_published *out);

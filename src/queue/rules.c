@@ -15,6 +15,8 @@ const char *rules_about(uint16_t version)
                           "out messages",
         [RULES_WORKERS] = "workers register with capacity and labels, the shard's owner grants "
                           "messages to them, and finished messages stay visible for a while",
+        [RULES_WORKFLOWS] = "messages of one workflow are counted together, and entries stay until "
+                            "their events are on the bus (publish)",
     };
     return version <= RULES_KNOWN && about[version] ? about[version] : "";
 }

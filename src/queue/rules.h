@@ -7,17 +7,20 @@
 
 #include <stdint.h>
 
-#define RULES_FIRST   1 // no field of the state has it; a journal that was never raised
+#define RULES_FIRST     1 // no field of the state has it; a journal that was never raised
 // The fold numbers its events. An expiry that counts as a retry has a message-outcome event.
-#define RULES_EVENTS  2
+#define RULES_EVENTS    2
 // The setting `consume`. A claim that it refuses has an event and is counted. A queue that is
 // created with consume=owner begins with this version, because no older program can read it.
-#define RULES_CONSUME 3
+#define RULES_CONSUME   3
 // The registry of workers, the owner's dispatch, `requires`, and the settings `dispatch` and
 // `retention`. A queue that is created with one of these settings begins with this version.
-#define RULES_WORKERS 4
-#define RULES_KNOWN   4 // the newest one in this source code
-#define RULES_OLDEST  1 // the oldest one that it folds
+#define RULES_WORKERS   4
+// The publisher's cursor, workflows, and the settings `publish`, `publishKeep`, `publishKeepBytes`
+// and `workflowOrder`. A queue that is created with one of these begins with this version.
+#define RULES_WORKFLOWS 5
+#define RULES_KNOWN     5 // the newest one in this source code
+#define RULES_OLDEST    1 // the oldest one that it folds
 
 // The newest version that this program folds and raises to. It is RULES_KNOWN, except in a test
 // program that stands for an older release.

@@ -14,6 +14,8 @@
 #define CONFIG_DAY_MS            INT64_C(86400000)
 #define CONFIG_TIME_MAX_MS       (7 * CONFIG_DAY_MS) // limit of most durations
 #define CONFIG_RETENTION_MAX_MS  (30 * CONFIG_DAY_MS)
+#define CONFIG_PUBLISH_BYTES_MIN (UINT64_C(1) << 20)
+#define CONFIG_PUBLISH_BYTES_MAX (UINT64_C(100) << 40)
 #define CONFIG_RETRIES_MAX       1000000
 #define CONFIG_MESSAGE_BYTES_MAX (UINT64_C(64) << 20)
 #define CONFIG_SHARDS_MAX        1024
@@ -27,6 +29,11 @@ enum consume { CONSUME_ANY, CONSUME_OWNER };
 // To which registered workers the shard's owner grants tickets. AUTO: those that reach only the
 // store. TICKETS: all. AFFINITY: all, and a group stays with its worker.
 enum dispatch { DISPATCH_AUTO, DISPATCH_TICKETS, DISPATCH_AFFINITY };
+// What happens to entries whose events are not on the bus yet. HOLD: they stay. SKIP: they stay up
+// to a limit. OFF: the events of this queue go to no bus.
+enum publish { PUBLISH_HOLD, PUBLISH_SKIP, PUBLISH_OFF };
+// ON: the messages of a workflow are one scope of strict order.
+enum workflow_order { WORKFLOW_ORDER_OFF, WORKFLOW_ORDER_ON };
 
 struct backoff_config {
     int64_t initial_ms;
@@ -54,6 +61,10 @@ struct queue_config {
     enum consume consume;
     enum dispatch dispatch;
     int64_t retention_ms; // 0: how messages ended is not kept
+    enum publish publish;
+    int64_t publish_keep_ms;
+    uint64_t publish_keep_bytes;
+    enum workflow_order workflow_order;
 };
 
 // In the order of storage; a new setting comes last. The columns: key, kind, field of struct
@@ -122,7 +133,21 @@ struct queue_config {
       .later = 2, .meaning = "Which registered workers get tickets from the shard's owner.")       \
     X("retention", DURATION, retention_ms, 0, CONFIG_RETENTION_MAX_MS, 3600000, "Limits",          \
       "Finished messages", .later = 2,                                                             \
-      .meaning = "How long Sluice keeps how a message ended, for sluice show (0: not at all).")
+      .meaning = "How long Sluice keeps how a message ended, for sluice show (0: not at all).")    \
+    X("publish", CHOICE, publish, 0, PUBLISH_OFF, PUBLISH_HOLD, "Events", "Unpublished events",    \
+      .choices = "hold, skip, off", .labels = "keep them|keep them for a while|publish none",      \
+      .later = 3, .meaning = "Whether journal entries stay until their events are on the bus.")    \
+    X("publishKeep", DURATION, publish_keep_ms, 1000, CONFIG_RETENTION_MAX_MS, CONFIG_DAY_MS,      \
+      "Events", "Age limit", .later = 3,                                                           \
+      .meaning = "At this age of an unpublished entry, hold raises an alarm and skip gives it "    \
+                 "up.")                                                                            \
+    X("publishKeepBytes", BYTES, publish_keep_bytes, CONFIG_PUBLISH_BYTES_MIN,                     \
+      CONFIG_PUBLISH_BYTES_MAX, UINT64_C(10) << 30, "Events", "Size limit", .later = 3,            \
+      .meaning = "The same limit for the size of all unpublished entries of a shard.")             \
+    X("workflowOrder", CHOICE, workflow_order, 0, WORKFLOW_ORDER_ON, WORKFLOW_ORDER_OFF,           \
+      "Delivery", "Order of workflows", .choices = "off, on",                                      \
+      .labels = "no|yes, in each workflow", .later = 3,                                            \
+      .meaning = "Strict order of the messages of a workflow, as of a group.")
 
 enum setting_kind {
     SETTING_CHOICE, // the number of a word

@@ -6,7 +6,8 @@
 // A state without failures is written as version 2, with the same bytes as before failures existed.
 // Version 1 has no bodies and no costs. Version 4 has the version of the rules, if that was raised.
 // Version 5 has the count of refused claims, if the rules have the setting `consume`. Version 6 has
-// the registry of workers and how messages ended, if the rules have it.
+// the registry of workers and how messages ended, if the rules have it. Version 7 has the
+// publisher's cursor and the workflows, if the rules have them.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/registry.h"
@@ -14,12 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SNAPSHOT_MAGIC   0x4d514c53u // "SLQM" in the stored byte order
-#define VERSION_BODIES   2           // the first version with bodies and costs
-#define VERSION_FAILURES 3           // ... with failures
-#define VERSION_RULES    4           // ... with the version of the rules
-#define VERSION_CONSUME  5           // ... with the count of refused claims
-#define VERSION_WORKERS  6           // ... with the registry of workers
+#define SNAPSHOT_MAGIC    0x4d514c53u // "SLQM" in the stored byte order
+#define VERSION_BODIES    2           // the first version with bodies and costs
+#define VERSION_FAILURES  3           // ... with failures
+#define VERSION_RULES     4           // ... with the version of the rules
+#define VERSION_CONSUME   5           // ... with the count of refused claims
+#define VERSION_WORKERS   6           // ... with the registry of workers
+#define VERSION_WORKFLOWS 7           // ... with the publisher's cursor and workflows
 
 uint64_t machine_digest(const struct machine *m)
 {
@@ -47,6 +49,7 @@ uint64_t machine_digest(const struct machine *m)
     if (m->rules > RULES_FIRST) h = mix(mix(h, m->rules), m->event_count);
     if (m->rules >= RULES_CONSUME) h = mix(h, m->refused_claims);
     if (m->rules >= RULES_WORKERS) h = mix(h, finished_digest(m));
+    if (m->rules >= RULES_WORKFLOWS) h = cursor_mix(m, h);
     struct buf config;
     buf_init(&config, 4096);
     config_encode(&m->config, &config);
@@ -59,6 +62,7 @@ uint64_t machine_digest(const struct machine *m)
 static uint8_t version_needed(const struct machine *m)
 {
     CHECK(m->rules <= RULES_KNOWN);
+    if (m->rules >= RULES_WORKFLOWS) return VERSION_WORKFLOWS;
     if (m->rules >= RULES_WORKERS) return VERSION_WORKERS;
     if (m->rules >= RULES_CONSUME) return VERSION_CONSUME;
     if (m->rules > RULES_FIRST) return VERSION_RULES;
@@ -233,6 +237,7 @@ void machine_save(const struct machine *m, struct buf *out)
         bonds_save(m, out);
         finished_save(m, out);
     }
+    if (version_needed(m) >= VERSION_WORKFLOWS) cursor_save(m, out);
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -511,6 +516,7 @@ static void load_rules(struct machine *m, struct reader *r, uint8_t version)
     if (m->rules <= RULES_FIRST || m->rules > RULES_KNOWN) r->bad = true;
     if ((m->rules >= RULES_CONSUME) != consume) r->bad = true;
     if ((m->rules >= RULES_WORKERS) != (version >= VERSION_WORKERS)) r->bad = true;
+    if ((m->rules >= RULES_WORKFLOWS) != (version >= VERSION_WORKFLOWS)) r->bad = true;
 }
 
 static bool counts_ok(const struct machine *m, const struct loaded *l)
@@ -543,6 +549,7 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (version >= VERSION_WORKERS && reader_ok(&r)) registry_load(m, &r);
     if (version >= VERSION_WORKERS && reader_ok(&r)) bonds_load(m, &r);
     if (version >= VERSION_WORKERS && reader_ok(&r)) finished_load(m, &r);
+    if (version >= VERSION_WORKFLOWS && reader_ok(&r)) cursor_load(m, &r);
     if (!r.bad && config_rules(&m->config) > m->rules) r.bad = true;
     if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;
     memory_free(l.tickets);

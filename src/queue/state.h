@@ -10,6 +10,7 @@
 #include "base/map.h"
 #include "base/mutant.h"
 #include "queue/body_name.h"
+#include "queue/cursor.h"
 #include "queue/finished.h"
 #include "queue/machine.h"
 #include "queue/name_table.h"
@@ -269,6 +270,7 @@ struct machine {
     uint64_t refused_claims; // by `consume`, since the rules have RULES_CONSUME
     uint64_t expired;        // locks that expired while it folded; a metric, not part of the state
     struct spent spent;
+    struct cursor cursor; // since the rules have RULES_WORKFLOWS
 
     struct backlog backlog;
     struct dedup dedup;
@@ -569,6 +571,7 @@ enum reason apply_spent(struct machine *m, struct bytes payload);
 enum reason apply_raise(struct machine *m, struct bytes payload);
 enum reason apply_workers(struct machine *m, struct bytes payload);
 enum reason apply_dispatch(struct machine *m, struct bytes payload);
+enum reason apply_published(struct machine *m, struct bytes payload);
 
 // spent.c: the cost of store requests
 uint64_t spent_mix(const struct spent *s, uint64_t h);

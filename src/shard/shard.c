@@ -100,6 +100,12 @@ static bool fold_needs(void *ctx, uint64_t first, uint64_t last)
     return machine_needs(s->machine, first, last);
 }
 
+static uint64_t fold_floor_limit(void *ctx, int64_t now)
+{
+    const struct shard *s = ctx;
+    return machine_floor_limit(s->machine, now);
+}
+
 static enum fold_hold fold_holds(void *ctx, struct bytes name)
 {
     static const enum fold_hold holds[] = {
@@ -151,6 +157,7 @@ struct shard *shard_new(const struct shard_config *config)
                         .load = fold_load,
                         .digest = fold_digest,
                         .needs = fold_needs,
+                        .floor_limit = fold_floor_limit,
                         .holds = fold_holds,
                         .rules = fold_rules,
                         .ended = fold_ended};

@@ -168,6 +168,9 @@ static void put_any(struct buf *b, uint16_t kind)
     case OP_DISPATCH:
         dispatch_encode(b, &(struct op_dispatch){request, "seed of 16 byte", 5000, 17});
         break;
+    case OP_PUBLISHED:
+        published_encode(b, &(struct op_published){request, 17, 99, PUBLISHED_STOP});
+        break;
     default:
         plain_encode(b, &(struct op_plain){request});
         break;
@@ -319,6 +322,22 @@ static void the_ops_of_workers_come_back_as_they_went(void **state)
     assert_int_equal(dispatch.max, 17);
     assert_int_equal(dispatch.ticket_ms, 5000);
     assert_memory_equal(dispatch.seed, "seed of 16 byte", 16);
+    buf_done(&b);
+}
+
+static void a_published_cursor_comes_back_and_knows_its_flags(void **state)
+{
+    (void)state;
+    struct buf b = payload();
+    struct op_published op;
+    put_any(&b, OP_PUBLISHED);
+    assert_int_equal(published_decode(buf_bytes(&b), &op), ERR_OK);
+    assert_int_equal(op.slot, 17);
+    assert_int_equal(op.sequence, 99);
+    assert_int_equal(op.flags, PUBLISHED_STOP);
+    assert_memory_equal(&op.request, &request, sizeof request);
+    b.data[b.len - 1] = PUBLISHED_FLAGS_ALL + 1;
+    assert_int_equal(published_decode(buf_bytes(&b), &op), ERR_INVALID);
     buf_done(&b);
 }
 
@@ -519,6 +538,7 @@ int main(void)
         CASE(outcomes_and_tickets_come_back_as_they_went),
         CASE(the_small_ops_come_back_as_they_went),
         CASE(the_ops_of_workers_come_back_as_they_went),
+        CASE(a_published_cursor_comes_back_and_knows_its_flags),
         CASE(a_change_of_a_worker_outside_its_limits_is_invalid),
         CASE(a_requirement_comes_back_and_must_be_canonical),
         CASE(a_message_is_found_among_the_ops_of_an_entry),

@@ -35,6 +35,10 @@ static void the_defaults_are_those_of_the_design(void **state)
         {"consume", "any"},
         {"dispatch", "auto"},
         {"retention", "3600000ms"},
+        {"publish", "hold"},
+        {"publishKeep", "86400000ms"},
+        {"publishKeepBytes", "10737418240"},
+        {"workflowOrder", "off"},
     };
     struct config_pair pair;
     size_t count = sizeof expected / sizeof *expected;
@@ -71,6 +75,10 @@ static void every_key_takes_back_what_it_prints(void **state)
         {"consume", "owner"},
         {"dispatch", "affinity"},
         {"retention", "2592000000ms"},
+        {"publish", "skip"},
+        {"publishKeep", "1000ms"},
+        {"publishKeepBytes", "109951162777600"},
+        {"workflowOrder", "on"},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         assert_int_equal(config_set(&c, pairs[i][0], pairs[i][1], NULL), ERR_OK);
@@ -206,7 +214,8 @@ static void an_unknown_key_is_refused_with_the_known_ones(void **state)
     expect_error("orderMode", "fifo",
                  "\"orderMode\" is not one of orderingMode, orderingGuarantee, visibilityTimeout, "
                  "dedupWindow, maxMessageBytes, maxDeliveries, capacity, backpressure, shards, "
-                 "consume, dispatch, retention, "
+                 "consume, dispatch, retention, publish, publishKeep, "
+                 "publishKeepBytes, workflowOrder, "
                  "failureStrategy.*");
     expect_error("failureStrategy.colour", "red",
                  "\"failureStrategy.colour\": failureStrategy has mode, maxRetries, "

@@ -9,6 +9,15 @@
 
 #include <string.h>
 
+uint16_t model_rules_of(const struct queue_config *config)
+{
+    bool workers = config->dispatch != DISPATCH_AUTO || config->retention_ms != 3600000;
+    bool workflows = config->publish != PUBLISH_HOLD || config->workflow_order ||
+                     config->publish_keep_ms != CONFIG_DAY_MS ||
+                     config->publish_keep_bytes != UINT64_C(10) << 30;
+    return workflows ? 5 : workers ? 4 : config->consume == CONSUME_OWNER ? 3 : 1;
+}
+
 void model_init(struct model *m, const struct queue_id *queue, uint32_t shard,
                 const struct queue_config *config)
 {
@@ -17,8 +26,7 @@ void model_init(struct model *m, const struct queue_id *queue, uint32_t shard,
     m->shard = shard;
     m->config = *config;
     m->version = 1;
-    bool workers = config->dispatch != DISPATCH_AUTO || config->retention_ms != 3600000;
-    m->rules = workers ? 4 : config->consume == CONSUME_OWNER ? 3 : 1;
+    m->rules = model_rules_of(config);
     m->now = TIME_UNKNOWN;
     events_init(&m->events);
     buf_init(&m->body, (size_t)16 << 20);
@@ -374,6 +382,7 @@ void model_apply(struct model *m, const struct machine_entry *e, struct bytes *b
     m->epoch = e->epoch;
     m->ordinal = 0;
     m->time_n = 0;
+    model_enter_published(m, e->bytes.len);
     events_clear(&m->events);
     hold(m, e);
     advance(m);

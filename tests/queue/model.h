@@ -61,6 +61,13 @@ struct model_request {
     bool dropped;
 };
 
+struct model_entry {
+    uint64_t slot;
+    int64_t at;
+    uint64_t bytes;
+    bool all_before; // all events before it were published
+};
+
 struct model {
     struct queue_id queue;
     uint32_t shard;
@@ -70,6 +77,10 @@ struct model {
     uint16_t rules;
     uint64_t event_count;
     uint64_t refused;
+    bool published;
+    uint64_t cursor_slot, cursor_sequence;
+    struct model_entry entries[MODEL_ROWS_MAX]; // since it is published
+    size_t entries_len;
     uint64_t slot;
     int64_t now, from;
     uint64_t epoch;
@@ -97,6 +108,8 @@ void model_done(struct model *m);
 void model_apply(struct model *m, const struct machine_entry *e, struct bytes *bodies);
 uint64_t model_count(const struct model *m, enum message_state state);
 int64_t model_wake_at(const struct model *m);
+void model_unpublished(const struct model *m, uint64_t *events, int64_t *age, uint64_t *bytes);
+bool model_floor_ok(const struct model *m, uint64_t slot);
 enum body_hold model_holds(const struct model *m, struct bytes name);
 // Without jitter.
 int64_t model_backoff(const struct queue_config *c, uint32_t retry);

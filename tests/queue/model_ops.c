@@ -359,9 +359,7 @@ static enum reason do_configure(struct model *m, struct bytes payload)
 {
     struct op_configure op;
     if (configure_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (op.config.consume == CONSUME_OWNER && m->rules < 3) return REASON_MALFORMED;
-    if (op.config.dispatch != DISPATCH_AUTO && m->rules < 4) return REASON_MALFORMED;
-    if (op.config.retention_ms != 3600000 && m->rules < 4) return REASON_MALFORMED;
+    if (model_rules_of(&op.config) > m->rules) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     if (config_check(&op.config, NULL, NULL) != ERR_OK) return REASON_CONFIG_INVALID;
     if (op.expected && op.expected != m->version) return REASON_CONFIG_CHANGED;
@@ -511,7 +509,7 @@ static enum reason do_raise(struct model *m, struct bytes payload)
 {
     struct op_raise op;
     if (raise_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (op.to > 4) return REASON_UNKNOWN_OP;
+    if (op.to > 5) return REASON_UNKNOWN_OP;
     if (m->deleted) return REASON_DELETED;
     if (op.to > m->rules + 1) return REASON_RULES_SKIPPED;
     if (op.to == m->rules + 1) {
@@ -562,6 +560,8 @@ static enum reason dispatch(struct model *m, const struct op *op)
         return do_spent(m, op->payload);
     case OP_RAISE:
         return do_raise(m, op->payload);
+    case OP_PUBLISHED:
+        return model_published(m, op->payload);
     default:
         return REASON_UNKNOWN_OP;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the model's two files share.
+// What the model's files share.
 #pragma once
 
 #include "model.h"
@@ -18,6 +18,9 @@ void model_recover(struct model *m, const char *worker);
 void model_end(struct model *m, struct model_message *x, enum finished_outcome outcome,
                const char *worker);
 enum reason model_check(struct model *m, const struct lock_ref *ref);
+uint16_t model_rules_of(const struct queue_config *config);
+void model_enter_published(struct model *m, uint64_t bytes);
+enum reason model_published(struct model *m, struct bytes payload);
 void model_answer(struct model *m, const struct op *op); // into m->body
 struct event *say(struct model *m, enum event_kind kind, uint64_t seq);
 void say_worker(struct model *m, struct event *e, const char *worker);

@@ -62,6 +62,7 @@ struct machine_entry rig_entry(const struct rig *r)
                                   .time = r->time,
                                   .now = r->time.lo,
                                   .epoch = r->epoch,
+                                  .bytes = {NULL, r->entry_bytes}, // only its size counts
                                   .ops = r->next.ops,
                                   .ops_len = r->next.ops_len};
 }

@@ -30,6 +30,7 @@ struct rig {
     struct buf text;
     struct events events; // of the last entry
     uint64_t seed;        // for tokens
+    size_t entry_bytes;   // size of each entry, as the machine is told
 };
 
 void rig_init(struct rig *r, const struct queue_config *config);

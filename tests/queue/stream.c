@@ -154,6 +154,13 @@ static int64_t random_retention(struct stream *s)
     return some[below(s, sizeof some / sizeof *some)];
 }
 
+static void random_publish(struct stream *s, struct queue_config *c)
+{
+    c->publish = (enum publish)below(s, 3);
+    if (chance(s, 70)) c->publish_keep_ms = 1000 + (int64_t)below(s, 600000);
+    if (chance(s, 70)) c->publish_keep_bytes = UINT64_C(1) << (20 + below(s, 6));
+}
+
 static void ask_configure(struct stream *s, struct buf *b)
 {
     struct op_configure op = {.request = random_request(s), .expected = below(s, 4)};
@@ -163,7 +170,27 @@ static void ask_configure(struct stream *s, struct buf *b)
     if (chance(s, 5)) op.config.dead_letter_queue[0] = '\0';
     if (s->raises && chance(s, 60)) op.config.consume = CONSUME_OWNER;
     if (s->raises >= RULES_WORKERS && chance(s, 30)) op.config.retention_ms = random_retention(s);
+    if (s->raises >= RULES_WORKFLOWS && chance(s, 50)) random_publish(s, &op.config);
     configure_encode(b, &op);
+}
+
+// Mostly what a publisher reports, now and then something else.
+static void ask_published(struct stream *s)
+{
+    struct buf b = payload();
+    uint64_t slot = s->model->slot, events = s->model->event_count;
+    uint64_t left = slot > s->model->cursor_slot ? slot - s->model->cursor_slot : 0;
+    struct op_published op = {.request = random_request(s), .slot = slot, .sequence = events};
+    if (chance(s, 50)) {
+        op.slot = s->model->cursor_slot + below(s, left + 1);
+        op.sequence = s->model->cursor_sequence + below(s, 3);
+    }
+    if (chance(s, 5)) op.slot = below(s, slot + 3);
+    if (chance(s, 5)) op.sequence = below(s, events + 3);
+    if (chance(s, 3)) op.flags = PUBLISHED_STOP;
+    published_encode(&b, &op);
+    if (chance(s, 1)) b.len -= 1 + below(s, b.len);
+    rig_op(&s->rig, OP_PUBLISHED, &b);
 }
 
 static void ask_redrive(struct stream *s, struct buf *b)
@@ -304,6 +331,10 @@ static bool step(struct stream *s)
     for (size_t i = 0; i < ops; i++)
         ask(s);
     if (s->raises && s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 4)) ask_raise(s);
+    if (s->raises >= RULES_WORKFLOWS) {
+        s->rig.entry_bytes = below(s, UINT64_C(1) << (10 + below(s, 16)));
+        if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 15)) ask_published(s);
+    }
     if (chance(s, 3)) {
         rig_commit_void(&s->rig);
         return true;
@@ -331,6 +362,7 @@ static bool run(uint64_t seed, size_t entries, uint16_t raises, uint64_t *print,
     random_config(s, &config);
     if (raises && chance(s, 20)) config.consume = CONSUME_OWNER;
     if (raises >= RULES_WORKERS && chance(s, 30)) config.retention_ms = random_retention(s);
+    if (raises >= RULES_WORKFLOWS && chance(s, 30)) random_publish(s, &config);
     rig_init(&s->rig, &config);
     s->model = NEW(struct model);
     model_init(s->model, &s->rig.queue, RIG_SHARD, &config);

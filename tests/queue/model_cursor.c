@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plain model: the publisher's cursor. It remembers every entry since the shard is published.
+#include "model_parts.h"
+
+#include "base/check.h"
+
+void model_enter_published(struct model *m, uint64_t bytes)
+{
+    if (!m->published) return;
+    CHECK(m->entries_len < MODEL_ROWS_MAX);
+    m->entries[m->entries_len++] =
+        (struct model_entry){m->slot, m->now, bytes, m->event_count == m->cursor_sequence};
+}
+
+enum reason model_published(struct model *m, struct bytes payload)
+{
+    struct op_published op;
+    if (m->rules < 5) return REASON_UNKNOWN_OP;
+    if (published_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->epoch == 0) return REASON_NOT_OWNER;
+    if (op.slot >= m->slot || op.sequence > m->event_count) return REASON_OUT_OF_RANGE;
+    bool forward = op.slot >= m->cursor_slot && op.sequence >= m->cursor_sequence;
+    bool back = op.slot <= m->cursor_slot && op.sequence <= m->cursor_sequence;
+    if (!forward && !back) return REASON_OUT_OF_RANGE;
+    if (forward) {
+        m->cursor_slot = op.slot;
+        m->cursor_sequence = op.sequence;
+    }
+    bool before = m->published;
+    m->published = (op.flags & PUBLISHED_STOP) == 0;
+    if (!m->published || !before) m->entries_len = 0;
+    if (m->published && !before)
+        m->entries[m->entries_len++] = (struct model_entry){m->slot, m->now, 0, false};
+    buf_put_u8(&m->body, 0);
+    buf_put_u64(&m->body, m->cursor_sequence);
+    return REASON_NONE;
+}
+
+// The first entry that may have an unpublished event, as far as the model remembers entries.
+static size_t first_unpublished(const struct model *m)
+{
+    size_t at = m->entries_len;
+    while (at > 0 && m->entries[at - 1].slot > m->cursor_slot && !m->entries[at - 1].all_before)
+        at--;
+    return at > 0 && m->entries[at - 1].slot > m->cursor_slot ? at - 1 : at;
+}
+
+// The bounds between which the machine's answer must be.
+void model_unpublished(const struct model *m, uint64_t *events, int64_t *age, uint64_t *bytes)
+{
+    *events = m->event_count - m->cursor_sequence;
+    *age = 0;
+    *bytes = 0;
+    size_t first = first_unpublished(m);
+    if (*events == 0 || first == m->entries_len) return;
+    *age = m->now - m->entries[first].at;
+    for (size_t i = first; i < m->entries_len; i++)
+        *bytes += m->entries[i].bytes;
+}
+
+// Returns whether a floor at this slot loses no event, or only such that publish=skip gives up.
+bool model_floor_ok(const struct model *m, uint64_t slot)
+{
+    if (!m->published || m->config.publish == PUBLISH_OFF) return true;
+    if (m->event_count == m->cursor_sequence) return slot <= m->slot;
+    if (slot <= m->cursor_slot) return true;
+    if (m->config.publish == PUBLISH_HOLD && !m->deleted) return false;
+    uint64_t after = 0; // bytes of the entries that stay
+    int64_t youngest = TIME_UNKNOWN;
+    for (size_t i = 0; i < m->entries_len; i++) {
+        if (m->entries[i].slot > slot) after += m->entries[i].bytes;
+        if (m->entries[i].slot <= slot) youngest = m->entries[i].at;
+    }
+    return m->now - youngest >= m->config.publish_keep_ms || after >= m->config.publish_keep_bytes;
+}
