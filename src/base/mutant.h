@@ -96,6 +96,8 @@ enum mutant {
     MUTANT_MAILBOX_ARRIVAL_OFF,     // an outcome arrives when the owner reads it
     MUTANT_MAILBOX_ANSWER_UNKNOWN,  // an op without a certain result is answered
     MUTANT_MAILBOX_LIMIT_OFF,       // the time passes deadlines without one more LIST
+    // Events.
+    MUTANT_CONSUMER_DEDUP_OFF, // a consumer returns an event again
     // The cluster.
     MUTANT_STALE_PLAN,        // a node enforces an older plan than one it has seen
     MUTANT_LEASE_AFTER_END,   // the lead counts as held after the end of its lease
