@@ -17,8 +17,8 @@ extern const char script_bash[], script_zsh[];
 static const char *const states[] = {"ready", "delayed", "locked", "dead", "outbound"};
 static const char *const job_states[] = {"ready", "delayed", "buried", "all"};
 static const char *const scopes[] = {"read", "send", "work", "admin"};
-static const char *const of_files[] = {"record", "lines",           "config", "store",
-                                       "tokens", "tls-certificate", "tls-key"};
+static const char *const of_files[] = {"record",   "lines",  "config",          "store",
+                                       "position", "tokens", "tls-certificate", "tls-key"};
 static const char *const shells[] = {"bash", "zsh"};
 
 // A command line that is being typed. words[at] is to be completed.
@@ -163,8 +163,8 @@ static void offer_word(const struct typing *t, const struct command *c, size_t n
         at += len + (at[len] == ' ');
     }
     bool is_new = strcmp(c->name, "queue create") == 0;
-    bool queue = !strcmp(name, "QUEUE") || !strcmp(name, "[QUEUE]") || !strcmp(name, "DLQ") ||
-                 (!strcmp(name, "NAME") && !is_new);
+    bool queue = !strcmp(name, "QUEUE") || !strcmp(name, "QUEUE...") || !strcmp(name, "[QUEUE]") ||
+                 !strcmp(name, "DLQ") || (!strcmp(name, "NAME") && !is_new);
     if (queue) offer_queues(t, "");
     for (size_t i = 0; strstr(name, "KEY=") && i < QUEUE_SETTINGS_LEN; i++)
         offer_setting(t, &queue_settings[i]);

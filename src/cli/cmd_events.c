@@ -3,6 +3,7 @@
 #include "calls/calls.h"
 #include "cli/answer_watch.h"
 #include "cli/commands.h"
+#include "cli/events_bus.h"
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -14,7 +15,7 @@
 #define SLICE_MS     250 // the longest delay until a signal is noticed
 #define TYPE_COLUMNS 21  // as wide as most type names
 
-enum { FOLLOW, FROM };
+enum { FOLLOW, FROM, BUS, TYPE, WORKFLOW, TASK, POSITION };
 
 static const struct cli_option options[] = {
     [FOLLOW] = {.name = "follow", .letter = 'f', .help = "continue with new events until stopped"},
@@ -23,6 +24,27 @@ static const struct cli_option options[] = {
               .kind = OPTION_TEXT,
               .help = "start at this position of the journal, or \"now\" for new\n"
                       "events only; default: the oldest that is kept"},
+    [BUS] = {.name = "bus",
+             .value = "URL",
+             .kind = OPTION_TEXT,
+             .help = "read from a bus, such as nats://host:4222, instead of\n"
+                     "the journal; several queues are possible"},
+    [TYPE] = {.name = "type",
+              .value = "TYPE",
+              .kind = OPTION_TEXT,
+              .help = "with --bus: only events of this type"},
+    [WORKFLOW] = {.name = "workflow",
+                  .value = "ID",
+                  .kind = OPTION_TEXT,
+                  .help = "with --bus: only events of this workflow"},
+    [TASK] = {.name = "task",
+              .value = "ID",
+              .kind = OPTION_TEXT,
+              .help = "with --bus: only events of this message"},
+    [POSITION] = {.name = "position",
+                  .value = "FILE",
+                  .kind = OPTION_TEXT,
+                  .help = "with --bus: continue where FILE says, and keep it current"},
 };
 
 static void put_origin(FILE *out, const struct sluice_origin *from)
@@ -112,8 +134,52 @@ static bool position_now(struct sluice *s, const char *queue, int64_t *position)
     return true;
 }
 
+static const char *text_of(const struct arguments *args, int option)
+{
+    const struct cli_value *o = &args->options[option];
+    return o->given ? o->texts[0] : NULL;
+}
+
+static int run_bus(const struct cli *cli, const struct arguments *args)
+{
+    const char *from = text_of(args, FROM);
+    struct events_bus b = {.url = text_of(args, BUS),
+                           .options = {.queues = args->words,
+                                       .queues_len = args->words_len,
+                                       .type = text_of(args, TYPE),
+                                       .workflow = text_of(args, WORKFLOW),
+                                       .task = text_of(args, TASK),
+                                       .from_now = from != NULL},
+                           .position_file = text_of(args, POSITION),
+                           .follow = args->options[FOLLOW].given};
+    if (from && strcmp(from, "now") != 0)
+        return cli_usage(
+            cli, "--from",
+            "--from \"%.60s\" is no place on a bus: use --from now, or --position FILE", from);
+    return events_bus_print(cli, &b);
+}
+
+// Refuses what only a bus can do.
+static int check_journal(const struct cli *cli, const struct arguments *args)
+{
+    for (int i = TYPE; i <= POSITION; i++) {
+        char name[32];
+        if (!args->options[i].given) continue;
+        (void)snprintf(name, sizeof name, "--%s", options[i].name);
+        return cli_usage(cli, name, "%s needs --bus URL: the journal has no such choice", name);
+    }
+    if (args->words_len > 1)
+        return cli_usage(cli, "QUEUE",
+                         "unexpected argument \"%.60s\": the events of several queues need --bus",
+                         args->words[1]);
+    return 0;
+}
+
 static int run_events(const struct cli *cli, const struct arguments *args)
 {
+    if (args->options[BUS].given) return run_bus(cli, args);
+    int wrong = check_journal(cli, args);
+    if (wrong) return wrong;
     const char *queue = args->words[0];
     const struct cli_value *from = &args->options[FROM];
     bool follow = args->options[FOLLOW].given;
@@ -140,14 +206,16 @@ static int run_events(const struct cli *cli, const struct arguments *args)
 
 const struct command command_events = {
     .name = "events",
-    .words = "QUEUE",
+    .words = "QUEUE...",
     .summary = "Prints the events of a queue, or follows them",
     .details = "Events are kept as long as the journal's entries, at least an hour. To continue\n"
                "after an interruption, give --from the last position plus one. A position can\n"
                "hold several events, each with an id that never changes. If the queue is\n"
                "deleted, --follow ends with status 5.\n"
                "JSON keys: id, type, queue, message, attempt, time, position, shard, and if\n"
-               "they apply status, reason, worker, fence, until, count, order, from, sequence.",
+               "they apply status, reason, worker, fence, until, count, order, from, sequence.\n"
+               "With --bus, each event comes once and in order, and a line is its envelope\n"
+               "(docs/events.md), or has the key gap or refused.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_events,
