@@ -98,6 +98,13 @@ enum mutant {
     MUTANT_MAILBOX_LIMIT_OFF,       // the time passes deadlines without one more LIST
     // Events.
     MUTANT_CONSUMER_DEDUP_OFF, // a consumer returns an event again
+    // The publisher of events.
+    MUTANT_PUBLISHER_CURSOR_EARLY, // the cursor passes events that are not acknowledged
+    MUTANT_PUBLISHER_SETTLE_OFF,   // the cursor follows the acknowledgements at once
+    MUTANT_PUBLISHER_TAIL_TRUSTED, // a stream that lost its tail is not noticed
+    MUTANT_PUBLISHER_GAP_SILENT,   // a gap has no event
+    MUTANT_PUBLISHER_WINDOW_OFF,   // any number of events is in flight
+    MUTANT_BUS_DEDUP_OFF,          // the world's consumer passes an event on twice
     // The cluster.
     MUTANT_STALE_PLAN,        // a node enforces an older plan than one it has seen
     MUTANT_LEASE_AFTER_END,   // the lead counts as held after the end of its lease
