@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-node bench-peers bench-redis bench-workers chaos chaos-bucket chaos-cluster chaos-import chaos-node chaos-redis chaos-remount chaos-stop load run demo cluster install hooks format settings lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-node bench-peers bench-redis bench-workers chaos chaos-bucket chaos-cluster chaos-import chaos-node chaos-redis chaos-remount chaos-stop chaos-workers load run demo cluster install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -112,6 +112,12 @@ chaos-remount: build ## a file system that goes down and is mounted again, 100 t
 
 chaos-stop: build ## a writer that is stopped in a commit, 100 times: how long the others wait (9 minutes)
 	@$(BUILD)/tests/conformance/store/test_store_stopped 100
+
+chaos-workers: build deps-servers ## 200 registered workers killed and stopped, their coordinator killed every 5 s: directory, bucket, three nodes
+	@for form in "" "--nodes 3" "--bucket"; do \
+		with=$$(test "$$form" = --bucket && echo tests/servers/with-radosgw); \
+		$$with $(BUILD)/tests/chaos/fleet --node $(BUILD)/src/cli/sluice --workers 200 --processes 10 --ttl 10000 \
+		--lease 15000 --seconds $(or $(WORKERS_SECONDS),60) $$form $(ARGS) || exit 1; done
 
 load: deps build-release/build.ninja ## a node under load: 200 workers, 2,000 long polls, a million requests
 	@ninja -C build-release src/cli/sluice tests/load/workers tests/load/polls tests/load/million

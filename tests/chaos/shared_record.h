@@ -13,6 +13,7 @@
 #define SHARED_RECORD_ROWS_MAX 2000000u
 #define GROUPS                 16u
 #define SENDERS_MAX            256 // at once, and killed ones that are not noticed yet
+#define FLEET_MAX              1024
 
 enum lane { LANE_PLAIN, LANE_STRICT, LANE_HYBRID, LANES };
 extern const char *const lane_names[LANES]; // the queues
@@ -37,6 +38,14 @@ struct row {
     char id[SLUICE_ID_MAX];
 };
 
+// A registered worker of the fleet (fleet.c). A process that replaces a killed one has new workers
+// in the same rows.
+struct fleet_row {
+    _Atomic uint64_t life; // of the process that wrote the row last
+    _Atomic uint64_t joined;
+    _Atomic uint64_t served; // messages that it got
+};
+
 struct shared_record {
     _Atomic int phase;
     _Atomic uint64_t next;      // number of the next message
@@ -49,6 +58,7 @@ struct shared_record {
     _Atomic uint64_t faults;    // things that must not happen; the first is described
     char fault[256];
     _Atomic int senders[SENDERS_MAX]; // process ids of senders that have not ended
+    struct fleet_row fleet[FLEET_MAX];
     struct row rows[SHARED_RECORD_ROWS_MAX];
 };
 
