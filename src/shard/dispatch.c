@@ -44,29 +44,35 @@ static bool publish(struct shard *s, const uint8_t seed[16])
     return true;
 }
 
-// Whether a receive will take what is ready. A claim that is under way may, too.
-static bool is_left_to_receives(const struct shard *s)
+// How many ready messages receives leave. A receive that waits takes what is ready. A claim that is
+// under way takes its most. If there are always claims under way, the rest is dispatched all the
+// same: otherwise workers that live on tickets would starve.
+static uint64_t left_by_receives(const struct shard *s)
 {
-    if (s->offered > 0) return true;
     for (const struct call *c = s->calls[CALL_WAITING].head; c; c = c->next) {
         CHECK(c->receives && c->state == CALL_WAITING);
-        if (machine_claimable(s->machine, shard_now(s), c->worker)) return true;
+        if (machine_claimable(s->machine, shard_now(s), c->worker)) return 0;
     }
-    return false;
+    if (s->offered == 0) return DISPATCH_MAX;
+    struct machine_stats stats;
+    machine_stats(s->machine, shard_now(s), &stats);
+    uint64_t ready = stats.counts[STATE_READY];
+    return ready > s->offered ? ready - s->offered : 0;
 }
 
 bool shard_may_dispatch(const struct shard *s)
 {
     if (s->dispatching || !journal_is_owner(s->journal)) return false;
     if (machine_rules(s->machine) < RULES_WORKERS) return false;
-    return machine_dispatchable(s->machine) && !is_left_to_receives(s);
+    return machine_dispatchable(s->machine) && left_by_receives(s) > 0;
 }
 
 static bool dispatch(struct shard *s, const uint8_t seed[16])
 {
     if (!shard_may_dispatch(s)) return false;
     CHECK(!s->dispatching); // one at a time
-    struct op_dispatch op = {.max = DISPATCH_MAX};
+    uint64_t left = left_by_receives(s);
+    struct op_dispatch op = {.max = left < DISPATCH_MAX ? (uint32_t)left : DISPATCH_MAX};
     memcpy(op.seed, seed, sizeof op.seed);
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);

@@ -105,6 +105,28 @@ static void a_receive_that_waits_comes_before_a_ticket(void **state)
     pair_done(&p);
 }
 
+// With a backlog some claim is always under way. It takes its most, and tickets have the rest.
+static void a_claim_under_way_leaves_the_rest_to_tickets(void **state)
+{
+    (void)state;
+    struct pair p = pair_new(DISPATCH_TICKETS);
+    for (int i = 0; i < 3; i++)
+        rig_sent(&p.a, "x");
+    join(&p.a, "w", 5);
+    uint64_t all = rig_receive(&p.a, "v", 3, 0);
+    assert_false(dispatch(&p.a)); // the claim may take all three
+    rig_settle(&p.a);
+    assert_int_equal(rig_answer(&p.a, all).count, 3);
+    for (int i = 0; i < 3; i++)
+        rig_sent(&p.a, "y");
+    uint64_t one = rig_receive(&p.a, "v", 1, 0);
+    assert_true(dispatch(&p.a));
+    rig_settle(&p.a);
+    assert_int_equal(rig_answer(&p.a, one).count, 1);
+    assert_int_equal(tickets_of(&p.a), 2);
+    pair_done(&p);
+}
+
 static void a_dispatch_of_a_former_owner_has_no_effect(void **state)
 {
     (void)state;
@@ -143,6 +165,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_owner_proposes_a_dispatch),
         cmocka_unit_test(a_receive_that_waits_comes_before_a_ticket),
+        cmocka_unit_test(a_claim_under_way_leaves_the_rest_to_tickets),
         cmocka_unit_test(a_dispatch_of_a_former_owner_has_no_effect),
         cmocka_unit_test(an_owner_with_idle_workers_keeps_the_time),
     };
