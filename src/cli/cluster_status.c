@@ -159,42 +159,26 @@ void cluster_status_print(const struct cli *cli, const struct sluice_cluster *c,
     }
 }
 
-// One picture of the cluster as text, which the caller frees; NULL: out of memory.
-static char *draw(const struct cli *cli, struct sluice *s, const char *coord, size_t *len)
+struct picture {
+    const struct cli *cli;
+    struct sluice *store;
+    const char *coord;
+};
+
+static void draw(void *ctx, FILE *out)
 {
+    const struct picture *p = ctx;
     struct sluice_cluster *c = NULL;
     struct sluice_error error = {0};
-    char *text = NULL, now[TEXT_MAX];
-    FILE *out = open_memstream(&text, len);
-    if (!out) return NULL;
-    (void)fprintf(out, "%s  q ends\n", moment_text((int64_t)time(NULL) * 1000, now));
-    if (sluice_cluster_show(s, coord, &c, &error) == SLUICE_OK)
-        cluster_status_print(cli, c, out);
+    if (sluice_cluster_show(p->store, p->coord, &c, &error) == SLUICE_OK)
+        cluster_status_print(p->cli, c, out);
     else // a node that is gone comes back, or another one answers
         print_line(out, "%s: %s", sluice_code_name(error.code), error.message);
     sluice_cluster_free(c);
-    (void)fclose(out);
-    return text;
 }
 
 int cluster_status_watch(const struct cli *cli, struct sluice *s, const char *coord,
                          int interval_ms)
 {
-    stop_on_signals();
-    bool screen = screen_open();
-    while (!stop_requested() && cli_output_ok()) {
-        size_t len = 0;
-        int key = 0;
-        char *text = draw(cli, s, coord, &len);
-        if (text && screen) screen_draw(text, len);
-        if (text && !screen) (void)fwrite(text, 1, len, stdout);
-        if (!screen) (void)printf("\n");
-        free(text);
-        (void)fflush(stdout);
-        if (!screen) stop_sleep(interval_ms);
-        if (screen && screen_wait(interval_ms, &key) == SCREEN_KEY && (key == 'q' || key == 'Q'))
-            break;
-    }
-    if (screen) screen_close();
-    return 0;
+    return screen_watch(interval_ms, draw, &(struct picture){cli, s, coord});
 }

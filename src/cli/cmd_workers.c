@@ -174,43 +174,22 @@ static void print(const struct cli *cli, const struct groups *g, bool one, FILE 
     print_without(g, one, out);
 }
 
-// One picture as text, which the caller frees; NULL: out of memory.
-static char *draw(const struct cli *cli, struct sluice *s, const char *queue, size_t *len)
+struct picture {
+    const struct cli *cli;
+    struct sluice *store;
+    const char *queue;
+};
+
+static void draw(void *ctx, FILE *out)
 {
+    const struct picture *p = ctx;
     struct groups g = {0};
     struct sluice_error error = {0};
-    char *text = NULL, now[TEXT_MAX];
-    FILE *out = open_memstream(&text, len);
-    if (!out) return NULL;
-    (void)fprintf(out, "%s  q ends\n", moment_text((int64_t)time(NULL) * 1000, now));
-    if (read_all(s, queue, &g, &error) == SLUICE_OK)
-        print(cli, &g, queue != NULL, out);
+    if (read_all(p->store, p->queue, &g, &error) == SLUICE_OK)
+        print(p->cli, &g, p->queue != NULL, out);
     else // a node that is gone comes back, or another one answers
         print_line(out, "%s: %s", sluice_code_name(error.code), error.message);
     groups_free(&g);
-    (void)fclose(out);
-    return text;
-}
-
-static int watch(const struct cli *cli, struct sluice *s, const char *queue, int interval_ms)
-{
-    stop_on_signals();
-    bool screen = screen_open();
-    while (!stop_requested() && cli_output_ok()) {
-        size_t len = 0;
-        int key = 0;
-        char *text = draw(cli, s, queue, &len);
-        if (text && screen) screen_draw(text, len);
-        if (text && !screen) (void)fwrite(text, 1, len, stdout);
-        if (!screen) (void)printf("\n");
-        free(text);
-        (void)fflush(stdout);
-        if (!screen) stop_sleep(interval_ms);
-        if (screen && screen_wait(interval_ms, &key) == SCREEN_KEY && (key == 'q' || key == 'Q'))
-            break;
-    }
-    if (screen) screen_close();
-    return 0;
 }
 
 static int run_workers(const struct cli *cli, const struct arguments *args, struct sluice *s)
@@ -224,7 +203,8 @@ static int run_workers(const struct cli *cli, const struct arguments *args, stru
     if (read_all(s, queue, &g, &error) != SLUICE_OK)
         status = cli_fail_queue(cli, s, queue ? queue : "", &error);
     else if (args->options[WATCH].given && !cli->json)
-        status = watch(cli, s, queue, interval->given ? (int)interval->number : INTERVAL_MS);
+        status = screen_watch(interval->given ? (int)interval->number : INTERVAL_MS, draw,
+                              &(struct picture){cli, s, queue});
     else if (cli->json)
         print_json(&g);
     else

@@ -4,6 +4,9 @@
 #define _GNU_SOURCE // pipe2
 #include "cli/screen.h"
 
+#include "cli/cli.h"
+#include "cli/text.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -14,6 +17,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <termios.h>
+#include <time.h>
 #include <unistd.h>
 
 #define ENTER       "\x1b[?1049h\x1b[?25l"
@@ -237,4 +241,37 @@ enum screen_event screen_wait(int wait_ms, int *key)
     if (got <= 0) return SCREEN_STOPPED; // the terminal is closed
     *key = c == KEY_ESCAPE ? read_escape() : c;
     return SCREEN_KEY;
+}
+
+// One picture as text, which the caller frees; NULL: out of memory.
+static char *picture(void (*draw)(void *ctx, FILE *out), void *ctx, size_t *len)
+{
+    char *text = NULL, now[TEXT_MAX];
+    FILE *out = open_memstream(&text, len);
+    if (!out) return NULL;
+    (void)fprintf(out, "%s  q ends\n", moment_text((int64_t)time(NULL) * 1000, now));
+    draw(ctx, out);
+    (void)fclose(out);
+    return text;
+}
+
+int screen_watch(int interval_ms, void (*draw)(void *ctx, FILE *out), void *ctx)
+{
+    stop_on_signals();
+    bool screen = screen_open();
+    while (!stop_requested() && cli_output_ok()) {
+        size_t len = 0;
+        int key = 0;
+        char *text = picture(draw, ctx, &len);
+        if (text && screen) screen_draw(text, len);
+        if (text && !screen) (void)fwrite(text, 1, len, stdout);
+        if (!screen) (void)printf("\n");
+        free(text);
+        (void)fflush(stdout);
+        if (!screen) stop_sleep(interval_ms);
+        if (screen && screen_wait(interval_ms, &key) == SCREEN_KEY && (key == 'q' || key == 'Q'))
+            break;
+    }
+    if (screen) screen_close();
+    return 0;
 }

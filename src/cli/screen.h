@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 // Prepares the terminal: alternate buffer, no cursor, keys without Enter and echo. Returns false if
 // standard input or output is not a terminal, or if TERM is dumb.
@@ -39,6 +40,10 @@ enum screen_key {
 enum screen_event { SCREEN_TIME, SCREEN_KEY, SCREEN_RESIZED, SCREEN_STOPPED };
 // Waits for a key, a new size, a signal that requests the end (stop_requested), or the timeout.
 enum screen_event screen_wait(int wait_ms, int *key);
+
+// Draws a picture again and again, under a line with the time, until q, a signal, or an output that
+// is gone. Without a terminal it prints one picture after the other. Returns the exit status.
+int screen_watch(int interval_ms, void (*draw)(void *ctx, FILE *out), void *ctx);
 
 // INT, TERM and HUP set a flag instead of ending the program.
 void stop_on_signals(void);
