@@ -291,3 +291,5 @@ bool machine_dispatchable(const struct machine *m);
 bool machine_dispatches(const struct machine *m);
 // The rows of OP_WORKERS that are not evicted. 0: no dispatch and no heartbeat is needed.
 uint32_t machine_rows(const struct machine *m);
+// It rises when a worker was paused, drained or evicted. It is no part of the state.
+uint64_t machine_orders(const struct machine *m);

@@ -308,6 +308,11 @@ bool machine_requires(const struct machine *m)
     return m->lanes_ready != 0;
 }
 
+uint64_t machine_orders(const struct machine *m)
+{
+    return m->orders;
+}
+
 uint32_t machine_rows(const struct machine *m)
 {
     CHECK(m->rows >= m->rows_evicted);

@@ -85,6 +85,7 @@ static void set_mode(struct machine *m, struct registration *row, enum worker_mo
     m->rows_evicted -= row->mode == WORKER_IS_EVICTED;
     row->mode = (uint8_t)mode;
     m->rows_evicted += mode == WORKER_IS_EVICTED;
+    m->orders += mode != WORKER_RUNNING;
 }
 
 void registry_drop(struct machine *m, uint32_t w)

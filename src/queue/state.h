@@ -323,6 +323,7 @@ struct machine {
     struct map by_serial;  // rows by the number of their registration
     uint32_t rows;         // workers that OP_WORKERS registered
     uint32_t rows_evicted; // of these
+    uint64_t orders;       // pauses, drains and evictions since this process loaded the state
     uint32_t dead_first;   // by number
     uint32_t dead_last;
     uint32_t outbox_first;

@@ -108,6 +108,7 @@ struct shard {
 
     struct body_fetch fetch; // not part of the fold
 
+    uint64_t orders_seen;   // machine_orders when the waiting calls were last checked
     int64_t waits_end;      // no wait_until of a waiting call is earlier
     bool full;              // too many events: the journal is on hold
     bool catching_up;       // the shard's own sync is open

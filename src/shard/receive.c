@@ -328,11 +328,37 @@ static bool has_ticket(const struct shard *s, const struct call *c)
     return machine_tickets(s->machine, c->worker, &first, 1) > 0;
 }
 
+// A caller that only awaits then claims, and its claim is refused.
+static bool is_evicted(const struct shard *s, const struct call *c)
+{
+    struct worker_view w;
+    return machine_worker_find(s->machine, c->worker, &w) && w.instance != 0 &&
+           w.mode == WORKER_IS_EVICTED;
+}
+
+// A worker that an operator has paused, drained or evicted learns it at once.
+static void end_waits_of_ordered(struct shard *s)
+{
+    uint64_t orders = machine_orders(s->machine);
+    if (orders == s->orders_seen) return;
+    s->orders_seen = orders;
+    for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
+        next = c->next;
+        CHECK(c->receives && c->state == CALL_WAITING);
+        enum reason mode = mode_refusal(s, c);
+        if (mode != REASON_NONE)
+            call_refuse(s, call_take(s, c), mode);
+        else if (c->awaits && is_evicted(s, c))
+            claim_or_notify(s, call_take(s, c));
+    }
+}
+
 // Wakes as many calls as there are messages, not all of them. A ticket wakes the worker that it is
 // for.
 void receive_wake(struct shard *s)
 {
     end_waits(s);
+    end_waits_of_ordered(s);
     if (!s->calls[CALL_WAITING].head) return;
     enum err halted = journal_halt_err(s->journal);
     if (halted || machine_deleted(s->machine)) end_all_waits(s, halted);

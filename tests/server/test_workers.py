@@ -197,6 +197,23 @@ def a_paused_worker_gets_nothing_and_keeps_what_it_has(sluice):
 
 
 @case
+def a_receive_that_waits_learns_of_an_order_at_once(sluice):
+    version_4(sluice, "jobs")
+    version_4(sluice, "wide", "shards=3")
+    with Node(sluice) as node:
+        for queue in ("jobs", "wide"):
+            for order, reason in (("pause", "worker-paused"), ("drain", "worker-draining"), ("evict", "worker-evicted")):
+                join(node, queue, order)
+                receive = Receive(node, queue, order, wait="20s")
+                receive.thread.start()
+                until(lambda: workers(node, queue)[order]["waiting"] == 1, "it waits")
+                node.does(204, "POST", f"/{queue}/workers/{order}", {"worker": order})
+                receive.thread.join(60)
+                holds(receive.answer, f"{queue}: the receive ends with the order to {order}")
+                contains(receive.answer.decode(), reason)
+
+
+@case
 def eviction_releases_the_locks_and_makes_the_tokens_invalid(sluice):
     version_4(sluice, "jobs")
     with Node(sluice) as node:
