@@ -100,6 +100,27 @@ static enum err fold_and_finish(struct visit *v)
     return machine_deleted(shard_machine(v->shard)) ? finish_rounds(v) : ERR_CONFLICT;
 }
 
+// What workers and owners left in mailboxes. Only a store with a high latency has them.
+static enum err sweep_mailboxes(struct store *s, const char *prefix)
+{
+    char folder[JOURNAL_PREFIX_MAX + 8];
+    const char *keys[STORE_LIST_MAX];
+    struct store_answer rows CLEANUP(store_answer_done);
+    struct store_answer a CLEANUP(store_answer_done);
+    store_answer_init(&rows);
+    store_answer_init(&a);
+    if (!store_is_high_latency(s)) return ERR_OK;
+    (void)snprintf(folder, sizeof folder, "%s/box/", prefix);
+    enum err err;
+    do {
+        err = store_list(s, folder, NULL, STORE_LIST_MAX, &rows);
+        for (size_t i = 0; !err && i < rows.rows_len; i++)
+            keys[i] = store_row_key(&rows, i);
+        if (!err && rows.rows_len > 0) err = store_delete(s, keys, rows.rows_len, &a);
+    } while (!err && rows.more);
+    return err;
+}
+
 enum err finish_shard(struct store *s, const struct runner_config *config, bool (*stop)(void *ctx),
                       void *ctx, bool *finished)
 {
@@ -110,6 +131,7 @@ enum err finish_shard(struct store *s, const struct runner_config *config, bool 
     v.collector = collector_new(shard_journal(v.shard));
     perform_buffer_init(&v.performance);
     enum err err = fold_and_finish(&v);
+    if (!err && collector_finished(v.collector)) err = sweep_mailboxes(s, shard.journal.prefix);
     *finished = !err && collector_finished(v.collector);
     char log[JOURNAL_PREFIX_MAX + 8];
     (void)snprintf(log, sizeof log, "%s/log", shard.journal.prefix);
