@@ -96,6 +96,9 @@ enum mutant {
     MUTANT_MAILBOX_ARRIVAL_OFF,     // an outcome arrives when the owner reads it
     MUTANT_MAILBOX_ANSWER_UNKNOWN,  // an op without a certain result is answered
     MUTANT_MAILBOX_LIMIT_OFF,       // the time passes deadlines without one more LIST
+    MUTANT_MAILBOX_MARK_OLD,        // a mark of any age counts as a sign of life of the owner
+    MUTANT_MAILBOX_ANSWERED_AGAIN,  // an answer of the owner does not end a direct commit
+    MUTANT_MAILBOX_SEEN_OFF,        // the owner does not note what a worker has read
     // Events.
     MUTANT_CONSUMER_DEDUP_OFF, // a consumer returns an event again
     // The publisher of events.

@@ -125,6 +125,21 @@ static void note_cost(struct round *r, const struct store_answer *a)
     runner_note_cost(r->d, a);
 }
 
+// Tells workers that wait that this owner lives. Without the mark they commit directly.
+static void mark_if_due(struct round *r)
+{
+    struct store_answer a CLEANUP(store_answer_done);
+    char key[MAILBOX_KEY_MAX];
+    (void)pthread_mutex_lock(&r->lock);
+    bool due = owner_mark_due(r->owner, runner_time(r->d).lo);
+    (void)pthread_mutex_unlock(&r->lock);
+    if (!due) return;
+    store_answer_init(&a);
+    mailbox_mark_key(key, r->prefix);
+    (void)!store_put(r->s->store, key, bytes_str("m"), &a); // the next one comes in a second
+    note_cost(r, &a);
+}
+
 static enum err list_one(struct round *r, enum mailbox_way way)
 {
     struct store_answer a CLEANUP(store_answer_done);
@@ -161,6 +176,7 @@ static void read_one(void *ctx, size_t i)
     (void)pthread_mutex_lock(&r->lock);
     owner_object(r->owner, i, err, buf_bytes(&a.body));
     (void)pthread_mutex_unlock(&r->lock);
+    mark_if_due(r);
 }
 
 struct round_commit {
@@ -352,6 +368,7 @@ static void write_one(void *ctx, size_t i)
     (void)pthread_mutex_lock(&r->lock);
     owner_written(r->owner, i, err);
     (void)pthread_mutex_unlock(&r->lock);
+    mark_if_due(r);
 }
 
 // Deletes in the background. It ends before the queue is closed, because it has a hold.
@@ -414,6 +431,7 @@ static void perform(struct round *r)
     end_deletes(r);
     owner_begin(r->owner, begun);
     enum err err = ERR_OK;
+    mark_if_due(r);
     if (owner_lists_in(r->owner)) {
         err = list_one(r, MAILBOX_IN);
         if (!err) owner_in_done(r->owner);
@@ -422,8 +440,10 @@ static void perform(struct round *r)
     if (!err) {
         parallel_for_with(r->s, key, PARALLEL_MOST, owner_reads(r->owner), read_one, r);
         commit_ops(r, begun.lo);
+        mark_if_due(r);
         dispatch(r);
         deliver_tickets(r);
+        mark_if_due(r);
         parallel_for_with(r->s, key, PARALLEL_MOST, owner_writes(r->owner), write_one, r);
         delete_old(r);
     }

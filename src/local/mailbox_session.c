@@ -16,6 +16,8 @@
 
 #define OWNER_LIVES_MS 60000 // an owner that wrote so lately may answer
 #define SLEEP_MAX_MS   100   // a sleeping call looks again
+#define JOIN_SPREAD_MS 2000  // workers that start together join at different times
+#define JOIN_ATTEMPTS  5
 
 struct mailbox_sessions {
     struct mailbox_session *all; // under the handle's lock
@@ -143,6 +145,19 @@ static enum sluice_code join_all(struct mailbox_session *m, struct sluice_error 
     return code;
 }
 
+// Direct commits of many workers race for the same slots: each costs a request for every other one
+// that lost. So workers that start together spread their joins, and wait longer after a failure.
+static enum sluice_code join_spread(struct mailbox_session *m, struct sluice_error *error)
+{
+    enum sluice_code code = SLUICE_UNAVAILABLE;
+    uint64_t spread_ms = JOIN_SPREAD_MS;
+    for (int i = 0; i < JOIN_ATTEMPTS && code == SLUICE_UNAVAILABLE; i++, spread_ms *= 2) {
+        clock_sleep((int64_t)(entropy_u64() % spread_ms));
+        code = join_all(m, error);
+    }
+    return code;
+}
+
 static enum sluice_code open_lanes(struct mailbox_session *m, struct sluice_error *error)
 {
     m->lanes_len = m->queue->row.birth.shards;
@@ -217,7 +232,7 @@ enum sluice_code mailbox_join(struct sluice *s, const char *queue, const struct 
     enum sluice_code code = queue_get(s, queue, &m->queue, error);
     if (!code) code = open_lanes(m, error);
     if (!code) set_capacity(m, join->capacity);
-    if (!code) code = join_all(m, error);
+    if (!code) code = join_spread(m, error);
     if (code) {
         session_free(m);
         return code;
@@ -345,6 +360,20 @@ static void read_object(struct mailbox_session *m, struct mailbox_lane *lane,
     mailbox_read(lane->box, e->number, err, buf_bytes(&a.body), runner_time(lane->runner));
 }
 
+// Without a mark the owner is not slow: it is fast, or gone.
+static void look_for_mark(struct mailbox_session *m, struct mailbox_lane *lane)
+{
+    struct store_answer a CLEANUP(store_answer_done);
+    char key[MAILBOX_KEY_MAX];
+    store_answer_init(&a);
+    mailbox_mark_key(key, lane->prefix);
+    (void)pthread_mutex_unlock(&m->lock);
+    enum err err = store_get(m->handle->store, key, 0, SIZE_MAX, &a);
+    runner_note_cost(lane->runner, &a);
+    (void)pthread_mutex_lock(&m->lock);
+    mailbox_looked(lane->box, err, a.modified, runner_time(lane->runner));
+}
+
 static void commit_directly(struct mailbox_session *m, struct mailbox_lane *lane,
                             const struct mailbox_effect *e)
 {
@@ -383,6 +412,9 @@ static bool perform_one(struct mailbox_session *m, uint32_t shard)
         break;
     case MAILBOX_READ:
         read_object(m, lane, &e);
+        break;
+    case MAILBOX_LOOK:
+        look_for_mark(m, lane);
         break;
     case MAILBOX_DIRECT:
         commit_directly(m, lane, &e);

@@ -201,6 +201,12 @@ void mailbox_folder(char out[static MAILBOX_KEY_MAX], const char *prefix, enum m
     CHECK(len > 0 && len < MAILBOX_KEY_MAX);
 }
 
+void mailbox_mark_key(char out[static MAILBOX_KEY_MAX], const char *prefix)
+{
+    int len = snprintf(out, MAILBOX_KEY_MAX, "%s/box/mark", prefix);
+    CHECK(len > 0 && len < MAILBOX_KEY_MAX);
+}
+
 void mailbox_key(char out[static MAILBOX_KEY_MAX], const char *prefix, enum mailbox_way way,
                  const char *box, uint64_t number)
 {

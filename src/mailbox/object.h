@@ -5,6 +5,7 @@
 //
 //     <prefix>/box/out/<box>/<number>   from the worker: ops
 //     <prefix>/box/in/<box>/<number>    from the owner: answers and tickets
+//     <prefix>/box/mark                 the owner's mark, without bytes: it lives, but is slow
 //
 // docs/format.md has the bytes. Decoders return ERR_CORRUPT on any damage.
 #pragma once
@@ -83,6 +84,7 @@ bool mailbox_ticket_read(const struct mailbox_row *row, struct mailbox_ticket *o
 void mailbox_box(char out[static MAILBOX_BOX_MAX + 1], uint64_t instance, struct bytes worker);
 // "<prefix>/box/out/" or "<prefix>/box/in/".
 void mailbox_folder(char out[static MAILBOX_KEY_MAX], const char *prefix, enum mailbox_way way);
+void mailbox_mark_key(char out[static MAILBOX_KEY_MAX], const char *prefix);
 void mailbox_key(char out[static MAILBOX_KEY_MAX], const char *prefix, enum mailbox_way way,
                  const char *box, uint64_t number);
 // Reads the box and the number of a key in that folder. False: it is no key of a mailbox object.

@@ -14,6 +14,7 @@
 #define ROOM_MOST  4096
 #define ROOM_STEP  8
 #define ROUND_LONG 600 // ms
+#define ROUND_SLOW 800 // ms: some workers have waited for a second
 
 struct mailbox_owner *mailbox_owner_new(const char *prefix, const struct queue_id *queue,
                                         uint32_t shard)
@@ -24,6 +25,7 @@ struct mailbox_owner *mailbox_owner_new(const char *prefix, const struct queue_i
     o->queue = *queue;
     o->shard = shard;
     o->in_listed_at = TIME_UNKNOWN;
+    o->marked_at = TIME_UNKNOWN;
     o->room = ROOM_FIRST;
     return o;
 }
@@ -162,7 +164,7 @@ void owner_object(struct mailbox_owner *o, size_t i, enum err err, struct bytes 
         return;
     }
     if (b->worker.len == 0) b->worker = bytes_copy(m.worker);
-    if (m.seen > b->in_seen) b->in_seen = m.seen;
+    if (m.seen > b->in_seen && !MUTANT(MAILBOX_SEEN_OFF)) b->in_seen = m.seen;
     // The worker says what it has read. An object that it has read is not numbered again.
     if (m.seen >= b->in_next) b->in_next = m.seen + 1;
     struct reader rows = reader_of(m.rows);
@@ -268,8 +270,17 @@ uint64_t owner_served(struct mailbox_owner *o, struct bytes name, uint64_t insta
     return box_of(o, name, instance)->served;
 }
 
+bool owner_mark_due(struct mailbox_owner *o, int64_t now)
+{
+    if (!o->slow && now - o->now.lo < ROUND_SLOW) return false;
+    if (o->marked_at != TIME_UNKNOWN && now - o->marked_at < MAILBOX_MARK_MS) return false;
+    o->marked_at = now;
+    return true;
+}
+
 void owner_took(struct mailbox_owner *o, int64_t ms, bool full)
 {
+    o->slow = ms > ROUND_SLOW;
     if (ms > ROUND_LONG)
         o->room = o->room * 3 / 4;
     else if (full)

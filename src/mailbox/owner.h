@@ -30,6 +30,7 @@
 #define MAILBOX_UNREAD_MAX  8 // objects of `in` that a worker leaves unread; then no more tickets
 #define MAILBOX_IN_BODY_MAX ((size_t)8 << 20)
 #define MAILBOX_DELETES_MAX 1000
+#define MAILBOX_MARK_MS     1000 // between two marks of a slow owner
 
 struct mailbox_owner;
 
@@ -71,6 +72,11 @@ void owner_deliver(struct mailbox_owner *o, struct bytes name, uint64_t instance
 uint32_t owner_room(const struct mailbox_owner *o); // how many workers
 uint64_t owner_served(struct mailbox_owner *o, struct bytes name, uint64_t instance); // the round
 void owner_took(struct mailbox_owner *o, int64_t ms, bool full); // the round; full: no room left
+
+// While rounds are slow, the owner overwrites its mark about once a second. Workers that wait for
+// an answer then know that it lives. Ask between any two steps, with the store time. True: write it
+// now (mailbox_mark_key).
+bool owner_mark_due(struct mailbox_owner *o, int64_t now);
 
 size_t owner_writes(struct mailbox_owner *o); // builds them; call it once
 // The views are valid until owner_end.

@@ -70,6 +70,8 @@ struct mailbox_owner {
     uint32_t room;        // workers that may have delivered tickets that are not taken yet
     uint32_t untaken;     // that have some, in this round
     int64_t in_listed_at; // TIME_UNKNOWN: never
+    bool slow;            // the last round was
+    int64_t marked_at;    // TIME_UNKNOWN: never
     struct box **boxes;   // by name
     size_t boxes_len, boxes_cap;
     struct round_read *reads;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define EXPECT_FIRST_MS 400
-#define EXPECT_MAX_MS   1800
+#define EXPECT_MAX_MS   4000
 #define PACE_MIN_MS     200
 #define PACE_MAX_MS     2000
 #define WRITE_AGAIN_MS  200
@@ -44,6 +44,8 @@ struct mailbox_worker *mailbox_worker_new(const struct mailbox_worker_config *co
     w->pace_ms = EXPECT_FIRST_MS;
     w->poll_at = now.lo;
     w->unseen_at = TIME_NEVER;
+    w->looked_at = TIME_UNKNOWN;
+    w->marked_at = TIME_UNKNOWN;
     w->probe_ms = PROBE_FIRST_MS;
     return w;
 }
@@ -180,15 +182,41 @@ static void become_direct(struct mailbox_worker *w)
     w->probe_at = w->now.lo + w->probe_ms;
 }
 
+// How long the newest mark lets a wait go on that ends at `end`.
+static int64_t extended(const struct mailbox_worker *w, int64_t end)
+{
+    if (w->marked_at == TIME_UNKNOWN) return end;
+    if (MUTANT(MAILBOX_MARK_OLD)) return TIME_NEVER;
+    int64_t fresh = w->marked_at + MAILBOX_FRESH_MS;
+    return fresh > end ? fresh : end;
+}
+
+static int64_t patience_end(const struct mailbox_worker *w, const struct mailbox_open *r)
+{
+    int64_t end = extended(w, r->since + MAILBOX_ANSWER_MS), most = r->since + MAILBOX_PATIENCE_MS;
+    return end < most || MUTANT(MAILBOX_MARK_OLD) ? end : most;
+}
+
+// Returns whether a look must answer first, because none has ended since `end`. Asks for it.
+static bool looks(struct mailbox_worker *w, int64_t end)
+{
+    if (w->looked_at != TIME_UNKNOWN && w->looked_at >= end) return false;
+    if (!w->look_open) side_effect_put(w, &(struct mailbox_effect){.kind = MAILBOX_LOOK}, false);
+    w->look_open = true;
+    return true;
+}
+
 // A request that waits too long is committed directly. If the owner wrote nothing for longer, it
 // may be gone: then later requests do not wait for it, and receives claim directly. An owner that
 // is only slow would become slower if all its workers competed with it.
 static void give_up_waiting(struct mailbox_worker *w)
 {
     for (struct mailbox_open *r = w->open; r; r = r->next) {
-        if (r->state == REQUEST_IS_DIRECT || w->now.lo - r->since < MAILBOX_ANSWER_MS) continue;
+        int64_t end = patience_end(w, r);
+        if (r->state == REQUEST_IS_DIRECT || w->now.lo < end) continue;
         if (MUTANT(MAILBOX_UNANSWERED)) continue;
-        if (w->now.lo - w->heard_at >= SILENT_MS) become_direct(w);
+        if (w->now.lo < r->since + MAILBOX_PATIENCE_MS && looks(w, end)) continue;
+        if (w->now.lo >= extended(w, w->heard_at + SILENT_MS)) become_direct(w);
         w->expect_ms = EXPECT_MAX_MS; // read less often: the owner is slow, or gone
         go_direct(w, r);
     }
@@ -201,7 +229,7 @@ static void give_up_waiting(struct mailbox_worker *w)
 static int64_t silent_at(const struct mailbox_worker *w)
 {
     if (w->direct || w->want == 0 || w->unseen_at == TIME_NEVER) return TIME_NEVER;
-    return (w->unseen_at > w->heard_at ? w->unseen_at : w->heard_at) + GONE_MS;
+    return extended(w, (w->unseen_at > w->heard_at ? w->unseen_at : w->heard_at) + GONE_MS);
 }
 
 static bool gathers(const struct mailbox_worker *w, const struct mailbox_open **first)
@@ -266,7 +294,8 @@ static void begin_object(struct mailbox_worker *w)
     // Without an owner no object is a heartbeat, so the registration may have expired.
     side_effect_put(w, &(struct mailbox_effect){.kind = MAILBOX_JOIN}, false);
     w->probe_ms = w->probe_ms * 2 < PROBE_MAX_MS ? w->probe_ms * 2 : PROBE_MAX_MS;
-    w->probe_at = w->now.lo + w->probe_ms;
+    // Workers that lost their owner together do not all probe at once.
+    w->probe_at = w->now.lo + w->probe_ms / 2 + (int64_t)rng_below(&w->rng, (uint64_t)w->probe_ms);
 }
 
 static void write_on(struct mailbox_worker *w)
@@ -309,7 +338,7 @@ static void go_on(struct mailbox_worker *w)
 {
     side_tickets_expire(w);
     side_take_tickets(w);
-    if (silent_at(w) <= w->now.lo) become_direct(w);
+    if (silent_at(w) <= w->now.lo && !looks(w, silent_at(w))) become_direct(w);
     give_up_waiting(w);
     write_on(w);
     read_on(w);
@@ -390,6 +419,13 @@ static bool take_rows(struct mailbox_worker *w, const struct mailbox_object *o)
             struct mailbox_open *r = side_open_find(w, &answer.request);
             if (!r) continue; // it was done directly, or this is a repeat
             note_latency(w, r);
+            if (MUTANT(MAILBOX_ANSWERED_AGAIN) && r->state == REQUEST_IS_DIRECT && r->takes == 0) {
+                struct mailbox_effect e = {.kind = MAILBOX_REPLY, .ticket = r->ticket};
+                e.err = answer.err;
+                e.body = bytes_copy(answer.result);
+                side_effect_put(w, &e, true);
+                continue;
+            }
             side_answer(w, r, answer.err, answer.result);
             useful = true;
         } else if (mailbox_ticket_read(&row, &ticket)) {
@@ -434,6 +470,20 @@ void mailbox_read(struct mailbox_worker *w, uint64_t number, enum err err, struc
     go_on(w);
 }
 
+void mailbox_looked(struct mailbox_worker *w, enum err err, struct interval modified,
+                    struct interval now)
+{
+    note_time(w, now);
+    CHECK(w->look_open);
+    w->look_open = false;
+    w->looked_at = w->now.lo;
+    // A mark that seems to be from the future is as good as one of now.
+    int64_t at = modified.hi < w->now.lo ? modified.hi : w->now.lo;
+    if (!err && modified.lo != TIME_UNKNOWN && (w->marked_at == TIME_UNKNOWN || at > w->marked_at))
+        w->marked_at = at;
+    go_on(w);
+}
+
 void mailbox_done(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result,
                   struct interval now)
 {
@@ -455,12 +505,13 @@ void mailbox_tick(struct mailbox_worker *w, struct interval now)
 int64_t mailbox_wake_at(const struct mailbox_worker *w)
 {
     int64_t at = write_due(w);
-    for (const struct mailbox_open *r = w->open; r; r = r->next)
-        if (r->state != REQUEST_IS_DIRECT && r->since + MAILBOX_ANSWER_MS < at &&
-            !MUTANT(MAILBOX_UNANSWERED))
-            at = r->since + MAILBOX_ANSWER_MS;
+    for (const struct mailbox_open *r = w->open; r; r = r->next) {
+        if (r->state == REQUEST_IS_DIRECT || MUTANT(MAILBOX_UNANSWERED)) continue;
+        int64_t end = w->look_open ? r->since + MAILBOX_PATIENCE_MS : patience_end(w, r);
+        if (end < at) at = end;
+    }
     if (!w->read_open && expects(w) && w->poll_at < at) at = w->poll_at;
-    if (silent_at(w) < at) at = silent_at(w);
+    if (!w->look_open && silent_at(w) < at) at = silent_at(w);
     return at;
 }
 

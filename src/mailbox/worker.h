@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // The mailbox of one worker in one shard, on the worker's side. Events go in, effects come out.
 //
-//     mailbox_request  an op with a request id          MAILBOX_WRITE   create an object of `out`
-//     mailbox_want     a receive waits for messages     MAILBOX_READ    get an object of `in`
-//     mailbox_written  a write has ended                MAILBOX_DIRECT  commit the op in the
-//     journal mailbox_read     a read has ended                 MAILBOX_REPLY   a request has its
-//     answer mailbox_done     a direct commit has ended        MAILBOX_MESSAGE a message for a
-//     receive mailbox_tick     time has passed                  MAILBOX_JOIN    register the worker
-//     again
+//     mailbox_request  an op with a request id       MAILBOX_WRITE    create an object of `out`
+//     mailbox_want     a receive waits               MAILBOX_READ     get an object of `in`
+//     mailbox_written  a write has ended             MAILBOX_LOOK     get the owner's mark
+//     mailbox_read     a read has ended              MAILBOX_DIRECT   commit the op in the journal
+//     mailbox_looked   a look has ended              MAILBOX_REPLY    a request has its answer
+//     mailbox_done     a direct commit has ended     MAILBOX_MESSAGE  a message for a receive
+//     mailbox_tick     time has passed               MAILBOX_JOIN     register the worker again
 //
 // A request is written to an object of `out`. If its answer does not come within
-// MAILBOX_ANSWER_MS, it is committed directly with the same request id, so it takes effect once.
-// The worker then commits directly until an owner answers one of its objects again.
+// MAILBOX_ANSWER_MS, the worker looks for the mark of the owner. If there is no new one, the worker
+// commits the request directly with the same request id, so it takes effect once. If the owner made
+// a mark a moment ago, it lives and answers others. Then the worker waits, and looks again, up to
+// MAILBOX_PATIENCE_MS: direct commits of many workers would make a slow owner slower.
+//
+// If the owner is silent, the worker commits directly until an owner answers one of its objects.
 //
 // A ticket is a lock with a short deadline. The worker first renews it, and hands out the message
 // when the renewal was answered. So no other worker can have the message.
@@ -21,8 +25,10 @@
 #include "mailbox/object.h"
 #include "queue/result.h"
 
-#define MAILBOX_ANSWER_MS 2000 // how long a request waits for an owner
-#define MAILBOX_LINGER_MS 20   // how long an object waits for more requests
+#define MAILBOX_ANSWER_MS   2000  // how long a request waits for an owner without a mark
+#define MAILBOX_PATIENCE_MS 20000 // and for one that makes marks
+#define MAILBOX_FRESH_MS    3500  // a mark is a sign of life for that long
+#define MAILBOX_LINGER_MS   20    // how long an object waits for more requests
 
 struct mailbox_worker;
 
@@ -47,6 +53,9 @@ void mailbox_written(struct mailbox_worker *w, uint64_t number, enum err err, st
 // ERR_NOT_FOUND: the object is not there yet.
 void mailbox_read(struct mailbox_worker *w, uint64_t number, enum err err, struct bytes object,
                   struct interval now);
+// modified: when the mark was written, in store time. Without a mark err is ERR_NOT_FOUND.
+void mailbox_looked(struct mailbox_worker *w, enum err err, struct interval modified,
+                    struct interval now);
 void mailbox_done(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result,
                   struct interval now);
 // The worker claimed this message directly. It may have been a ticket of the worker, which is then
@@ -58,6 +67,7 @@ void mailbox_tick(struct mailbox_worker *w, struct interval now);
 enum mailbox_effect_kind {
     MAILBOX_WRITE,
     MAILBOX_READ,
+    MAILBOX_LOOK,
     MAILBOX_DIRECT,
     MAILBOX_REPLY,
     MAILBOX_MESSAGE,

@@ -66,6 +66,9 @@ struct mailbox_worker {
     bool read_open;
     int64_t unseen_at; // when the oldest object was begun that no owner has handled yet
     int64_t heard_at;  // when the newest object of the owner was read
+    bool look_open;
+    int64_t looked_at; // when the newest look ended; TIME_UNKNOWN: none
+    int64_t marked_at; // the newest mark of the owner; TIME_UNKNOWN: none
     int64_t poll_at;
     int64_t pace_ms;   // between two reads that find nothing
     int64_t expect_ms; // how long an owner takes, from experience

@@ -9,10 +9,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+// The mark is one object that every owner overwrites. A write can fail.
+static void mark_if_due(struct world *w, const struct node *n)
+{
+    if (!owner_mark_due(n->owner, clock_of(w).lo)) return;
+    if (chance(w, w->mix.unavailable + w->mix.lost_request)) return;
+    w->marked_at = w->now;
+    w->marks++;
+    trace_line(&w->trace, w->now, "a node of epoch %llu marks", (unsigned long long)n->epoch);
+}
+
 static void next_step(struct world *w, uint32_t i, event_fn *fn)
 {
     struct node *n = &w->nodes[i];
+    mark_if_due(w, n);
     int64_t when = w->now + latency(w);
+    if (w->mix.slow_ms > 0 && !w->healed) when += rng_range(&w->rng, 0, w->mix.slow_ms);
     if (n->stalled_until > when && !w->healed) when = n->stalled_until;
     at(w, when, fn, i, n->life, 0);
 }
@@ -27,6 +39,7 @@ static void round_begin(struct world *w, uint32_t i, uint64_t life, uint64_t x);
 static void round_end(struct world *w, uint32_t i)
 {
     struct node *n = &w->nodes[i];
+    owner_took(n->owner, w->now - n->begun, false);
     owner_end(n->owner);
     int64_t when = n->begun + MAILBOX_ROUND_MS;
     at(w, when > w->now ? when : w->now, round_begin, i, n->life, 0);

@@ -10,10 +10,11 @@ static const struct sim_mutant mutants[] = {
     SIM_MUTANT(MAILBOX_DIRECT_OTHER_ID), SIM_MUTANT(MAILBOX_UNANSWERED),
     SIM_MUTANT(MAILBOX_TICKET_REPEATED), SIM_MUTANT(MAILBOX_UNTAKEN),
     SIM_MUTANT(MAILBOX_ARRIVAL_OFF),     SIM_MUTANT(MAILBOX_ANSWER_UNKNOWN),
-    SIM_MUTANT(MAILBOX_LIMIT_OFF),
+    SIM_MUTANT(MAILBOX_LIMIT_OFF),       SIM_MUTANT(MAILBOX_MARK_OLD),
+    SIM_MUTANT(MAILBOX_ANSWERED_AGAIN),  SIM_MUTANT(MAILBOX_SEEN_OFF),
 };
 
-enum figure { TICKETS, BY_BOX, BY_DIRECT, CLAIMS, DEATHS, CHANGES, FIGURES };
+enum figure { TICKETS, BY_BOX, BY_DIRECT, CLAIMS, DEATHS, CHANGES, MARKS, FIGURES };
 
 static void count(struct runner_sum *sum, const struct world *w)
 {
@@ -26,6 +27,7 @@ static void count(struct runner_sum *sum, const struct world *w)
     sum->figures[CLAIMS] += w->claims;
     sum->figures[DEATHS] += w->deaths;
     sum->figures[CHANGES] += w->changes;
+    sum->figures[MARKS] += w->marks;
 }
 
 bool world_try(uint64_t seed, const struct runner_options *o, struct buf *all,
@@ -63,7 +65,8 @@ static void print_sum(const struct runner_options *o, const struct runner_sum *s
                                                [BY_DIRECT] = "direct commits",
                                                [CLAIMS] = "direct claims",
                                                [DEATHS] = "deaths",
-                                               [CHANGES] = "changes of owner"};
+                                               [CHANGES] = "changes of owner",
+                                               [MARKS] = "marks"};
     double seeds = (double)sum->seeds;
     (void)o, (void)seconds;
     printf("for each seed: %.0f steps, %.1f commits, %.1f messages", (double)sum->steps / seeds,

@@ -29,6 +29,7 @@ static uint32_t room(const struct world *w, const struct here_worker *h)
 }
 
 static void write_object(struct world *w, uint32_t i, uint64_t life, uint64_t n);
+static void look_for_mark(struct world *w, uint32_t i, uint64_t life, uint64_t n);
 static void read_object(struct world *w, uint32_t i, uint64_t life, uint64_t n);
 
 static void wake(struct world *w, uint32_t i, uint64_t life, uint64_t x)
@@ -213,6 +214,9 @@ static void perform(struct world *w, uint32_t i, const struct mailbox_effect *e)
     case MAILBOX_READ:
         at(w, w->now + latency(w), read_object, i, h->life, e->number);
         break;
+    case MAILBOX_LOOK:
+        at(w, w->now + latency(w), look_for_mark, i, h->life, 0);
+        break;
     case MAILBOX_DIRECT: {
         struct direct *d = NEW(struct direct);
         *d = (struct direct){e->id, {e->op_kind, bytes_copy(e->body)}};
@@ -280,6 +284,19 @@ static void read_object(struct world *w, uint32_t i, uint64_t life, uint64_t n)
     enum err err = store_read(w, key, &body);
     if (!err) trace_line(&w->trace, w->now, "worker %u reads %s", i, key);
     mailbox_read(h->box, n, err, body, clock_of(w));
+    worker_step(w, i);
+}
+
+static void look_for_mark(struct world *w, uint32_t i, uint64_t life, uint64_t n)
+{
+    (void)n;
+    if (is_gone(w, i, life)) return;
+    struct here_worker *h = &w->workers[i];
+    struct interval modified = {w->marked_at, w->marked_at};
+    enum err err = w->marked_at == TIME_UNKNOWN ? ERR_NOT_FOUND : ERR_OK;
+    if (chance(w, w->mix.unavailable + w->mix.lost_reply)) err = ERR_UNAVAILABLE;
+    trace_line(&w->trace, w->now, "worker %u looks for the mark: %s", i, err_name(err));
+    mailbox_looked(h->box, err, modified, clock_of(w));
     worker_step(w, i);
 }
 

@@ -33,6 +33,7 @@ static void draw(struct world *w)
     if (rng_chance(r, 4000)) m->death_every = rng_range(r, 1500, 10000);
     if (rng_chance(r, 4000)) m->outage_every = rng_range(r, 3000, 15000);
     if (rng_chance(r, 5000)) m->sender_every = rng_range(r, 200, 3000);
+    if (rng_chance(r, 3000)) m->slow_ms = rng_range(r, 200, 2500);
 }
 
 void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all)
@@ -41,6 +42,7 @@ void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all)
     trace_init(&w->trace, print, all);
     heap_init(&w->queue);
     w->now = WORLD_START;
+    w->marked_at = TIME_UNKNOWN;
     memcpy(w->id.bytes, "0123456789abcdef", 16);
     draw(w);
     struct queue_config config;

@@ -27,6 +27,7 @@ struct mix {
     int64_t run_ms, heal_ms;
     int64_t latency_ms;
     int64_t work_ms; // the longest job
+    int64_t slow_ms; // how much longer a step of a round may take
     int64_t lag_ms;  // how late LIST shows a change; 0: at once
     int64_t visibility_ms;
     // Chances of one request, in hundredths of a percent.
@@ -123,11 +124,12 @@ struct world {
     uint32_t sent;
     uint64_t lives;
     int64_t outage_until; // no node runs rounds
+    int64_t marked_at;    // when the mark was written; TIME_UNKNOWN: never
     struct op_result results[512];
     struct buf text;
     struct events out;
     // figures
-    uint64_t steps, commits, tickets, by_box, by_direct, deaths, changes, claims;
+    uint64_t steps, commits, tickets, marks, by_box, by_direct, deaths, changes, claims;
 };
 
 void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all);
