@@ -115,6 +115,9 @@ void journal_respond(struct journal *j, const struct response *r, struct interva
 void journal_tick(struct journal *j, struct interval now);
 // The recorded owner does not answer: writers do not pause for it until it writes again.
 void journal_owner_away(struct journal *j, struct interval now);
+// The time stands still, so a wait for callers that submit together would not end. The next op is
+// proposed at once.
+void journal_join_no_more(struct journal *j);
 // Charges puts that other code made for this shard to its budget. They do not wait for credit.
 void journal_charge(struct journal *j, uint32_t puts);
 

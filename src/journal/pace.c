@@ -286,6 +286,12 @@ void journal_owner_away(struct journal *j, struct interval now)
     journal_advance(j); // nothing else wakes an op that waited for the end of the pause
 }
 
+void journal_join_no_more(struct journal *j)
+{
+    CHECK(j->config.high_latency || j->pace.join_until == TIME_UNKNOWN);
+    j->pace.join_until = TIME_UNKNOWN;
+}
+
 static void expect_joiners(struct journal *j, size_t answered)
 {
     struct pace *p = &j->pace;

@@ -533,6 +533,7 @@ void shard_pass_time(struct shard *s, struct interval now)
 void shard_tick(struct shard *s, struct interval now)
 {
     shard_note_time(s, now);
+    if (s->held_at != TIME_UNKNOWN) journal_join_no_more(s->journal);
     journal_tick(s->journal, s->now);
     go_on(s);
     if (touch_at(s) <= shard_now(s)) touch_silently(s);

@@ -160,11 +160,48 @@ static void an_owner_with_idle_workers_keeps_the_time(void **state)
     pair_done(&p);
 }
 
+static void put_slowly(struct rig *r)
+{
+    uint64_t sent = rig_send(r, "x");
+    struct request put = rig_until_append(r);
+    rig_pass(r, 40);
+    rig_serve(r, &put, FATE_OK);
+    rig_settle(r);
+    (void)rig_answer(r, sent);
+}
+
+// The journal waits a moment for callers that submit together. While the time is held for a LIST of
+// mailboxes, the moment would not end, and the round that lists next waits for this commit.
+static void an_op_does_not_wait_for_others_while_the_time_is_held(void **state)
+{
+    (void)state;
+    struct shard_config c = rig_config();
+    struct store *store = store_mem_new();
+    c.journal.high_latency = true;
+    struct rig r = rig_on(store, &c);
+    rig_does(&r, rig_own(&r, 1));
+    for (int i = 0; i < 8; i++)
+        put_slowly(&r);
+    assert_int_equal(rig_claimed(&r, "v", 1).count, 1);
+    int64_t due = machine_wake_at(shard_machine(r.shard));
+    shard_listed(r.shard, rig_time(&r).lo, rig_time(&r));
+    rig_pass(&r, due - rig_time(&r).lo + 10);
+    (void)rig_send(&r, "1");
+    struct request put = rig_until_append(&r);
+    (void)rig_send(&r, "2");
+    rig_serve(&r, &put, FATE_OK); // the caller of the first one may submit again
+    rig_pass(&r, 30);
+    (void)rig_until_append(&r);
+    rig_done(&r);
+    store_free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_the_owner_proposes_a_dispatch),
         cmocka_unit_test(a_receive_that_waits_comes_before_a_ticket),
+        cmocka_unit_test(an_op_does_not_wait_for_others_while_the_time_is_held),
         cmocka_unit_test(a_claim_under_way_leaves_the_rest_to_tickets),
         cmocka_unit_test(a_dispatch_of_a_former_owner_has_no_effect),
         cmocka_unit_test(an_owner_with_idle_workers_keeps_the_time),
