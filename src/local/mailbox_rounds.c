@@ -17,6 +17,7 @@
 #define TICKETS_MAX      1000 // of one worker
 #define DISPATCH_WAIT_MS 150  // how long a round waits for the tickets of its own commits
 #define DISPATCH_POLL_MS 5
+#define MARK_POLL_MS     200 // a step that waits looks whether a mark is due
 
 #define DELETES_NONE     (-1)
 #define DELETES_RUN      (-2)
@@ -195,6 +196,25 @@ static void op_done(struct runner_async *l, enum err err, struct runner_answer *
     (void)pthread_mutex_unlock(&r->lock);
 }
 
+// Waits for the ops that were submitted. A commit can take long, so the owner marks meanwhile.
+static void await_commits(struct round *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    while (r->open_ops > 0) {
+        struct timespec end;
+        (void)clock_gettime(CLOCK_REALTIME, &end);
+        end.tv_nsec += MARK_POLL_MS * 1000000L;
+        end.tv_sec += end.tv_nsec / 1000000000;
+        end.tv_nsec %= 1000000000;
+        (void)pthread_cond_timedwait(&r->committed, &r->lock, &end);
+        if (r->open_ops == 0) break;
+        (void)pthread_mutex_unlock(&r->lock);
+        mark_if_due(r);
+        (void)pthread_mutex_lock(&r->lock);
+    }
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
 // All ops are submitted before one is answered, so that one entry has them.
 static void commit_ops(struct round *r, int64_t begun)
 {
@@ -212,10 +232,7 @@ static void commit_ops(struct round *r, int64_t begun)
         runner_do_async(r->d, op, &commits[i].async);
     }
     if (all) runner_listed(r->d, begun);
-    (void)pthread_mutex_lock(&r->lock);
-    while (r->open_ops > 0)
-        (void)pthread_cond_wait(&r->committed, &r->lock);
-    (void)pthread_mutex_unlock(&r->lock);
+    await_commits(r);
     memory_free(commits);
 }
 
@@ -272,6 +289,16 @@ static void find_tickets(void *ctx, const struct machine *m, int64_t now)
     memory_free(grants);
 }
 
+static void beats_done(struct runner_async *l, enum err err, struct runner_answer *a)
+{
+    struct round *r = ((struct round_commit *)l)->round;
+    (void)err, (void)a; // the next round beats again before the row expires
+    (void)pthread_mutex_lock(&r->lock);
+    r->open_ops = 0;
+    (void)pthread_cond_broadcast(&r->committed);
+    (void)pthread_mutex_unlock(&r->lock);
+}
+
 // One op for the heartbeats of all workers.
 static void write_beats(struct round *r)
 {
@@ -281,11 +308,10 @@ static void write_beats(struct round *r)
     struct op_workers op = {.count = r->beats_len, .rows = buf_bytes(&r->beats)};
     entropy_fill(op.request.bytes, sizeof op.request.bytes);
     workers_encode(&payload, &op);
-    struct runner_answer a;
-    runner_answer_init(&a);
-    enum err err = runner_do(r->d, (struct op){OP_WORKERS, buf_bytes(&payload)}, &a);
-    (void)err; // the next round beats again before the row expires
-    runner_answer_done(&a);
+    struct round_commit commit = {.async = {.then = beats_done}, .round = r};
+    r->open_ops = 1;
+    runner_do_async(r->d, (struct op){OP_WORKERS, buf_bytes(&payload)}, &commit.async);
+    await_commits(r);
 }
 
 static void deliver_one(struct round *r, const struct ticket_row_found *f, struct delivery *row)

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define EXPECT_FIRST_MS 400
-#define EXPECT_MAX_MS   4000
+#define EXPECT_MAX_MS   1800
 #define PACE_MIN_MS     200
 #define PACE_MAX_MS     2000
 #define WRITE_AGAIN_MS  200
@@ -182,13 +182,14 @@ static void become_direct(struct mailbox_worker *w)
     w->probe_at = w->now.lo + w->probe_ms;
 }
 
-// How long the newest mark lets a wait go on that ends at `end`.
+// How long the newest sign of life of the owner lets a wait go on that ends at `end`: its mark, or
+// an object that it wrote for this worker.
 static int64_t extended(const struct mailbox_worker *w, int64_t end)
 {
-    if (w->marked_at == TIME_UNKNOWN) return end;
-    if (MUTANT(MAILBOX_MARK_OLD)) return TIME_NEVER;
-    int64_t fresh = w->marked_at + MAILBOX_FRESH_MS;
-    return fresh > end ? fresh : end;
+    int64_t sign = w->marked_at > w->heard_at ? w->marked_at : w->heard_at;
+    CHECK(sign != TIME_UNKNOWN);
+    if (MUTANT(MAILBOX_MARK_OLD) && w->marked_at != TIME_UNKNOWN) return TIME_NEVER;
+    return sign + MAILBOX_FRESH_MS > end ? sign + MAILBOX_FRESH_MS : end;
 }
 
 static int64_t patience_end(const struct mailbox_worker *w, const struct mailbox_open *r)
@@ -383,6 +384,7 @@ void mailbox_written(struct mailbox_worker *w, uint64_t number, enum err err, st
                 any = true;
             }
         w->pace_ms = w->expect_ms;
+        w->misses = 0;
         int64_t first = w->now.lo + w->expect_ms;
         if (any || w->poll_at > first) w->poll_at = first;
     }
@@ -398,11 +400,13 @@ static void note_answered(struct mailbox_worker *w, uint64_t seen)
     }
 }
 
+// If the first read finds the answer, it may have been there for long: the worker reads sooner next
+// time. Otherwise a worker that expects a slow owner would find that it is one.
 static void note_latency(struct mailbox_worker *w, const struct mailbox_open *r)
 {
     int64_t took = w->now.lo - r->since;
     if (took < 0 || took > EXPECT_MAX_MS) took = EXPECT_MAX_MS;
-    w->expect_ms = (w->expect_ms * 7 + took) / 8;
+    w->expect_ms = w->misses == 0 ? w->expect_ms * 3 / 4 : (w->expect_ms * 7 + took) / 8;
     if (w->expect_ms < PACE_MIN_MS) w->expect_ms = PACE_MIN_MS;
 }
 
@@ -450,6 +454,7 @@ void mailbox_read(struct mailbox_worker *w, uint64_t number, enum err err, struc
     w->read_open = false;
     struct mailbox_object o;
     if (err) {
+        w->misses++;
         w->poll_at = w->now.lo + w->pace_ms;
         w->pace_ms = w->pace_ms * 3 / 2 < PACE_MAX_MS ? w->pace_ms * 3 / 2 : PACE_MAX_MS;
     } else {

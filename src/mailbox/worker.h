@@ -9,11 +9,12 @@
 //     mailbox_done     a direct commit has ended     MAILBOX_MESSAGE  a message for a receive
 //     mailbox_tick     time has passed               MAILBOX_JOIN     register the worker again
 //
-// A request is written to an object of `out`. If its answer does not come within
-// MAILBOX_ANSWER_MS, the worker looks for the mark of the owner. If there is no new one, the worker
-// commits the request directly with the same request id, so it takes effect once. If the owner made
-// a mark a moment ago, it lives and answers others. Then the worker waits, and looks again, up to
-// MAILBOX_PATIENCE_MS: direct commits of many workers would make a slow owner slower.
+// A request is written to an object of `out`. If its answer does not come within MAILBOX_ANSWER_MS,
+// and the worker got nothing else from the owner for MAILBOX_FRESH_MS, it looks for the mark of the
+// owner. If there is no new one, the worker commits the request directly with the same request id,
+// so it takes effect once. If the owner made a mark a moment ago, it lives and answers others. Then
+// the worker waits, and looks again, up to MAILBOX_PATIENCE_MS: direct commits of many workers
+// would make a slow owner slower.
 //
 // If the owner is silent, the worker commits directly until an owner answers one of its objects.
 //
@@ -25,9 +26,9 @@
 #include "mailbox/object.h"
 #include "queue/result.h"
 
-#define MAILBOX_ANSWER_MS   2000  // how long a request waits for an owner without a mark
+#define MAILBOX_ANSWER_MS   2000  // how long a request waits for an owner without a sign of life
 #define MAILBOX_PATIENCE_MS 20000 // and for one that makes marks
-#define MAILBOX_FRESH_MS    3500  // a mark is a sign of life for that long
+#define MAILBOX_FRESH_MS    3500  // a mark, or an object, is a sign of life for that long
 #define MAILBOX_LINGER_MS   20    // how long an object waits for more requests
 
 struct mailbox_worker;

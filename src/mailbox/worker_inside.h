@@ -72,6 +72,7 @@ struct mailbox_worker {
     int64_t poll_at;
     int64_t pace_ms;   // between two reads that find nothing
     int64_t expect_ms; // how long an owner takes, from experience
+    uint32_t misses;   // reads that found nothing since the newest object was written
 
     bool direct;
     uint64_t probe;   // the first number that was written since the worker is direct; 0: none

@@ -18,14 +18,15 @@ void check_delivered(struct world *w, uint32_t worker, uint64_t seq)
         }
 }
 
-// When a request must have its answer. A request that a look has put off has more time, if the mark
-// is new at the end of that time. It never has more than MAILBOX_PATIENCE_MS.
+// When a request must have its answer. It has more time after a sign of life of the owner: its
+// mark, or an object for this worker. It never has more than MAILBOX_PATIENCE_MS.
 static int64_t answer_due(const struct world *w, const struct asked *a)
 {
     int64_t slack = 1000 + 6 * w->mix.latency_ms + 100;
     int64_t due = a->since + MAILBOX_ANSWER_MS, most = a->since + MAILBOX_PATIENCE_MS;
-    if (w->marked_at != TIME_UNKNOWN && w->marked_at + MAILBOX_FRESH_MS > due)
-        due = w->marked_at + MAILBOX_FRESH_MS;
+    int64_t sign = w->workers[a->worker].heard_at;
+    if (w->marked_at > sign) sign = w->marked_at;
+    if (sign + MAILBOX_FRESH_MS > due) due = sign + MAILBOX_FRESH_MS;
     return (due < most ? due : most) + slack;
 }
 

@@ -283,6 +283,7 @@ static void read_object(struct world *w, uint32_t i, uint64_t life, uint64_t n)
     mailbox_key(key, PREFIX, MAILBOX_IN, box, n);
     enum err err = store_read(w, key, &body);
     if (!err) trace_line(&w->trace, w->now, "worker %u reads %s", i, key);
+    if (!err) h->heard_at = w->now;
     mailbox_read(h->box, n, err, body, clock_of(w));
     worker_step(w, i);
 }
@@ -308,6 +309,7 @@ static void worker_start(struct world *w, uint32_t i, uint64_t life, uint64_t x)
     h->life = ++w->lives;
     h->instance = 1000 + h->life;
     h->wake_at = TIME_NEVER;
+    h->heard_at = w->now;
     h->claiming = false;
     struct mailbox_worker_config config = {.queue = w->id,
                                            .worker = bytes_str(h->name),

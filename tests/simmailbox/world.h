@@ -72,7 +72,8 @@ struct here_worker {
     uint64_t life; // events of an earlier life are dropped
     bool alive;
     int64_t paused_until;
-    int64_t wake_at; // of the event that is scheduled
+    int64_t wake_at;  // of the event that is scheduled
+    int64_t heard_at; // when it read an object of the owner last, or started
     bool claiming;
     struct job jobs[JOBS_MAX];
 };
