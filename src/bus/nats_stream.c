@@ -15,6 +15,7 @@
 
 #define REQUEST_MS      5000
 #define NS_PER_MS       1000000LL
+#define QUIET_MS        3000 // without a message, until the consumer is asked for
 #define HEARTBEAT_NS    (1000 * NS_PER_MS)
 #define FETCH_BYTES_MAX (64 << 20)
 
@@ -174,6 +175,7 @@ struct bus_subscription {
     struct nats_link *link; // of sub
     natsSubscription *sub;
     uint64_t delivered; // messages of sub, as its consumer counts them
+    int64_t alive_at;   // when a message came, or the server knew the consumer
     struct bus_message message;
 };
 
@@ -226,7 +228,22 @@ static enum err sub_begin(struct bus_subscription *s, char why[static BUS_WHY_MA
     if (status == NATS_OK) (void)natsSubscription_SetPendingLimits(s->sub, -1, FETCH_BYTES_MAX);
     e = answer_of(s->bus, status, code, why);
     if (e) sub_end(s);
+    s->alive_at = clock_boot_ms();
     return e;
+}
+
+// A consumer that was on a server which died is gone, and the library does not tell. So a quiet
+// consumer is asked for.
+static bool sub_is_dead(struct bus_subscription *s)
+{
+    jsConsumerInfo *info = NULL;
+    jsErrCode code = 0;
+    jsOptions o = patience();
+    if (clock_boot_ms() - s->alive_at < QUIET_MS) return false;
+    natsStatus status = natsSubscription_GetConsumerInfo(&info, s->sub, &o, &code);
+    jsConsumerInfo_Destroy(info);
+    s->alive_at = clock_boot_ms();
+    return status != NATS_OK;
 }
 
 enum err bus_subscribe(struct bus *b, const struct bus_from *from, struct bus_subscription **out,
@@ -271,8 +288,10 @@ enum err bus_next(struct bus_subscription *s, int64_t wait_ms, struct bus_messag
         if (e) return e;
         int64_t left = until - clock_boot_ms();
         natsStatus status = natsSubscription_NextMsg(&m, s->sub, left > 0 ? left : 0);
-        if (status == NATS_TIMEOUT && !natsConnection_IsClosed(s->link->nc)) return ERR_NOT_FOUND;
+        bool quiet = status == NATS_TIMEOUT && !natsConnection_IsClosed(s->link->nc);
+        if (quiet && !sub_is_dead(s)) return ERR_NOT_FOUND;
         if (status == NATS_OK && sub_take(s, m)) {
+            s->alive_at = clock_boot_ms();
             *out = s->message;
             return ERR_OK;
         }
