@@ -59,8 +59,10 @@ void sluice_bus_close(struct sluice_bus_events *e)
     memory_free(e);
 }
 
+// A read changes nothing, so a read without a certain answer is the same as one that failed.
 static enum sluice_code refuse_bus(struct sluice_error *error, enum err err, const char *why)
 {
+    if (err == ERR_UNKNOWN) err = ERR_UNAVAILABLE;
     return refuse(error, err, field_bus, "the bus: %s", why);
 }
 

@@ -13,9 +13,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#define LIFE    "00112233445566778899aabbccddeeff"
-#define WAIT_MS 30000
+#define LIFE        "00112233445566778899aabbccddeeff"
+#define WAIT_MS     30000
+#define ACK_SECONDS 5
+#define ATTEMPTS    12
 
 struct putting {
     struct bus *bus;
@@ -135,19 +138,38 @@ static enum err ensure_stream(struct putting *p, char why[BUS_WHY_MAX])
     return bus_stream_ensure(p->bus, &stream, &state, why);
 }
 
-static int put_all(struct putting *p, uint64_t first, uint64_t last)
+// Waits for the answers. False: one is missing or refuses, so everything is to be sent again.
+static bool all_acked(struct putting *p, uint64_t wanted)
+{
+    struct timespec until;
+    (void)clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += ACK_SECONDS;
+    int late = 0;
+    (void)pthread_mutex_lock(&p->lock);
+    while (p->acks < wanted && !late)
+        late = pthread_cond_timedwait(&p->acked, &p->lock, &until);
+    bool good = p->acks >= wanted && !p->why[0];
+    (void)pthread_mutex_unlock(&p->lock);
+    return good;
+}
+
+// Sends everything once. A stream drops what it has by its message id.
+static bool put_all(struct putting *p, uint64_t first, uint64_t last)
 {
     bool gap = strcmp(p->again, "gap") == 0;
-    uint64_t wanted = gap ? 1 : last - first + 1;
+    char why[BUS_WHY_MAX] = "";
+    p->acks = 0;
+    p->why[0] = '\0';
+    if (ensure_stream(p, why) || bus_sender_new(p->bus, see_ack, p, &p->sender)) {
+        (void)fail("stream", why);
+        return false;
+    }
     enum err err = gap ? put_gap(p, first, last) : ERR_OK;
     for (uint64_t s = first; !err && !gap && s <= last; s++)
         err = put_event(p, s);
-    if (err) return fail("publish", err_text(err));
-    (void)pthread_mutex_lock(&p->lock);
-    while (p->acks < wanted)
-        (void)pthread_cond_wait(&p->acked, &p->lock);
-    (void)pthread_mutex_unlock(&p->lock);
-    return p->why[0] ? fail("ack", p->why) : 0;
+    bool good = !err && all_acked(p, gap ? 1 : last - first + 1);
+    bus_sender_free(p->sender);
+    return good;
 }
 
 int main(int argc, char **argv)
@@ -161,10 +183,10 @@ int main(int argc, char **argv)
     p.again = argc > 5 ? argv[5] : "";
     struct bus_config config = {.url = url, .name = "put-events"};
     if (bus_open(&config, &p.bus, why) || bus_wait(p.bus, WAIT_MS, why)) return fail("bus", why);
-    if (ensure_stream(&p, why)) return fail("stream", why);
-    if (bus_sender_new(p.bus, see_ack, &p, &p.sender)) return fail("sender", "no memory");
-    int status = put_all(&p, strtoull(argv[3], NULL, 10), strtoull(argv[4], NULL, 10));
-    bus_sender_free(p.sender);
+    uint64_t first = strtoull(argv[3], NULL, 10), last = strtoull(argv[4], NULL, 10);
+    bool good = false;
+    for (int attempt = 0; !good && attempt < ATTEMPTS; attempt++)
+        good = put_all(&p, first, last);
     bus_close(p.bus);
-    return status;
+    return good ? 0 : fail("publish", "no attempt was acknowledged");
 }

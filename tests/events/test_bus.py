@@ -6,22 +6,8 @@ import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
+from bus import BUS, Follower, control, put, queue_name  # noqa: E402
 from harness import INVALID, NOT_FOUND, UNAVAILABLE, case, contains, main, same  # noqa: E402
-
-BUS = os.environ["SLUICE_TEST_NATS"]
-PUT = os.environ["PUT_EVENTS"]
-CONTROL = os.environ["SLUICE_TEST_NATS_CONTROL"]
-NUMBER = iter(range(1, 1000))
-
-
-def queue_name(kind="q"):
-    """Each case has queues of its own: the server is shared."""
-    return f"{kind}.{os.getpid()}.{next(NUMBER)}"
-
-
-def put(queue, shard, first, last, *again):
-    subprocess.run([PUT, queue, str(shard), str(first), str(last), *again], check=True, timeout=60)
-
 
 def events(sluice, *words):
     return sluice.ok("events", "--bus", BUS, "--json", *words).lines()
@@ -100,7 +86,7 @@ def a_server_that_is_killed_and_comes_back_loses_no_event_for_a_follower(sluice)
                                  queue], stdout=subprocess.PIPE, text=True)
     try:
         got = [json.loads(follower.stdout.readline())["sequence"] for _ in range(20)]
-        subprocess.run(f"{CONTROL} restart 0", shell=True, check=True, timeout=60)
+        control("restart", "0")
         put(queue, 0, 15, 40, ".again")
         got += [json.loads(follower.stdout.readline())["sequence"] for _ in range(20)]
     finally:
@@ -110,6 +96,45 @@ def a_server_that_is_killed_and_comes_back_loses_no_event_for_a_follower(sluice)
     same(follower.returncode, 0)
     put(queue, 0, 41, 41)
     same(sequences(events(sluice, queue, "--position", file)), [41])
+
+
+@case
+def a_stream_that_lost_its_newest_messages_is_read_on(sluice):
+    queue = queue_name()
+    put(queue, 0, 1, 10)
+    control("save", "0")
+    put(queue, 0, 11, 20)
+    with Follower(sluice, queue) as follower:
+        same(follower.read(20), list(range(1, 21)))
+        control("lose", "0")
+        put(queue, 0, 11, 25)  # as a publisher that compares the stream with the journal
+        same(follower.read(5), list(range(21, 26)))
+
+
+@case
+def a_stream_that_was_created_again_is_read_from_its_beginning(sluice):
+    queue = queue_name()
+    control("save", "0")
+    put(queue, 0, 1, 10)
+    with Follower(sluice, queue) as follower:
+        same(follower.read(10), list(range(1, 11)))
+        control("lose", "0")
+        put(queue, 0, 1, 14)
+        same(follower.read(4), list(range(11, 15)))
+
+
+@case
+def a_follower_that_is_killed_misses_nothing(sluice):
+    queue, got, newest = queue_name(), [], 0
+    for round_number in range(6):
+        put(queue, 0, max(1, newest - 3), newest + 20, f".{round_number}")
+        newest += 20
+        with Follower(sluice, queue) as follower:
+            while not got or got[-1] < newest - 7 * (round_number % 2):
+                got += follower.read(1)
+    same(sorted(set(got)), list(range(1, got[-1] + 1)))
+    runs = [number for number, (before, after) in enumerate(zip(got, got[1:])) if after != before + 1]
+    same(len(runs) <= 5, True)  # it goes back only where it was killed
 
 
 @case

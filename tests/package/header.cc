@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The public header in a C++ program.
 #include "sluice.h"
+#include "sluice_bus.h"
 
 int main()
 {
