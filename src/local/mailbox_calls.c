@@ -121,6 +121,8 @@ static bool wait_for_messages(struct mailbox_session *m, uint32_t max, int64_t u
     m->want -= max;
     session_set_want(m);
     if (!m->arrived) session_drive(m, takes_nothing, NULL, clock_boot_ms() + TAKES_END_MS);
+    // A worker that works directly asks now and then whether an owner answers again.
+    if (session_is_direct(m)) session_step(m);
     return m->arrived || !session_is_direct(m);
 }
 

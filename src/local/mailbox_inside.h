@@ -62,6 +62,8 @@ void session_let_go(struct mailbox_session **m); // NULL is fine
 // the lock; it releases the lock while it waits.
 void session_drive(struct mailbox_session *m, bool (*done)(struct mailbox_session *m, void *ctx),
                    void *ctx, int64_t until);
+// Performs what is due and waits for nothing. Call it with the lock.
+void session_step(struct mailbox_session *m);
 bool session_is_direct(const struct mailbox_session *m); // with the lock
 bool session_takes(const struct mailbox_session *m);     // with the lock
 void session_set_want(struct mailbox_session *m);        // with the lock

@@ -18,6 +18,7 @@
 #define SLEEP_MAX_MS   100   // a sleeping call looks again
 #define JOIN_SPREAD_MS 2000  // workers that start together join at different times
 #define JOIN_ATTEMPTS  5
+#define STEP_MAX       20 // effects of one shard in one step
 
 struct mailbox_sessions {
     struct mailbox_session *all; // under the handle's lock
@@ -448,6 +449,13 @@ static void sleep_a_moment(struct mailbox_session *m, int64_t until)
     end.tv_sec += end.tv_nsec / 1000000000;
     end.tv_nsec %= 1000000000;
     (void)pthread_cond_timedwait(&m->changed, &m->lock, &end);
+}
+
+void session_step(struct mailbox_session *m)
+{
+    for (uint32_t i = 0; i < m->lanes_len; i++)
+        for (int n = 0; n < STEP_MAX && perform_one(m, i); n++)
+            continue;
 }
 
 void session_drive(struct mailbox_session *m, bool (*done)(struct mailbox_session *m, void *ctx),
