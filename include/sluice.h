@@ -348,6 +348,7 @@ struct sluice_message {
     size_t failures_len;
     int64_t finished_at; // when it ended; 0: it is not finished, or this is not known any more
     uint32_t attempts;   // finished: how often it was delivered
+    const char *needs;   // peek and show: labels that its worker must have; "": none
 };
 
 struct sluice_batch {

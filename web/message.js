@@ -49,6 +49,7 @@ const FACTS = [
   ["Content type", (message) => message.contentType],
   ["Dedup key", (message) => message.dedup],
   ["Workflow", (message) => message.workflow],
+  ["Requires", (message) => message.requires],
   ["Ticket", (message) => message.order && String(message.order)],
   ["Fence", (message) => message.fence && String(message.fence)],
 ];

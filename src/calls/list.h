@@ -335,7 +335,9 @@
       "The worker that holds the lock. If the message is finished, the last one.")                 \
     A(S, NUMBER, finished_at, "finishedAt", OMIT_ZERO,                                             \
       "When the message ended, for as long as the setting retention says.")                        \
-    A(S, SMALL, attempts, "attempts", OMIT_ZERO, "With finishedAt: how often it was delivered.")
+    A(S, SMALL, attempts, "attempts", OMIT_ZERO, "With finishedAt: how often it was delivered.")   \
+    A(S, TEXT, needs, "requires", OMIT_EMPTY,                                                      \
+      "Labels that the worker must have. A receive does not return them.")
 
 #define MESSAGE_ANSWER(A, S)                                                                       \
     MESSAGE_SHOWN_ANSWER(A, S)                                                                     \
@@ -403,6 +405,7 @@
 #define SETTLE_ORDER(W, T)   W(T, wait), W(T, reason), W(T, tokens)
 #define ORIGIN_ORDER(W, T)   W(T, queue), W(T, id), W(T, reason), W(T, retries), W(T, died_at)
 #define FINISHED_ORDER(W, T) W(T, finished_at), W(T, attempts)
+#define REQUIRES_ORDER(W, T) W(T, needs)
 #define FAILURE_ORDER(W, T)  W(T, attempt), W(T, at), W(T, kind), W(T, worker), W(T, reason)
 #define SENT_ORDER(W, T)     W(T, code), W(T, duplicate), W(T, id)
 #define OUTCOME_ORDER(W, T)  W(T, code), W(T, reason), W(T, status), W(T, until)
@@ -419,6 +422,7 @@
     T(origin, origin_answer_rows, ORIGIN_ANSWER, ORIGIN_ORDER)                                     \
     T(failure, failure_answer_rows, FAILURE_ANSWER, FAILURE_ORDER)                                 \
     T(finished, message_answer_rows, MESSAGE_ANSWER, FINISHED_ORDER)                               \
+    T(requires, message_answer_rows, MESSAGE_ANSWER, REQUIRES_ORDER)                               \
     T(sent, sent_row_answer_rows, SENT_ROW_ANSWER, SENT_ORDER)                                     \
     T(outcome, outcome_answer_rows, OUTCOME_ANSWER, OUTCOME_ORDER)                                 \
     T(problem, problem_answer_rows, PROBLEM_ANSWER, PROBLEM_ORDER)

@@ -220,6 +220,7 @@ static void print_message(const struct sluice_message *m)
     print_text("dedup", m->dedup);
     print_text("contentType", m->content_type);
     print_text("workflow", m->workflow);
+    print_text("requires", m->needs);
     print_origin(&m->from);
     print_failures(m);
     for (size_t i = 0; i < m->headers_len; i++) {

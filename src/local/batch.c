@@ -107,11 +107,12 @@ static void put_origin(struct sluice_message *out, struct bytes letter)
     }
 }
 
-static void put_strings(struct sluice_message *out, const struct message *m, struct bytes worker)
+static void put_strings(struct sluice_message *out, const struct message *m, struct bytes worker,
+                        struct bytes needs)
 {
     size_t headers = count_headers(m->headers);
     size_t text = m->body.len + m->group.len + m->dedup.len + m->content_type.len +
-                  m->workflow.len + m->headers.len + worker.len + 6 + 2 * headers;
+                  m->workflow.len + m->headers.len + worker.len + needs.len + 7 + 2 * headers;
     struct sluice_header *block = memory_new(headers * sizeof *block + text);
     char *at = (char *)(block + headers);
     out->headers = block;
@@ -124,6 +125,7 @@ static void put_strings(struct sluice_message *out, const struct message *m, str
     out->content_type = text_append(&at, m->content_type);
     out->workflow = text_append(&at, m->workflow);
     out->worker = text_append(&at, worker);
+    out->needs = text_append(&at, needs);
 }
 
 static struct bytes letter_of(const struct delivery *d)
@@ -165,7 +167,9 @@ void batch_add(struct batch_builder *b, const struct open_queue *q, uint32_t sha
                const struct delivery *d, const struct message_view *view, int64_t now)
 {
     struct sluice_message *out = &b->batch.messages[b->batch.len++];
-    put_strings(out, &d->message, view ? view->worker : BYTES_EMPTY);
+    // A worker that receives a message has the labels.
+    put_strings(out, &d->message, view ? view->worker : BYTES_EMPTY,
+                view ? d->message.requires : BYTES_EMPTY);
     put_origin(out, letter_of(d));
     out->sent_at = d->sent_at;
     out->priority = d->message.priority;

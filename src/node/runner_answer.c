@@ -40,8 +40,8 @@ void runner_answer_clear(struct runner_answer *a)
 
 static struct bytes *view(struct message *m, int i)
 {
-    struct bytes *views[] = {&m->group,   &m->dedup, &m->content_type,  &m->workflow,
-                             &m->headers, &m->body,  &m->reference.name};
+    struct bytes *views[] = {&m->group,    &m->dedup,   &m->content_type, &m->workflow,
+                             &m->requires, &m->headers, &m->body,         &m->reference.name};
     return i < (int)(sizeof views / sizeof *views) ? views[i] : NULL;
 }
 

@@ -118,6 +118,7 @@ struct exchange {
     bool wire_out;      // the answer is in the compact encoding
     bool wire_failures; // the answer has the messages' failure reasons
     bool wire_finished; // ... and how finished messages ended
+    bool wire_requires; // ... and the labels that messages require
     bool single;        // it has one part: a refusal of the part is the answer
     struct kept_texts kept;
     int status;

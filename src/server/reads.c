@@ -22,6 +22,7 @@ static void answer_wire(struct exchange *x, const struct sluice_batch *b,
     wire_put_batch(&body, b);
     if (x->wire_failures && !acked) wire_put_failures(&body, b);
     if (x->wire_finished && !acked) wire_put_finished(&body, b);
+    if (x->wire_requires && !acked) wire_put_requires(&body, b);
     if (acked)
         wire_put_outcomes(&body, acked->outcomes, acked->len, acked->code ? acked->error : NULL);
     answer_with(x, &a, &body);

@@ -124,6 +124,8 @@ bool read_head(struct exchange *x)
     x->wire_in = is_type(type, WIRE_TYPE);
     x->wire_out = is_type(accept, WIRE_TYPE);
     x->wire_finished = x->wire_out && strcasecmp(accept, WIRE_TYPE_FINISHED) == 0;
+    const char *fields = httpd_header(x->http, WIRE_FIELDS_HEADER);
+    x->wire_requires = x->wire_finished && fields && strcmp(fields, WIRE_FIELDS_REQUIRES) == 0;
     x->wire_failures =
         x->wire_finished || (x->wire_out && strcasecmp(accept, WIRE_TYPE_FAILURES) == 0);
     if (is_foreign(x))

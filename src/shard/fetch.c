@@ -85,6 +85,7 @@ static void keep_message(struct call *c, const struct found *f)
     d->message.dedup = keep(&c->text, m->dedup);
     d->message.content_type = keep(&c->text, m->content_type);
     d->message.workflow = keep(&c->text, m->workflow);
+    d->message.requires = keep(&c->text, m->requires);
     keep_headers(c, f, d);
     d->message.body = keep(&c->text, m->body);
     d->message.reference.name = keep(&c->text, m->reference.name);
@@ -107,6 +108,7 @@ static void views_set_addresses(struct call *c)
         view_set_address(&m->dedup, &c->text);
         view_set_address(&m->content_type, &c->text);
         view_set_address(&m->workflow, &c->text);
+        view_set_address(&m->requires, &c->text);
         view_set_address(&m->headers, &c->text);
         view_set_address(&m->body, &c->text);
         view_set_address(&m->reference.name, &c->text);

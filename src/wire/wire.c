@@ -218,8 +218,10 @@ static struct sluice_batch *read_messages(struct reader *r)
     struct batch_builder *builder = batch_new(count);
     struct sluice_batch *b = batch_take(builder);
     struct compact_headers headers = {0};
-    for (; reader_ok(r) && b->len < count; b->len++)
+    for (; reader_ok(r) && b->len < count; b->len++) {
+        b->messages[b->len].needs = "";
         compact_read(r, &compact_message, &b->messages[b->len], &headers);
+    }
     batch_own(builder, input, headers.rows);
     if (reader_ok(r)) {
         give_headers(b, headers.rows);
@@ -279,6 +281,12 @@ void wire_put_finished(struct buf *to, const struct sluice_batch *b)
         compact_put(to, &compact_finished, &b->messages[i]);
 }
 
+void wire_put_requires(struct buf *to, const struct sluice_batch *b)
+{
+    for (size_t i = 0; i < b->len; i++)
+        compact_put(to, &compact_requires, &b->messages[i]);
+}
+
 bool wire_read_looked(struct bytes from, struct sluice_batch **out)
 {
     struct reader r = reader_of(from);
@@ -289,6 +297,9 @@ bool wire_read_looked(struct bytes from, struct sluice_batch **out)
     told = b && r.left > 0;
     for (size_t i = 0; told && reader_ok(&r) && i < b->len; i++)
         compact_read(&r, &compact_finished, &b->messages[i], NULL);
+    told = b && r.left > 0;
+    for (size_t i = 0; told && reader_ok(&r) && i < b->len; i++)
+        compact_read(&r, &compact_requires, &b->messages[i], NULL);
     return give_batch(b, b && reader_end(&r), out);
 }
 

@@ -24,6 +24,8 @@
 //               (text), u8 1 if the reason is kept, reason (text)
 //     finished  after the failures, for a client whose Accept has "finished=1": for each message
 //               i64 finished at, u32 attempts. Other clients know only the state "finished"
+//     requires  after the ends, for a client with the header "Sluice-Fields: requires": for each
+//               message the labels that its worker must have (text)
 //     settle    u8 version, i64 delay or visibility, reason (text), u32 count, tokens (texts)
 //     outcomes  u8 version, u32 count, each: u8 code, reason, status (texts), i64 until; then the
 //               fields of an error
@@ -66,7 +68,12 @@ void wire_put_failures(struct buf *to, const struct sluice_batch *b); // after t
 // How a finished message ended. A client that asks for it gets the failures, too.
 #define WIRE_TYPE_FINISHED WIRE_TYPE_FAILURES "; finished=1"
 void wire_put_finished(struct buf *to, const struct sluice_batch *b); // after the failures
-// Reads a batch with failures and ends. An older node sends none.
+// The labels that messages require. A header asks for them, because a node of an older release
+// knows the types above as whole texts. A client that asks for them gets the ends, too.
+#define WIRE_FIELDS_HEADER   "Sluice-Fields"
+#define WIRE_FIELDS_REQUIRES "requires"
+void wire_put_requires(struct buf *to, const struct sluice_batch *b); // after the ends
+// Reads a batch with failures, ends and requirements. An older node sends none.
 bool wire_read_looked(struct bytes from, struct sluice_batch **out);
 
 // The list of tokens is written, even if it has one.

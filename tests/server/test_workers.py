@@ -277,6 +277,27 @@ def a_receive_that_waits_is_served_before_tickets(sluice):
 
 
 @case
+def peek_and_show_name_the_labels_that_a_message_requires(sluice):
+    version_4(sluice, "jobs")
+    sluice.ok("send", "jobs", "x", "--requires", "kind=gpu,host=a")
+    sluice.ok("send", "jobs", "y")
+    with Node(sluice) as node:
+        for at in ((), ("--store", "http://" + node.address)):
+            rows = sluice.ok(*at, "peek", "jobs", "--json").lines()
+            same([row.get("requires") for row in rows], ["host=a,kind=gpu", None])
+            contains(sluice.ok(*at, "show", "jobs", rows[0]["id"]).out, "requires", "host=a,kind=gpu")
+            same(sluice.ok(*at, "show", "jobs", rows[0]["id"], "--json").lines()[0]["requires"], "host=a,kind=gpu")
+        shown = node.does(200, "GET", "/jobs/messages/" + rows[0]["id"])
+        same(shown["requires"], "host=a,kind=gpu")
+        join(node, "jobs", "w1", labels="host=a,kind=gpu")
+        message = node.does(200, "POST", "/jobs/receive", {"worker": "w1"})["messages"][0]
+        holds("requires" not in message, "the worker has the labels")
+        node.does(200, "POST", "/jobs/ack", {"token": message["token"]})
+        for at in ((), ("--store", "http://" + node.address)):
+            holds("requires" not in sluice.ok(*at, "show", "jobs", rows[0]["id"]).out, "it is finished")
+
+
+@case
 def labels_and_settings_that_are_none_are_refused_with_a_sentence(sluice):
     version_4(sluice, "jobs")
     sluice.refused(2, "queue", "set", "jobs", "dispatch=maybe", says=["maybe", "auto, tickets, affinity"])
