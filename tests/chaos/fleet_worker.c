@@ -10,6 +10,9 @@
 
 #define CAPACITY 3
 #define WAIT_MS  1000
+// A job takes up to that long. All workers together must be slower than the sender: otherwise
+// receives always wait, and workers that live on tickets alone get nothing.
+#define JOB_MS   1000
 
 struct fleet_worker {
     const struct fleet_settings *settings;
@@ -108,7 +111,7 @@ static void acknowledge(struct fleet_worker *w, const struct sluice_batch *b)
         tokens[i] = b->messages[i].token;
         rows[i] = note_received(w, &b->messages[i]);
     }
-    nap_ms(chance_under(&w->chance, 20));
+    nap_ms(chance_under(&w->chance, JOB_MS));
     do
         code = sluice_ack(w->handle, FLEET_QUEUE, tokens, b->len, outcomes, &error);
     while (undecided(w->shared, code) && goes_on(w));
