@@ -131,11 +131,11 @@ static void mark_if_due(struct round *r)
 {
     struct store_answer a CLEANUP(store_answer_done);
     char key[MAILBOX_KEY_MAX];
+    store_answer_init(&a);
     (void)pthread_mutex_lock(&r->lock);
     bool due = owner_mark_due(r->owner, runner_time(r->d).lo);
     (void)pthread_mutex_unlock(&r->lock);
     if (!due) return;
-    store_answer_init(&a);
     mailbox_mark_key(key, r->prefix);
     (void)!store_put(r->s->store, key, bytes_str("m"), &a); // the next one comes in a second
     note_cost(r, &a);
