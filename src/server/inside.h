@@ -67,13 +67,13 @@ struct server {
     size_t calls;             // library calls in progress: the store must stay open for them
     struct exchange *waiting; // list of the receives that wait
     size_t waiting_len;
-    struct clients waiters;              // places of waiting receives
-    struct clients streaming;            // places of event streams
-    struct heartbeats *heartbeats;       // of registered workers; NULL: the node starts or stops
-    struct presence *presence;           // the workers that receive here (presence.h)
-    struct waiting_shown *waiting_shown; // those at other nodes (workers.c)
-    struct http *peer_http;              // for questions to other nodes
-    size_t streams;                      // event streams, including those that are ending
+    struct clients waiters;                // places of waiting receives
+    struct clients streaming;              // places of event streams
+    struct heartbeats *_Atomic heartbeats; // of registered workers; NULL: the node starts or stops
+    struct presence *presence;             // the workers that receive here (presence.h)
+    struct waiting_shown *waiting_shown;   // those at other nodes (workers.c)
+    struct http *peer_http;                // for questions to other nodes
+    size_t streams;                        // event streams, including those that are ending
     struct readiness {
         int64_t asked_ms;  // clock_boot_ms of the last answer to a probe; 0: none
         int64_t asking_ms; // clock_boot_ms of the start of the running probe; 0: none runs
