@@ -34,9 +34,26 @@ static void key_put(char out[ENVELOPE_KEY_MAX], const char *kind, const char *qu
     CHECK(at < out + ENVELOPE_KEY_MAX);
 }
 
+// The fold's key has the queue's name added, because other queues have the same keys.
+static void fold_key_put(const struct envelope_place *place, struct envelope_room *room)
+{
+    const char *colon = strchr(place->key, ':');
+    char kind[16];
+    if (!colon || (size_t)(colon - place->key) >= sizeof kind) {
+        (void)snprintf(room->key, sizeof room->key, "task:%s", place->key);
+        return;
+    }
+    (void)snprintf(kind, sizeof kind, "%.*s", (int)(colon - place->key), place->key);
+    key_put(room->key, kind, place->queue, bytes_str(colon + 1));
+}
+
 static void ordering_key_put(const struct envelope_place *place, const char *message,
                              struct envelope_room *room)
 {
+    if (place->key && *place->key) {
+        fold_key_put(place, room);
+        return;
+    }
     if (place->group.len > 0)
         key_put(room->key, "group", place->queue, place->group);
     else if (place->workflow_order && place->workflow.len > 0)

@@ -76,6 +76,9 @@ struct envelope_place {
     struct bytes group;    // of the event's message; empty: none
     struct bytes workflow; // of the event or its message; empty: none
     bool workflow_order;   // the queue's setting
+    // The key as the fold names it: "group:<name>", "workflow:<id>", "queue:<shard>" or a message's
+    // id. It wins over group and workflow. NULL: not known.
+    const char *key;
 };
 
 // The texts that envelope_of makes.
@@ -86,9 +89,11 @@ struct envelope_room {
 
 // Makes the envelope of an event. It borrows the event's texts, the place and the room.
 //
-// The ordering key is "group:<queue>:<token>" if the message has a group. Otherwise it is
-// "workflow:<queue>:<token>" if the queue has workflowOrder and there is a workflow. Otherwise it
-// is "task:<message id>", or "queue:<queue>" for an event about the queue.
+// The ordering key is made of the fold's key: "group:<queue>:<token>", "workflow:<queue>:<token>",
+// "queue:<queue>:<shard>" or "task:<message id>". Without the fold's key it is
+// "group:<queue>:<token>" if the message has a group. Otherwise it is "workflow:<queue>:<token>" if
+// the queue has workflowOrder and there is a workflow. Otherwise it is "task:<message id>", or
+// "queue:<queue>" for an event about the queue.
 struct envelope envelope_of(const struct sluice_event *e, const struct envelope_place *place,
                             struct envelope_room *room);
 

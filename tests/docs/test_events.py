@@ -20,6 +20,10 @@ LISTS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "events")
 KEEP = {name: value for name, value in os.environ.items() if name.endswith("SAN_OPTIONS")}
 
 
+class Missing(Exception):
+    """A package cannot be fetched here."""
+
+
 def made_c(folder):
     subprocess.run(["cc", "-Wall", "-Wextra", "-Werror", "-D_GNU_SOURCE", f"-I{HEADER}", "events.c", "-o", "events",
                     f"-L{LIBRARY}", f"-Wl,-rpath,{LIBRARY}", "-lsluice"], cwd=folder, check=True, timeout=PATIENCE,
@@ -37,8 +41,10 @@ def made_node(folder):
         if not os.path.exists(done) or open(done, encoding="utf-8").read() != wanted:
             for name in ("package.json", "package-lock.json"):
                 shutil.copyfile(f"{LISTS}/{name}", f"{MODULES}/{name}")
-            subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=MODULES, check=True,
-                           timeout=PATIENCE, capture_output=True, text=True)
+            run = subprocess.run(["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"], cwd=MODULES, check=False,
+                                 timeout=PATIENCE, capture_output=True, text=True)
+            if run.returncode != 0:
+                raise Missing("npm cannot fetch the package nats: " + " ".join(run.stderr.split())[:300])
             with open(done, "w", encoding="utf-8") as file:
                 file.write(wanted)
     os.symlink(f"{MODULES}/node_modules", f"{folder}/node_modules")
@@ -96,6 +102,9 @@ def main():
             try:
                 try_consumer(folder, heading, make, run)
                 print(f"ok {title}", flush=True)
+            except Missing as why:
+                failed += os.environ.get("CI") == "true"
+                print(f"not ok {title}\n# {why}" if os.environ.get("CI") == "true" else f"ok {title} # SKIP {why}")
             except (AssertionError, OSError, subprocess.SubprocessError) as error:
                 failed += 1
                 words = f"{error}\n{getattr(error, 'stderr', '') or ''}"

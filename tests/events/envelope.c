@@ -130,6 +130,24 @@ static void the_ordering_key_follows_the_rule(void **state)
     assert_string_equal(envelope_of(&e, &place, &room).ordering_key, "queue:mail=2Eeu");
 }
 
+static void the_ordering_key_of_the_fold_wins(void **state)
+{
+    (void)state;
+    static const char *const keys[][2] = {
+        {"group:00ff", "group:mail=2Eeu:00ff"},
+        {"workflow:w.1:\xff", "workflow:mail=2Eeu:w=2E1=3A=FF"},
+        {"queue:3", "queue:mail=2Eeu:3"},
+        {"00112233-3-9", "task:00112233-3-9"},
+        {"", "task:00112233-3-9"},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct envelope_room room;
+        struct envelope_place p = place;
+        p.key = keys[i][0];
+        assert_string_equal(envelope_of(&outcome, &p, &room).ordering_key, keys[i][1]);
+    }
+}
+
 static void the_subject_follows_the_type(void **state)
 {
     (void)state;
@@ -410,6 +428,7 @@ int main(void)
         cmocka_unit_test(an_envelope_has_one_text),
         cmocka_unit_test(every_field_is_read_as_it_was_written),
         cmocka_unit_test(the_ordering_key_follows_the_rule),
+        cmocka_unit_test(the_ordering_key_of_the_fold_wins),
         cmocka_unit_test(the_subject_follows_the_type),
         cmocka_unit_test(a_gap_names_its_range_and_has_one_id),
         cmocka_unit_test(a_cluster_event_has_a_subject_of_the_cluster),
