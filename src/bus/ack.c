@@ -2,6 +2,7 @@
 #include "bus/ack.h"
 
 #include "json/json.h"
+#include "json/raw.h"
 
 #include <stdio.h>
 
@@ -48,9 +49,34 @@ static void read_error(const struct json *error, struct bus_ack *out, char why[s
         (void)snprintf(why, BUS_WHY_MAX, "%.200s", (const char *)json_as_text(text).data);
 }
 
+// The usual answer, without a tree: there is one for every event.
+static bool read_usual(struct bytes body, struct bus_ack *out)
+{
+    struct bytes key, value;
+    uint64_t sequence = 0;
+    bool plain = json_raw_ok(body) && body.len > 0 && body.data[0] == '{';
+    if (!plain) return false;
+    for (struct json_walk w = json_walk_of(body); plain && json_walk_next(&w, &key, &value);) {
+        if (bytes_equal(key, bytes_str("error"))) return false;
+        if (bytes_equal(key, bytes_str("duplicate")))
+            out->duplicate = bytes_equal(value, bytes_str("true"));
+        if (!bytes_equal(key, bytes_str("seq"))) continue;
+        for (size_t i = 0; i < value.len && plain; i++) {
+            plain = value.data[i] >= '0' && value.data[i] <= '9' && sequence < INT64_MAX / 10 - 9;
+            sequence = sequence * 10 + (uint64_t)(value.data[i] - '0');
+        }
+    }
+    out->sequence = sequence;
+    out->err = ERR_OK;
+    return plain && sequence > 0;
+}
+
 void bus_ack_read(struct bytes body, struct bus_ack *out, char why[static BUS_WHY_MAX])
 {
     char wrong[BUS_WHY_MAX];
+    *out = (struct bus_ack){.tag = out->tag, .err = ERR_UNKNOWN, .why = why};
+    why[0] = 0;
+    if (read_usual(body, out)) return;
     struct json *answer = json_parse((const char *)body.data, body.len, wrong, sizeof wrong);
     bool object = answer && json_kind(answer) == JSON_KIND_OBJECT;
     struct json *error = object ? json_member(answer, "error") : NULL;

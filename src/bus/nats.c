@@ -204,7 +204,7 @@ static natsStatus make_options(struct bus *b, natsOptions **out, char why[static
     natsStatus s = natsOptions_Create(out);
     why[0] = 0;
     if (s == NATS_OK) s = set_options(b, *out, &c, why);
-    if (s != NATS_OK && !why[0]) nats_reason(s, why);
+    if (s != NATS_OK && !why[0]) nats_reason((int)s, why);
     bus_credentials_done(&c);
     return s;
 }
@@ -237,10 +237,10 @@ static struct nats_link *link_new(struct bus *b)
     if (s == NATS_OK) {
         note_begin(b); // before any callback
         s = natsConnection_Connect(&l->nc, options);
-        if (s != NATS_OK) nats_reason(s, why);
+        if (s != NATS_OK) nats_reason((int)s, why);
         if (!l->nc) note_end(b);
     }
-    if (s == NATS_OK && (s = link_prepare(l)) != NATS_OK) nats_reason(s, why);
+    if (s == NATS_OK && (s = link_prepare(l)) != NATS_OK) nats_reason((int)s, why);
     natsOptions_Destroy(options);
     if (s == NATS_OK) return l;
     note(b, s, why);
@@ -456,6 +456,6 @@ enum err bus_publish(struct bus_sender *s, const struct bus_publish *p)
     if (status == NATS_OK) status = natsConnection_PublishMsg(l->nc, m);
     natsMsg_Destroy(m);
     nats_link_drop(l);
-    enum err e = nats_err(status, 0);
+    enum err e = nats_err((int)status, 0);
     return e == ERR_OK || e == ERR_LIMIT ? e : ERR_UNAVAILABLE;
 }

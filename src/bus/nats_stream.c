@@ -176,6 +176,8 @@ struct bus_subscription {
     natsSubscription *sub;
     uint64_t delivered; // messages of sub, as its consumer counts them
     int64_t alive_at;   // when a message came, or the server knew the consumer
+    uint64_t last;      // the number of the last message; 0: none
+    int64_t last_ns;    // ... and when it was stored
     struct bus_message message;
 };
 
@@ -202,6 +204,28 @@ static enum err fenced(const struct bus_subscription *s, const struct bus_stream
     return ERR_FENCED;
 }
 
+// A stream that lost its tail can have another message with the number of the last one. The time
+// tells.
+static enum err check_last(struct bus_subscription *s, const struct bus_stream_state *now,
+                           char why[static BUS_WHY_MAX])
+{
+    jsOptions o = patience();
+    jsErrCode code = 0;
+    natsMsg *m = NULL;
+    if (s->last == 0 || s->last < now->first) return ERR_OK; // nothing to compare
+    natsStatus status = js_GetMsg(&m, s->link->js, s->stream, s->last, &o, &code);
+    bool same = status == NATS_OK && natsMsg_GetTime(m) == s->last_ns;
+    natsMsg_Destroy(m);
+    enum err e = answer_of(s->bus, status, code, why);
+    if (e == ERR_NOT_FOUND)
+        same = true; // it was removed
+    else if (e)
+        return e;
+    if (same) return ERR_OK;
+    (void)snprintf(why, BUS_WHY_MAX, "stream %.100s lost its newest messages", s->stream);
+    return ERR_FENCED;
+}
+
 static enum err sub_begin(struct bus_subscription *s, char why[static BUS_WHY_MAX])
 {
     struct bus_stream_state now;
@@ -215,6 +239,11 @@ static enum err sub_begin(struct bus_subscription *s, char why[static BUS_WHY_MA
     if (s->next == 0) s->next = now.last + 1;
     s->link = nats_link_take(s->bus);
     if (!s->link) return no_link(s->bus, why);
+    e = check_last(s, &now, why);
+    if (e) {
+        sub_end(s);
+        return e;
+    }
     (void)jsSubOptions_Init(&o);
     o.Stream = s->stream;
     o.Config.DeliverPolicy = js_DeliverByStartSequence;
@@ -270,6 +299,8 @@ static bool sub_take(struct bus_subscription *s, natsMsg *m)
     if (next) {
         s->delivered++;
         s->next = meta->Sequence.Stream + 1;
+        s->last = meta->Sequence.Stream;
+        s->last_ns = meta->Timestamp;
         fill_message(m, meta->Sequence.Stream, meta->Timestamp, &s->message);
     }
     jsMsgMetaData_Destroy(meta);

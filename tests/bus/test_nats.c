@@ -281,6 +281,51 @@ static void a_reader_begins_at_a_position_and_filters(void **state)
     bus_close(b);
 }
 
+// The files of the server go back to an earlier moment. Then other messages take the numbers.
+static void a_reader_of_a_stream_that_lost_its_tail_is_told(void **state)
+{
+    static const char *const subjects[] = {"tail.>"};
+    struct bus *b = opened();
+    struct bus_stream s = stream_of("TAIL", subjects);
+    struct bus_sender *sender = NULL;
+    struct bus_subscription *sub = NULL;
+    struct acks acks;
+    struct bus_message m;
+    char why[BUS_WHY_MAX] = "";
+    (void)state;
+    acks_init(&acks);
+    (void)ensured(b, &s);
+    assert_int_equal(bus_sender_new(b, on_ack, &acks, &sender), ERR_OK);
+    (void)published(sender, &acks, "tail.x", "t1", BUS_NO_FENCE);
+    control("save 0");
+    (void)published(sender, &acks, "tail.x", "t2", BUS_NO_FENCE);
+    assert_int_equal(
+        bus_subscribe(b, &(struct bus_from){.stream = "TAIL", .sequence = 1}, &sub, why), ERR_OK);
+    for (uint64_t i = 1; i <= 2; i++) {
+        assert_int_equal(bus_next(sub, PATIENCE_MS, &m, why), ERR_OK);
+        assert_true(m.sequence == i);
+    }
+    uint64_t connection = bus_connections(b);
+    control("lose 0");
+    int64_t until = clock_boot_ms() + PATIENCE_MS;
+    while (bus_connections(b) == connection && clock_boot_ms() < until)
+        clock_sleep(5);
+    (void)ensured(b, &s);
+    for (int i = 3; i <= 5; i++) {
+        char id[8];
+        (void)snprintf(id, sizeof id, "t%d", i);
+        (void)published(sender, &acks, "tail.x", id, BUS_NO_FENCE);
+    }
+    enum err e;
+    while ((e = bus_next(sub, 50, &m, why)) != ERR_FENCED && clock_boot_ms() < until)
+        assert_int_not_equal(e, ERR_OK);
+    assert_int_equal(e, ERR_FENCED);
+    assert_non_null(strstr(why, "lost its newest messages"));
+    bus_unsubscribe(sub);
+    bus_sender_free(sender);
+    bus_close(b);
+}
+
 static _Atomic int ups, downs;
 
 static void on_changed(void *ctx, bool up)
@@ -359,6 +404,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ids_are_stored_once_and_a_fence_holds),
         cmocka_unit_test(a_killed_server_loses_no_message_and_the_reader_goes_on),
         cmocka_unit_test(a_reader_begins_at_a_position_and_filters),
+        cmocka_unit_test(a_reader_of_a_stream_that_lost_its_tail_is_told),
         cmocka_unit_test(a_stopped_server_is_noticed_and_found_again),
     };
     const struct CMUnitTest credentials[] = {
