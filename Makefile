@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-node bench-peers bench-redis bench-workers chaos chaos-bucket chaos-cluster chaos-import chaos-node chaos-redis chaos-remount chaos-stop chaos-workers load run demo cluster install hooks format settings lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-events bench-node bench-peers bench-redis bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-stop chaos-workers load run demo cluster install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -80,6 +80,10 @@ bench-workers: deps deps-servers build-release/build.ninja ## 200 workers on a b
 	@ninja -C build-release src/cli/sluice bench/bench-workers
 	@tests/servers/with-radosgw tools/bench-workers build-release $(ARGS)
 
+bench-events: deps deps-servers build-release/build.ninja ## events to a NATS server: catching up, and the commit time with and without
+	@ninja -C build-release src/cli/sluice bench/bench-events
+	@tests/servers/with-nats tools/bench-events build-release $(ARGS)
+
 bench-cluster: deps deps-servers build-release/build.ninja ## three nodes beside one on a bucket; requests of idle nodes
 	@ninja -C build-release src/cli/sluice bench/bench-cluster
 	@tests/servers/with-radosgw tools/bench-cluster build-release --idle 180 $(ARGS)
@@ -93,6 +97,11 @@ chaos-bucket: build deps-servers ## the same on a bucket: requests meet faults, 
 
 chaos-cluster: build deps-servers ## three nodes on each service and store: KILLS=20 kills, transfers, outages of 30 s
 	@SLUICE=$(BUILD)/src/cli/sluice tests/member/everywhere.py --one-by-one --long $(or $(KILLS),20)
+
+chaos-events: build deps-servers ## nodes and NATS servers killed and cut off under load, ROUNDS=20; then one and three servers, the stream compared
+	@ninja -C $(BUILD) src/cli/sluice tests/publish/bus-dump
+	@for servers in 1 3; do SLUICE=$(BUILD)/src/cli/sluice BUS_DUMP=$(BUILD)/tests/publish/bus-dump \
+		tests/servers/with-nats --nodes $$servers tests/publish/publish.py --long $(or $(ROUNDS),20) || exit 1; done
 
 chaos-import: build deps-servers ## JOBS=100000 jobs of a beanstalkd imported, the import killed again and again
 	@tests/cli/import_many.py $(BUILD)/src/cli/sluice --jobs $(or $(JOBS),100000) $(ARGS)

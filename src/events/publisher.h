@@ -26,7 +26,7 @@
 #include "base/err.h"
 #include "base/rng.h"
 
-#define PUBLISHER_WINDOW         512
+#define PUBLISHER_WINDOW         1024
 #define PUBLISHER_ACK_MS         5000
 // nats-server syncs its files every two minutes.
 #define PUBLISHER_SETTLE_MS      150000

@@ -464,6 +464,7 @@ void conf_peek(const struct conf *c, struct server_config *out)
         .peers = text_or_null(c, CONF_PEERS),
         .coord =
             strcmp(c->values[CONF_COORD].text, "none") != 0 ? c->values[CONF_COORD].text : NULL,
+        .bus = text_or_null(c, CONF_BUS),
         .capacity = (unsigned)c->values[CONF_CAPACITY].number,
         .observe_only = c->values[CONF_OBSERVE_ONLY].number != 0,
         .store = c->values[CONF_STORE].text,

@@ -23,6 +23,8 @@
       "share of the shards, relative to other nodes")                                              \
     X(OBSERVE_ONLY, "observeOnly", BOOL, "no", 0, 0, false,                                        \
       "show plans of the cluster, but claim no shard")                                             \
+    X(BUS, "bus", TEXT, "", 0, 0, false,                                                           \
+      "the message bus for events: nats://h1,h2 or tls://host; empty: none")                       \
     X(PEERS, "peers", TEXT, "", 0, 0, false,                                                       \
       "hosts of other nodes that clients' tokens may be sent to")                                  \
     X(TOKENS, "tokens", TEXT, "", 0, 0, true, "a file of tokens")                                  \

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings that are URLs and hosts: the store, the node's own URL, and its peers.
 #include "api/place.h"
+#include "bus/bus.h"
 #include "coord/coord.h"
 #include "net/listen.h"
 #include "owner/peer.h"
@@ -74,10 +75,19 @@ static bool check_coord(const struct conf *c, struct sluice_error *error)
     return false;
 }
 
+static bool check_bus(const struct conf *c, struct sluice_error *error)
+{
+    char why[BUS_WHY_MAX];
+    const char *url = conf_text(c, CONF_BUS);
+    if (!*url || bus_check_url(url, NULL, why) == ERR_OK) return true;
+    *error = error_of(SLUICE_INVALID, "", "bus", "%s: bus: %s", conf_source(c, CONF_BUS), why);
+    return false;
+}
+
 bool conf_check_places(const struct conf *c, struct sluice_error *error)
 {
     return check_store(c, error) && check_advertise(c, error) && check_peers(c, error) &&
-           check_coord(c, error);
+           check_coord(c, error) && check_bus(c, error);
 }
 
 static void describe_node(const char *name, unsigned port, char *out, size_t out_len)

@@ -9,6 +9,7 @@
 #include "member/member.h"
 #include "os/clock.h"
 #include "owner/peer.h"
+#include "publish/publish.h"
 #include "server/inside.h"
 
 #include <inttypes.h>
@@ -18,6 +19,22 @@
 #define STUCK_MS            3000 // a probe that runs longer counts as unanswered
 #define CONCERNS_EVERY_MS   10000
 #define DURABILITY_EVERY_MS 3600000 // an operator's choice is repeated, so that it is not forgotten
+
+// The node stays ready while the bus is away: calls do not wait for it.
+static struct json *bus_json(struct server *s)
+{
+    struct publishing_status p;
+    struct json *o = json_new();
+    publishing_status(s->publishing, &p);
+    json_bool(o, "degraded", p.degraded);
+    if (p.degraded) json_text(o, "reason", p.why);
+    json_number(o, "degradedMs", p.degraded_ms);
+    json_number(o, "lagEvents", (int64_t)p.lag_events);
+    json_number(o, "lagMs", p.lag_ms);
+    json_number(o, "dropped", (int64_t)p.dropped);
+    json_bool(o, "overdue", p.overdue);
+    return o;
+}
 
 // A store that is nearly full refuses sends. The node stays ready, so that workers can drain it.
 static void answer_is_ready(struct exchange *x)
@@ -30,6 +47,7 @@ static void answer_is_ready(struct exchange *x)
     char why[COORD_WHY_MAX];
     if (x->server->member && membership_degraded(x->server->member, NULL, why))
         json_text(o, "degraded", *why ? why : "the coordination service does not answer");
+    if (x->server->publishing) json_take(o, "bus", bus_json(x->server));
     answer_json(x, 200, o);
 }
 

@@ -51,6 +51,7 @@ struct server {
     struct limiter *limiter;
     // NULL: the node is no member of a cluster, or not yet. Requests come before it is one.
     struct membership *_Atomic member;
+    struct publishing *publishing;     // of events to the bus; NULL: none
     struct owners_shown *owners_shown; // the owners of shards, as clients are told
     struct tls *tls;                   // NULL: plain HTTP
     pthread_rwlock_t tokens_lock;
@@ -206,6 +207,7 @@ bool store_is_up(struct server *s); // probes the store if nothing recent is kno
 void metrics_queues(struct server *s, struct buf *to);
 void metrics_process(struct buf *to);
 void metrics_cluster(struct server *s, struct buf *to);
+void metrics_bus(struct server *s, struct buf *to);
 
 // These two answer the request if they return false. auth_admit checks the scope of the route and
 // the rate. auth_allow checks another scope, for example for a queue that the body names. `queue`

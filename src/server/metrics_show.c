@@ -260,6 +260,7 @@ void handle_metrics(struct exchange *x)
     show_store_counts(&text, &meter);
     show_cost(&text, &meter);
     metrics_cluster(s, &text);
+    metrics_bus(s, &text);
     metrics_queues(s, &text);
     metrics_process(&text);
     answer_bytes(x, 200, METRICS_TYPE, &text);

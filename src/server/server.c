@@ -14,6 +14,7 @@
 #include "os/thread.h"
 #include "owner/owner.h"
 #include "owner/peer.h"
+#include "publish/publish.h"
 #include "server/inside.h"
 #include "server/owners.h"
 #include "server/presence.h"
@@ -347,6 +348,31 @@ static enum sluice_code join_cluster(struct server *s, struct sluice_error *erro
     return code;
 }
 
+static void log_publishing(void *ctx, enum publishing_note note, const char *queue, uint32_t shard,
+                           const char *why)
+{
+    static const struct {
+        const char *name;
+        enum log_level level;
+    } notes[] = {[PUBLISHING_DEGRADED] = {"bus-degraded", LOG_WARNING},
+                 [PUBLISHING_RECOVERED] = {"bus-recovered", LOG_INFO},
+                 [PUBLISHING_REFUSED] = {"bus-refused", LOG_WARNING},
+                 [PUBLISHING_OVERDUE] = {"bus-overdue", LOG_WARNING},
+                 [PUBLISHING_HEALED] = {"bus-healed", LOG_WARNING},
+                 [PUBLISHING_GAP] = {"bus-gap", LOG_WARNING},
+                 [PUBLISHING_OLD] = {"bus-old-rules", LOG_WARNING}};
+    struct server *s = ctx;
+    LOG(&s->log, notes[note].level, notes[note].name, LOG_TEXT("queue", queue),
+        LOG_NUMBER("shard", shard), LOG_TEXT("why", why));
+}
+
+static enum sluice_code start_publishing(struct server *s, struct sluice_error *error)
+{
+    struct publishing_config config = {
+        .bus = s->config.bus, .node = s->node, .note = log_publishing, .ctx = s};
+    return config.bus ? publishing_start(s->store, &config, &s->publishing, error) : SLUICE_OK;
+}
+
 static void server_release(struct server *s)
 {
     (void)pthread_cond_destroy(&s->fewer);
@@ -418,6 +444,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     if (!code) code = start_httpd(s, port, e);
     if (!code) code = announce(s, e);
     if (!code) code = join_cluster(s, e);
+    if (!code) code = start_publishing(s, e);
     if (!code) s->heartbeats = heartbeats_new(s);
     if (code) {
         (void)httpd_stop(s->httpd, 0);
@@ -468,6 +495,7 @@ bool server_stop(struct server *s, int64_t drain_ms)
     bool drained = httpd_stop(s->httpd, drain_ms);
     // Calls in progress still use the server, so it is not freed then.
     if (!calls_end(s, drained ? drain_ms : 0)) return false;
+    publishing_stop(s->publishing);
     stop_shares(s);
     heartbeats_free(s->heartbeats);
     server_release(s);

@@ -18,6 +18,7 @@ struct server_config {
     const char *peers;     // hosts of nodes that clients' tokens may be sent to; NULL: as the
                            // environment says (owner/peer.h)
     const char *coord;     // the coordination service (coord/coord.h); NULL: no member of a cluster
+    const char *bus;       // the message bus for events (bus/bus.h); NULL: none
     unsigned capacity;     // its share of the shards, relative to other nodes; 0: 1
     bool observe_only;     // plans are computed and shown, and no shard is claimed
     void (*leave)(void *ctx); // ends the node in order; NULL: it cannot be asked to

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// An event of a fold in the form of sluice.h, for a reader that uses it at once.
+#pragma once
+
+#include "local/inside.h"
+
+struct event_view {
+    struct sluice_event event; // its texts are below, or constants
+    char id[EVENT_ID_MAX];
+    char message[SLUICE_ID_MAX];
+    char worker[WORKER_NAME_MAX + 1];
+    char reason[FAIL_REASON_MAX + 1];
+    char from_queue[QUEUE_NAME_MAX + 1];
+    char from_id[MESSAGE_ID_MAX];
+    char from_reason[FAIL_REASON_MAX + 1];
+    char from_worker[WORKER_NAME_MAX + 1];
+};
+
+void event_view_fill(const struct open_queue *q, uint32_t shard, const struct events *list,
+                     const struct event *e, struct event_view *out);

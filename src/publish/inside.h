@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Private to publish.c (the node) and shard.c (one shard).
+#pragma once
+
+#include "events/publisher.h"
+#include "events/subject.h"
+#include "local/inside.h"
+#include "node/thread_pool.h"
+#include "publish/publish.h"
+
+#define PUBLISH_LOOK_MS 500 // how often the node looks at the shards that it owns
+
+struct ack_row {
+    uint64_t tag;
+    struct publisher_answer answer;
+};
+
+// What the owner's runner knows of the shard.
+struct machine_look {
+    bool published;
+    struct publisher_cursor cursor;
+    uint64_t events;
+    bool overdue;
+    bool cursors; // the rules of the queue have a cursor
+    bool off;
+    int64_t now;
+};
+
+// A shard that the node publishes. Its task is the only user of the publisher.
+struct published_shard {
+    struct pool_task task; // first
+    struct publishing *all;
+    struct published_shard *next;
+    struct open_queue *queue; // with a hold
+    uint32_t shard;
+    struct shard_runner *own; // the queue's
+    // Of the task.
+    struct shard_runner *reader; // NULL: none
+    struct publisher *publisher;
+    struct bus_sender *sender;
+    struct buf content; // for one event
+    struct buf payload; // of the op that is committed
+    struct machine_look seen;
+    int64_t looked_at;
+    bool owns;
+    bool up;
+    uint64_t connection;
+    int64_t committed_at;
+    uint64_t read_slot, read_sequence; // of the last event that was read
+    char stream[SUBJECT_STREAM_MAX];
+    // Under the lock.
+    pthread_mutex_t lock;
+    pthread_cond_t moved;
+    struct ack_row *acks;
+    size_t acks_len, acks_cap;
+    bool wanted;     // the node owns the shard
+    bool following;  // the follow is under way
+    bool has_events; // the reader may have some
+    enum err reader_err;
+    bool ending, ended;
+    bool told_old;
+    bool committing;
+    bool commit_ok;
+    struct publisher_cursor commit;
+    struct publisher_status status; // a copy, for others
+    uint64_t events;                // that the shard has had
+    int64_t now;                    // store time of the copy
+    bool overdue, refused;
+    char why[BUS_WHY_MAX];
+    struct runner_async follow, commit_call;
+};
+
+struct publishing {
+    struct pool_task task; // first: looks at the owned shards
+    struct sluice *handle;
+    struct publishing_config config;
+    char node[256];
+    struct bus *bus;
+    struct pool_share *share;
+    _Atomic bool up;
+    pthread_mutex_t lock; // guards everything below
+    struct published_shard *shards;
+    int64_t down_since; // clock_boot_ms; 0: not degraded
+    int64_t started_at;
+    int64_t opened_at; // when the queues of the catalog were opened last
+    _Atomic bool stopping;
+    // Of shards that this node no longer publishes.
+    struct publishing_status past;
+};
+
+struct published_shard *published_shard_new(struct publishing *all, struct open_queue *q,
+                                            uint32_t shard, struct shard_runner *own);
+void published_shard_free(struct published_shard *s); // waits until nothing uses it
+void published_shard_want(struct published_shard *s, bool wanted);
+// All its events are on the bus, or it publishes nothing.
+bool published_shard_is_done(struct published_shard *s);
+void publishing_say(struct publishing *p, enum publishing_note note, const char *queue,
+                    uint32_t shard, const char *why);

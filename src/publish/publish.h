@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// Publishes the events of the shards that this node owns to a message bus. Each shard has a
+// publisher (events/publisher.h) and a reader of the journal, and runs as a task of the handle's
+// pool. All shards share one connection. Calls never wait for the bus.
+#pragma once
+
+#include "bus/bus.h"
+#include "sluice.h"
+
+struct publishing;
+
+enum publishing_note {
+    PUBLISHING_DEGRADED, // events do not reach the bus
+    PUBLISHING_RECOVERED,
+    PUBLISHING_REFUSED, // a stream has other limits, or the bus refuses the node
+    PUBLISHING_OVERDUE, // events wait for longer than publishKeep
+    PUBLISHING_HEALED,  // a stream had lost its newest events; they were published again
+    PUBLISHING_GAP,     // events were skipped (publish=skip)
+    PUBLISHING_OLD,     // the version of the rules of a queue has no cursor
+};
+
+struct publishing_config {
+    const char *bus;  // the URL of the bus
+    const char *node; // the name of the node, for envelopes
+    // Called by threads of the pool; must be quick. queue "": of all queues. May be NULL.
+    void (*note)(void *ctx, enum publishing_note note, const char *queue, uint32_t shard,
+                 const char *why);
+    void *ctx;
+};
+
+// INVALID: the URL or a credential of the bus. A bus that does not answer is no error.
+enum sluice_code publishing_start(struct sluice *s, const struct publishing_config *config,
+                                  struct publishing **out, struct sluice_error *error);
+void publishing_stop(struct publishing *p); // NULL is allowed
+
+struct publishing_status {
+    bool degraded; // there is no connection, or a shard cannot publish
+    int64_t degraded_ms;
+    char why[BUS_WHY_MAX]; // "" unless it is degraded
+    bool overdue;          // an alarm: events wait for longer than publishKeep
+    uint32_t shards;       // that this node publishes
+    uint64_t lag_events;   // that are not acknowledged by the bus
+    int64_t lag_ms;        // the age of the oldest of them
+    uint64_t published;
+    uint64_t repeated; // the bus had them already
+    uint64_t dropped;  // skipped, and named in a gap event
+    uint64_t healed;   // streams that had lost their newest events
+    uint64_t retries;  // times that a shard had to ask the bus again
+};
+void publishing_status(struct publishing *p, struct publishing_status *out);
+// The connection, for readers of the same bus. It lives until publishing_stop.
+struct bus *publishing_bus(struct publishing *p);

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// Prints the events of a queue's stream, as a consumer sees them, up to the stream's end:
+//   bus-dump URL QUEUE      one line "event SHARD SEQUENCE ID" or "gap SHARD FIRST LAST" for each
+// Last line: "messages M duplicates D". Exit status 1: the bus does not answer.
+#include "bus/bus.h"
+#include "events/consumer.h"
+#include "os/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define PATIENCE_MS 60000
+
+static void print_all(struct consumer *c, int64_t now)
+{
+    struct consumer_out o;
+    while (consumer_next(c, now, &o)) {
+        if (o.kind == CONSUMER_EVENT)
+            printf("event %u %" PRIu64 " %s\n", o.envelope->shard, o.envelope->sequence,
+                   o.envelope->event_id);
+        if (o.kind == CONSUMER_GAP)
+            printf("gap %u %" PRIu64 " %" PRIu64 "\n", o.shard, o.first, o.last);
+        if (o.kind == CONSUMER_REFUSED) printf("refused %s\n", o.why);
+    }
+}
+
+static enum err read_all(struct bus *b, const char *stream, struct consumer *c, uint64_t *messages,
+                         char why[static BUS_WHY_MAX])
+{
+    struct bus_stream_state state;
+    struct bus_subscription *sub = NULL;
+    struct bus_message m;
+    uint64_t number = 0;
+    enum err e = bus_stream_state(b, stream, &state, why);
+    if (e == ERR_NOT_FOUND) return ERR_OK; // nothing was published yet
+    if (e || state.messages == 0) return e;
+    e = bus_subscribe(b, &(struct bus_from){.stream = stream, .sequence = 1}, &sub, why);
+    while (!e && number < state.last) {
+        e = bus_next(sub, 1000, &m, why);
+        if (e == ERR_NOT_FOUND || e == ERR_UNAVAILABLE || e == ERR_UNKNOWN) {
+            e = ERR_OK;
+            continue;
+        }
+        if (e) break;
+        number = m.sequence;
+        (*messages)++;
+        consumer_take(c, m.sequence, m.body, clock_boot_ms());
+        print_all(c, clock_boot_ms());
+    }
+    bus_unsubscribe(sub);
+    return e;
+}
+
+int main(int argc, char **argv)
+{
+    char why[BUS_WHY_MAX] = "", stream[SUBJECT_STREAM_MAX];
+    struct bus *b = NULL;
+    uint64_t messages = 0;
+    if (argc != 3 || subject_stream(bytes_str(argv[2]), stream)) return 2;
+    struct schema_set *set = schema_set_new();
+    struct consumer *c = consumer_new(&(struct consumer_config){.from_first = true}, set);
+    enum err e = bus_open(&(struct bus_config){.url = argv[1], .name = "dump"}, &b, why);
+    if (!e) e = bus_wait(b, PATIENCE_MS, why);
+    if (!e) e = read_all(b, stream, c, &messages, why);
+    print_all(c, INT64_MAX / 2); // what is still held: its gap is final
+    printf("messages %" PRIu64 " duplicates %" PRIu64 "\n", messages,
+           consumer_counts(c).duplicates);
+    if (e) (void)fprintf(stderr, "bus-dump: %s: %s\n", err_name(e), why);
+    consumer_free(c);
+    schema_set_free(set);
+    bus_close(b);
+    return e ? 1 : 0;
+}

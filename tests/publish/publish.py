@@ -1,0 +1,283 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: Apache-2.0
+"""Real nodes that publish to a real bus, under tests/servers/with-nats. After each case the stream, behind a consumer,
+equals the journal event by event.
+
+    publish.py PATTERN...            the cases whose names contain one of these; none: all
+    publish.py --long ROUNDS         kills and outages at random points
+
+SLUICE names the program, BUS_DUMP the program that prints a stream (dump.c).
+"""
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+import traceback
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "member"))
+from nodes import PATIENCE, PROGRAM, Cluster, Load, Wrong, control, holds, until  # noqa: E402
+
+BUS = os.environ["SLUICE_TEST_NATS"]
+SERVERS = BUS.count(",") + 1
+DUMP = os.environ["BUS_DUMP"]
+
+
+def nats(words):
+    answer = control(words, "SLUICE_TEST_NATS_SOCKET")
+    holds(answer == "ok" or answer.lstrip("-").isdigit(), f"with-nats {words}: {answer}")
+    return answer
+
+
+def bus_url():
+    return BUS + ("?replicas=3" if SERVERS == 3 else "")
+
+
+def journal(cluster, queue):
+    """The projection: the ids of each shard's events, in order."""
+    out = subprocess.run([PROGRAM, "events", queue, "--json", "--store", cluster.store_url], stdout=subprocess.PIPE, check=True,
+                         timeout=PATIENCE).stdout
+    shards = {}
+    for line in out.splitlines():
+        event = json.loads(line)
+        shards.setdefault(event["shard"], []).append((event["sequence"], event["id"]))
+    return shards
+
+
+def stream(queue):
+    out = subprocess.run([DUMP, BUS, queue], stdout=subprocess.PIPE, check=True, timeout=3 * PATIENCE).stdout.decode()
+    shards, others, messages, duplicates = {}, [], 0, 0
+    for line in out.splitlines():
+        word, *rest = line.split(" ")
+        if word == "event":
+            shards.setdefault(int(rest[0]), []).append((int(rest[1]), rest[2]))
+        elif word == "messages":
+            messages, duplicates = int(rest[0]), int(rest[2])
+        else:
+            others.append(line)
+    return shards, others, messages, duplicates
+
+
+def lag(cluster):
+    return sum(node.metric("sluice_bus_lag_events") for node in cluster.live())
+
+
+def equals(cluster, queue):
+    """Waits until all is published, and compares. Returns the number of events."""
+    want = journal(cluster, queue)
+
+    def published():
+        got, others, _, _ = stream(queue)
+        holds(not others, f"a gap or a refusal: {others[:3]}")
+        return all(got.get(shard, [])[-1:] == rows[-1:] for shard, rows in want.items())
+    until(published, f"every event of {queue} is on the bus", 2 * PATIENCE)
+    want = journal(cluster, queue)  # an entry of the cursor or of time has no events, but a late ack may
+    got, others, messages, duplicates = stream(queue)
+    holds(not others, f"a gap or a refusal: {others[:3]}")
+    for shard, rows in want.items():
+        mine = got.get(shard, [])
+        holds(mine[:len(rows)] == rows, f"shard {shard}: the journal has {len(rows)} events, the stream {len(mine)}; the "
+              f"first that differ: {next(((a, b) for a, b in zip(rows, mine) if a != b), None)}")
+        holds([s for s, _ in mine] == list(range(1, len(mine) + 1)), f"shard {shard}: sequences are not 1, 2, 3 ...")
+    total = sum(len(rows) for rows in want.values())
+    print(f"# {queue}: {total} events in {len(want)} shards equal; {messages} messages, {duplicates} of them duplicates",
+          flush=True)
+    return total
+
+
+def prepared(queue, shards=1, nodes=1, **settings):
+    cluster = Cluster("--bus", bus_url(), nodes=nodes)
+    try:
+        status, answer = cluster.any().ask("PUT", f"/v1/queues/{queue}", {"shards": shards, "orderingGuarantee": True, "publishKeep": "2d", **settings})
+        holds(status in (200, 201), answer)
+    except BaseException:
+        cluster.__exit__()
+        raise
+    return cluster
+
+
+def the_stream_equals_the_journal():
+    for queue, shards in (("one.shard", 1), ("three-shards", 3)):
+        with prepared(queue, shards) as cluster:
+            load = Load(cluster, queue, pause=0.0)
+            until(lambda load=load: len(load.acked) > 150, "messages go through")
+            load.finish()
+            holds(equals(cluster, queue) > 400, "events are missing")
+            node = cluster.any()
+            until(lambda node=node: lag(cluster) == 0 and node.metric("sluice_bus_degraded") == 0, "there is no lag")
+            holds(node.ready()[1]["bus"]["lagEvents"] == 0, "readyz shows no lag")
+            holds(node.metric("sluice_bus_dropped_total") == 0, "nothing was dropped")
+
+
+def a_node_killed_at_random_points():
+    with prepared("killed", 2, nodes=2) as cluster:
+        load = Load(cluster, "killed", pause=0.0)
+        for name in "abab":
+            time.sleep(random.uniform(0.3, 1.2))
+            cluster.start(name)  # ends the old one with -9
+        load.progresses()
+        load.finish()
+        equals(cluster, "killed")
+
+
+def a_bus_that_is_away_for_some_seconds():
+    """Calls go on, the node says degraded, and recovers by itself."""
+    with prepared("outage") as cluster:
+        node = cluster.any()
+        load = Load(cluster, "outage", pause=0.0)
+        until(lambda: node.metric("sluice_bus_published_total") > 50, "events are published")
+        nats("kill 0")
+        until(lambda: node.metric("sluice_bus_degraded") == 1, "the node is degraded")
+        load.progresses()
+        status, ready = node.ready()
+        holds(status == 200 and ready["bus"]["degraded"] and ready["bus"]["reason"], f"readyz: {ready}")
+        until(lambda: node.metric("sluice_bus_lag_events") > 20 and node.metric("sluice_bus_lag_seconds") > 0, "there is a lag")
+        nats("start 0")
+        until(lambda: node.metric("sluice_bus_degraded") == 0, "the node recovers")
+        load.finish()
+        equals(cluster, "outage")
+        until(lambda: lag(cluster) == 0, "there is no lag")
+        holds("event=bus-degraded" in node.log() and "event=bus-recovered" in node.log(), "the log tells of it")
+
+
+def a_bus_killed_at_random_points():
+    with prepared("restarts", 2) as cluster:
+        load = Load(cluster, "restarts", pause=0.0)
+        for _ in range(4):
+            time.sleep(random.uniform(0.2, 1.0))
+            nats("restart 0")
+        load.finish()
+        equals(cluster, "restarts")
+
+
+def a_bus_that_loses_its_newest_messages():
+    """The files go back to an earlier moment, as after a loss of power."""
+    for queue, shards in (("power", 1), ("power-3", 3)):
+        with prepared(queue, shards) as cluster:
+            node = cluster.any()
+            load = Load(cluster, queue, pause=0.0)
+            until(lambda node=node: node.metric("sluice_bus_published_total") > 60, "events are published")
+            nats("save 0")
+            before = node.metric("sluice_bus_published_total")
+            until(lambda node=node, before=before: node.metric("sluice_bus_published_total") > before + 60, "more are published")
+            nats("lose 0")
+            until(lambda node=node: node.metric("sluice_bus_healed_total") > 0, "the node notices")
+            load.finish()
+            equals(cluster, queue)
+
+
+def an_owner_that_changes_while_it_publishes():
+    with prepared("moved", 3, nodes=3) as cluster:
+        until(cluster.settled, "the cluster has a leader")
+        load = Load(cluster, "moved", pause=0.0)
+        load.progresses()
+        for how in (signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP):
+            owner = until(lambda: cluster.owner("moved", random.randrange(3)), "a shard has an owner")
+            owner.signal(how)
+            load.avoid = owner.name
+            load.progresses(90)
+            if how == signal.SIGSTOP:
+                owner.signal(signal.SIGCONT)  # it believes that it owns its shards
+            else:
+                owner.process.wait()
+                cluster.start(owner.name)
+            load.avoid = None
+        load.finish()
+        equals(cluster, "moved")
+
+
+def a_stream_with_other_limits_is_refused():
+    with prepared("limits") as cluster:
+        node = cluster.any()
+        holds(node.ask("POST", "/v1/queues/limits/messages", {"body": "x"})[0] == 201, "a send")
+        equals(cluster, "limits")
+        cluster.options = ("--bus", BUS + "?dedupWindow=1m")
+        node = cluster.start("a")
+        holds(node.ask("POST", "/v1/queues/limits/messages", {"body": "x"})[0] == 201, "a send without the stream")
+        until(lambda: "dedupWindow 2m, not 1m" in node.ready()[1]["bus"].get("reason", ""), "readyz names the limit")
+        holds("event=bus-refused" in node.log(), "the log names it")
+
+
+def a_bad_url_is_refused_at_the_start():
+    for url, says in (("kafka://h", "no scheme of a bus"), ("nats://u:secret@h", "credentials must not be in the URL")):
+        done = subprocess.run([PROGRAM, "serve", "--bus", url, "--store", "mem:", "--listen", "127.0.0.1:0"],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=PATIENCE, check=False)
+        text = (done.stderr + done.stdout).decode()
+        holds(done.returncode == 2 and says in text and "secret" not in text, f"{url}: {done.returncode} {text}")
+
+
+def the_leader_of_a_stream_is_killed():
+    """Three servers and three replicas."""
+    with prepared("leader", 2) as cluster:
+        load = Load(cluster, "leader", pause=0.01)
+        node = cluster.any()
+        until(lambda: node.metric("sluice_bus_published_total") > 50, "events are published")
+        for _ in range(2):
+            leader = nats("leader SLUICE_leader")
+            holds(leader != "-1", "the stream has a leader")
+            nats(f"kill {leader}")
+            load.progresses()
+            time.sleep(1)
+            nats(f"start {leader}")
+        load.finish()
+        equals(cluster, "leader")
+
+
+CASES = [the_stream_equals_the_journal, a_node_killed_at_random_points, a_bus_that_is_away_for_some_seconds,
+         a_bus_killed_at_random_points, a_bus_that_loses_its_newest_messages, an_owner_that_changes_while_it_publishes,
+         a_stream_with_other_limits_is_refused, a_bad_url_is_refused_at_the_start]
+if SERVERS == 3:
+    CASES = [the_leader_of_a_stream_is_killed]
+
+
+def long(rounds):
+    """Kills of nodes and servers, outages and changes of owners at random points under load, then the comparison."""
+    with prepared("chaos", 3, nodes=3) as cluster:
+        load = Load(cluster, "chaos", pause=0.005)
+        for number in range(rounds):
+            time.sleep(random.uniform(0.5, 3))
+            what = random.choice(["node", "server", "outage", "stop"] + (["minute"] if number == rounds // 2 else []))
+            victim = random.choice(sorted(cluster.nodes))
+            server = random.randrange(SERVERS)
+            print(f"# round {number}: {what}", flush=True)
+            if what == "node":
+                cluster.start(victim)
+            elif what == "server":
+                nats(f"restart {server}")
+            elif what in ("outage", "minute"):
+                nats(f"kill {server}")
+                time.sleep(60 if what == "minute" else random.uniform(1, 8))
+                nats(f"start {server}")
+            else:
+                cluster.nodes[victim].signal(signal.SIGSTOP)
+                time.sleep(random.uniform(1, 12))
+                cluster.nodes[victim].signal(signal.SIGCONT)
+        load.finish()
+        equals(cluster, "chaos")
+
+
+def main():
+    words = sys.argv[1:]
+    cases = [case for case in CASES if not words or any(word in case.__name__ for word in words)]
+    if words[:1] == ["--long"]:
+        cases = [lambda: long(int(words[1]))]
+        cases[0].__name__ = "kills_and_outages_at_random_points"
+    print(f"1..{len(cases)}", flush=True)
+    failed = 0
+    for number, case in enumerate(cases, 1):
+        try:
+            case()
+            print(f"ok {number} - {case.__name__}", flush=True)
+        except (Wrong, OSError, subprocess.SubprocessError, KeyError, TypeError) as why:
+            failed += 1
+            traceback.print_exc()
+            print(f"# {why}\nnot ok {number} - {case.__name__}", flush=True)
+        finally:
+            nats("mend")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
