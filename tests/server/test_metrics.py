@@ -171,7 +171,7 @@ def the_page_names_what_there_is(sluice):
         word = re.sub(r"\{[a-z]+(,[a-z]+)*\}$", lambda m: "" if not word.endswith("_total") else m[0], word)
         choice = re.search(r"\{([\w,]+)\}", word)
         named |= {word.replace(choice[0], one) for one in choice[1].split(",")} if choice else {word}
-    with Node(sluice) as node:
+    with Node(sluice, "--bus", "nats://127.0.0.1:1") as node:  # no server is there
         node.does(201, "PUT", "/tasks")
         there = set(read(node))
         for name in named:
