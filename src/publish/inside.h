@@ -3,6 +3,7 @@
 #pragma once
 
 #include "events/publisher.h"
+#include "events/schema.h"
 #include "events/subject.h"
 #include "local/inside.h"
 #include "node/thread_pool.h"
@@ -42,6 +43,7 @@ struct published_shard {
     struct buf payload; // of the op that is committed
     struct machine_look seen;
     int64_t looked_at;
+    int64_t retry_at; // of a reader that failed
     bool owns;
     bool up;
     uint64_t connection;
@@ -56,9 +58,9 @@ struct published_shard {
     bool wanted;     // the node owns the shard
     bool following;  // the follow is under way
     bool has_events; // the reader may have some
-    enum err reader_err;
+    bool reader_failed;
     bool ending, ended;
-    bool told_old;
+    bool told_old, told_schema;
     bool committing;
     bool commit_ok;
     struct publisher_cursor commit;
@@ -76,6 +78,7 @@ struct publishing {
     struct publishing_config config;
     char node[256];
     struct bus *bus;
+    struct schema_set *schemas;
     struct pool_share *share;
     _Atomic bool up;
     pthread_mutex_t lock; // guards everything below

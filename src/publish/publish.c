@@ -172,6 +172,7 @@ enum sluice_code publishing_start(struct sluice *s, const struct publishing_conf
     (void)snprintf(p->node, sizeof p->node, "%s", config->node);
     (void)snprintf(name, sizeof name, "sluice %s", config->node);
     (void)pthread_mutex_init(&p->lock, NULL);
+    p->schemas = schema_set_new();
     p->started_at = clock_boot_ms();
     p->opened_at = p->started_at - OPEN_EVERY_MS;
     enum err err = bus_open(
@@ -184,6 +185,7 @@ enum sluice_code publishing_start(struct sluice *s, const struct publishing_conf
         enum sluice_code code = refuse(error, err, "bus", "%s", why);
         pool_share_free(p->share);
         bus_close(p->bus);
+        schema_set_free(p->schemas);
         (void)pthread_mutex_destroy(&p->lock);
         memory_free(p);
         return code;
@@ -201,6 +203,7 @@ void publishing_stop(struct publishing *p)
     remove_deleted(p, true);
     bus_close(p->bus);
     pool_share_free(p->share);
+    schema_set_free(p->schemas);
     (void)pthread_mutex_destroy(&p->lock);
     memory_free(p);
 }

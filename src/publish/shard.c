@@ -15,6 +15,7 @@
 #define COMMIT_EVERY_MS 10000 // an idle shard makes an entry of its own for the cursor
 #define TICK_MS         1000
 #define LOOK_MS         100
+#define READER_RETRY_MS 1000
 #define CONTENT_MAX     (ENVELOPE_MAX + ((size_t)16 << 10))
 
 static void on_ack(void *ctx, const struct bus_ack *ack)
@@ -54,7 +55,7 @@ static void followed(struct runner_async *l, enum err err, struct runner_answer 
     (void)pthread_mutex_lock(&s->lock);
     s->following = false;
     s->has_events = err == ERR_OK || err == ERR_NOT_FOUND;
-    s->reader_err = err;
+    s->reader_failed = !s->has_events;
     (void)pthread_cond_broadcast(&s->moved);
     task_schedule(&s->task); // under the lock: the shard is freed by a holder of it
     (void)pthread_mutex_unlock(&s->lock);
@@ -63,10 +64,9 @@ static void followed(struct runner_async *l, enum err err, struct runner_answer 
 static void follow(struct published_shard *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    bool begin = !s->following && !s->has_events;
+    bool begin = !s->following && !s->has_events && !s->reader_failed;
     if (begin) s->following = true;
     (void)pthread_mutex_unlock(&s->lock);
-    s->follow.then = followed;
     if (begin) runner_follow_async(s->reader, FOLLOW_MS, &s->follow);
 }
 
@@ -92,7 +92,11 @@ static void open_reader(struct published_shard *s)
     struct sluice_error error;
     close_reader(s);
     s->read_slot = s->read_sequence = 0;
-    if (queue_event_runner(s->queue, s->shard, &s->reader, &error)) s->reader = NULL;
+    bool failed = queue_event_runner(s->queue, s->shard, &s->reader, &error) != SLUICE_OK;
+    if (failed) s->reader = NULL;
+    (void)pthread_mutex_lock(&s->lock);
+    s->reader_failed = failed;
+    (void)pthread_mutex_unlock(&s->lock);
 }
 
 static struct envelope_place place_of(const struct published_shard *s)
@@ -103,6 +107,12 @@ static struct envelope_place place_of(const struct published_shard *s)
 static void feed(struct published_shard *s, const struct envelope *e, uint64_t slot,
                  uint64_t missing)
 {
+    char why[SCHEMA_WHY_MAX];
+    // An event that its schema refuses is our mistake. To lose it would be a second one.
+    if (!schema_set_accepts(s->all->schemas, e, why) && !s->told_schema) {
+        s->told_schema = true;
+        publishing_say(s->all, PUBLISHING_SCHEMA, s->queue->row.name, s->shard, why);
+    }
     buf_clear(&s->content);
     enum err err = content_write(e, &s->content);
     CHECK(err == ERR_OK); // a queue's name is a name of a subject, and an envelope has a limit
@@ -342,7 +352,6 @@ static void commit_cursor(struct published_shard *s, int64_t now, const struct m
     (void)pthread_mutex_lock(&s->lock);
     s->committing = true;
     (void)pthread_mutex_unlock(&s->lock);
-    s->commit_call.then = committed;
     runner_do_async(s->own, (struct op){OP_PUBLISHED, buf_bytes(&s->payload)}, &s->commit_call);
 }
 
@@ -366,7 +375,7 @@ static void meet_owner(struct published_shard *s, int64_t now, const struct mach
     if (old)
         publishing_say(s->all, PUBLISHING_OLD, s->queue->row.name, s->shard,
                        "the queue has an earlier version of the rules than 5: run sluice upgrade");
-    if (wanted == s->owns) return;
+    if (wanted == s->owns || (wanted && now < s->retry_at)) return;
     s->owns = wanted;
     if (wanted) {
         publisher_own(s->publisher, now, l->published ? &l->cursor : NULL);
@@ -374,6 +383,20 @@ static void meet_owner(struct published_shard *s, int64_t now, const struct mach
     }
     publisher_lose(s->publisher);
     close_reader(s);
+}
+
+// A reader that failed, for example because the store is away, begins again after a pause.
+static void meet_reader(struct published_shard *s, int64_t now)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    bool failed = s->reader_failed;
+    s->reader_failed = false;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (!failed || !s->owns) return;
+    publisher_lose(s->publisher);
+    close_reader(s);
+    s->owns = false;
+    s->retry_at = now + READER_RETRY_MS;
 }
 
 static void show(struct published_shard *s, const struct machine_look *l)
@@ -420,10 +443,12 @@ static int64_t run(struct pool_task *task)
     take_acks(s, now);
     perform(s);
     now = clock_boot_ms();
+    meet_reader(s, now);
     if (s->owns) commit_cursor(s, now, &s->seen);
     show(s, &s->seen);
     if (has_ended(s)) return TASK_NEVER;
-    int64_t wake = publisher_wake_at(s->publisher);
+    int64_t wake = s->owns ? publisher_wake_at(s->publisher) : s->retry_at;
+    if (!s->owns && wake <= now) return TASK_NEVER; // until the node owns the shard
     return s->owns && now + TICK_MS < wake ? now + TICK_MS : wake;
 }
 
@@ -436,6 +461,8 @@ struct published_shard *published_shard_new(struct publishing *all, struct open_
     s->queue = q;
     s->shard = shard;
     s->own = own;
+    s->follow.then = followed;
+    s->commit_call.then = committed;
     buf_init(&s->content, CONTENT_MAX);
     buf_init(&s->payload, JOURNAL_OP_MAX);
     (void)pthread_mutex_init(&s->lock, NULL);
@@ -478,7 +505,7 @@ void published_shard_free(struct published_shard *s)
 void published_shard_want(struct published_shard *s, bool wanted)
 {
     (void)pthread_mutex_lock(&s->lock);
-    bool change = s->wanted != wanted;
+    bool change = s->wanted != wanted || (wanted && !s->status.owns);
     s->wanted = wanted;
     (void)pthread_mutex_unlock(&s->lock);
     if (change) task_schedule(&s->task);

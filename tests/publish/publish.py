@@ -106,6 +106,7 @@ def the_stream_equals_the_journal():
             load.finish()
             holds(equals(cluster, queue) > 400, "events are missing")
             node = cluster.any()
+            holds("event=bus-schema" not in node.log(), "an event does not fit its schema")
             until(lambda node=node: lag(cluster) == 0 and node.metric("sluice_bus_degraded") == 0, "there is no lag")
             holds(node.ready()[1]["bus"]["lagEvents"] == 0, "readyz shows no lag")
             holds(node.metric("sluice_bus_dropped_total") == 0, "nothing was dropped")
