@@ -44,6 +44,7 @@ struct published_shard {
     struct machine_look seen;
     int64_t looked_at;
     int64_t retry_at; // of a reader that failed
+    int64_t follow_at;
     bool owns;
     bool up;
     uint64_t connection;

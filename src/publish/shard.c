@@ -16,6 +16,9 @@
 #define TICK_MS         1000
 #define LOOK_MS         100
 #define READER_RETRY_MS 1000
+#define PAUSE_MS        5 // so that one run serves several entries
+#define FEW_EVENTS      64
+#define MANY_ACKS       128
 #define CONTENT_MAX     (ENVELOPE_MAX + ((size_t)16 << 10))
 
 static void on_ack(void *ctx, const struct bus_ack *ack)
@@ -29,9 +32,10 @@ static void on_ack(void *ctx, const struct bus_ack *ack)
     s->acks[s->acks_len++] = (struct ack_row){
         ack->tag, {.err = ack->err, .sequence = ack->sequence, .duplicate = ack->duplicate}};
     if (ack->err) (void)snprintf(s->why, sizeof s->why, "%s", ack->why ? ack->why : "");
-    bool first = s->acks_len == 1;
+    size_t waiting = s->acks_len;
     (void)pthread_mutex_unlock(&s->lock);
-    if (first) task_schedule(&s->task);
+    if (waiting == 1) task_schedule_at(&s->task, clock_boot_ms() + PAUSE_MS);
+    if (waiting == MANY_ACKS) task_schedule(&s->task);
 }
 
 static void take_acks(struct published_shard *s, int64_t now)
@@ -189,7 +193,10 @@ static bool read_events(struct published_shard *s)
         if (s->read_slot > 0) publisher_fed(s->publisher, s->read_slot, s->read_sequence);
         read_end(s, count);
     }
-    if (publisher_wants_more(s->publisher)) follow(s);
+    // A few events at a time: the commits that make them need the processor more.
+    int64_t now = clock_boot_ms();
+    if (has && s->read_sequence - before < FEW_EVENTS) s->follow_at = now + PAUSE_MS;
+    if (now >= s->follow_at && publisher_wants_more(s->publisher)) follow(s);
     return s->read_sequence > before;
 }
 
@@ -449,6 +456,7 @@ static int64_t run(struct pool_task *task)
     if (has_ended(s)) return TASK_NEVER;
     int64_t wake = s->owns ? publisher_wake_at(s->publisher) : s->retry_at;
     if (!s->owns && wake <= now) return TASK_NEVER; // until the node owns the shard
+    if (s->owns && s->follow_at > now && s->follow_at < wake) wake = s->follow_at;
     return s->owns && now + TICK_MS < wake ? now + TICK_MS : wake;
 }
 
