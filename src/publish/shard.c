@@ -14,6 +14,7 @@
 #define FOLLOW_MS       60000
 #define COMMIT_EVERY_MS 10000 // an idle shard makes an entry of its own for the cursor
 #define TICK_MS         1000
+#define IDLE_TICK_MS    30000
 #define LOOK_MS         100
 #define READER_RETRY_MS 1000
 #define PAUSE_MS        5 // so that one run serves several entries
@@ -457,7 +458,10 @@ static int64_t run(struct pool_task *task)
     int64_t wake = s->owns ? publisher_wake_at(s->publisher) : s->retry_at;
     if (!s->owns && wake <= now) return TASK_NEVER; // until the node owns the shard
     if (s->owns && s->follow_at > now && s->follow_at < wake) wake = s->follow_at;
-    return s->owns && now + TICK_MS < wake ? now + TICK_MS : wake;
+    // An idle shard whose cursor is committed needs no look.
+    bool idle = s->seen.published && s->seen.cursor.sequence >= s->seen.events;
+    int64_t tick = now + (idle ? IDLE_TICK_MS : TICK_MS);
+    return s->owns && tick < wake ? tick : wake;
 }
 
 struct published_shard *published_shard_new(struct publishing *all, struct open_queue *q,
