@@ -247,6 +247,7 @@ struct sluice_send {
     const char *group; // in a queue with strict order, messages of a group are delivered one by one
     const char *dedup; // a second message with this key inside dedupWindow is not sent
     const char *content_type;
+    // Messages with the same workflow are counted together, and are in one shard.
     const char *workflow;
     const char *needs; // labels that its worker must have, "kind=gpu" (sluice_workers.h)
     int priority;      // 0 to 9, higher first
@@ -256,6 +257,7 @@ struct sluice_send {
     int64_t due;
     const struct sluice_header *headers; // up to 64 KiB together
     size_t headers_len;
+    int workflow_last; // not 0: the last message of its workflow
 };
 
 #define SLUICE_ID_MAX    64
@@ -523,7 +525,11 @@ struct sluice_event {
     struct sluice_origin from; // message-enqueued: for a dead letter or a redriven message
     uint64_t position;         // of its journal entry; to continue, use the next one
     uint32_t shard;
-    uint64_t sequence; // in its shard, without gaps; 0: the queue has version 1 of the rules
+    uint64_t sequence;    // in its shard, without gaps; 0: the queue has version 1 of the rules
+    const char *workflow; // of the message, or the one that the event is about; "": none
+    // Events with the same key are in the order of their sequence: a group of a strict queue, a
+    // workflow with workflowOrder, a message, or the queue.
+    const char *ordering_key;
 };
 
 struct sluice_events;

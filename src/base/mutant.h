@@ -65,29 +65,34 @@ enum mutant {
     MUTANT_ORDER_OFF,
     MUTANT_OUTBOX_MARK_OFF,
     MUTANT_DEDUP_OFF,
-    MUTANT_REFUSED_FREES,     // an ack that is refused as another queue's frees its message
-    MUTANT_BODY_STALE_OFF,    // a send may refer to a body of any age
-    MUTANT_LETTER_STALE_OFF,  // a dead letter may refer to a body of any age
-    MUTANT_SWEEP_UNCOMMITTED, // a body without a reference yet counts as unreferenced for good
-    MUTANT_DELETED_SENDS,     // a deleted queue accepts messages
-    MUTANT_SHARD_OFF,         // requests about another shard's locks apply to this shard's
-    MUTANT_EVENTS_UNHEARD,    // an event counts only if it is kept
-    MUTANT_CONSUME_OFF,       // consume=owner refuses no claim
-    MUTANT_WORKER_NAME_OFF,   // a worker takes the name of a live worker of another process
-    MUTANT_WORKER_MODE_OFF,   // a paused, draining or evicted worker gets messages
-    MUTANT_EVICT_KEEPS_LOCKS, // the tokens of an evicted worker stay valid
-    MUTANT_EVICT_REJOINS,     // an evicted process joins again at once
-    MUTANT_FAIR_OFF,          // tickets go to the row that joined first
-    MUTANT_ROOM_OFF,          // a row gets more tickets than its capacity
-    MUTANT_REQUIRES_OFF,      // a message goes to a row without the labels that it requires
-    MUTANT_AFFINITY_OFF,      // a group goes to any row, although its row lives
-    MUTANT_AFFINITY_CLAIMS,   // with affinity, a claim takes messages although rows live
-    MUTANT_DISPATCH_ANY,      // tickets are granted in an entry that is not the owner's
-    MUTANT_FINISHED_MERGED,   // messages that ended by different workers share a row
-    MUTANT_RETENTION_OFF,     // how a message ended is kept for twice the time
-    MUTANT_CURSOR_FALLS,      // the publisher's cursor can go back
-    MUTANT_FLOOR_PAST_CURSOR, // the floor does not wait for the publisher's cursor
-    MUTANT_SOURCE_SHARD_OFF,  // letters of two shards count as letters of one shard
+    MUTANT_REFUSED_FREES,        // an ack that is refused as another queue's frees its message
+    MUTANT_BODY_STALE_OFF,       // a send may refer to a body of any age
+    MUTANT_LETTER_STALE_OFF,     // a dead letter may refer to a body of any age
+    MUTANT_SWEEP_UNCOMMITTED,    // a body without a reference yet counts as unreferenced for good
+    MUTANT_DELETED_SENDS,        // a deleted queue accepts messages
+    MUTANT_SHARD_OFF,            // requests about another shard's locks apply to this shard's
+    MUTANT_EVENTS_UNHEARD,       // an event counts only if it is kept
+    MUTANT_CONSUME_OFF,          // consume=owner refuses no claim
+    MUTANT_WORKER_NAME_OFF,      // a worker takes the name of a live worker of another process
+    MUTANT_WORKER_MODE_OFF,      // a paused, draining or evicted worker gets messages
+    MUTANT_EVICT_KEEPS_LOCKS,    // the tokens of an evicted worker stay valid
+    MUTANT_EVICT_REJOINS,        // an evicted process joins again at once
+    MUTANT_FAIR_OFF,             // tickets go to the row that joined first
+    MUTANT_ROOM_OFF,             // a row gets more tickets than its capacity
+    MUTANT_REQUIRES_OFF,         // a message goes to a row without the labels that it requires
+    MUTANT_AFFINITY_OFF,         // a group goes to any row, although its row lives
+    MUTANT_AFFINITY_CLAIMS,      // with affinity, a claim takes messages although rows live
+    MUTANT_DISPATCH_ANY,         // tickets are granted in an entry that is not the owner's
+    MUTANT_FINISHED_MERGED,      // messages that ended by different workers share a row
+    MUTANT_RETENTION_OFF,        // how a message ended is kept for twice the time
+    MUTANT_CURSOR_FALLS,         // the publisher's cursor can go back
+    MUTANT_FLOOR_PAST_CURSOR,    // the floor does not wait for the publisher's cursor
+    MUTANT_WORKFLOW_ANY_SHARD,   // a shard takes messages of workflows of other shards
+    MUTANT_WORKFLOW_UNANNOUNCED, // a workflow begins without an event
+    MUTANT_WORKFLOW_LAST_OFF,    // no message is the last one of its workflow
+    MUTANT_WORKFLOW_FAILED_IS_DONE, // a dead message counts as done in its workflow
+    MUTANT_WORKFLOW_ENDS_EARLY,     // a workflow ends while a message is open
+    MUTANT_SOURCE_SHARD_OFF,        // letters of two shards count as letters of one shard
     // The mailbox.
     MUTANT_MAILBOX_DIRECT_OTHER_ID, // the direct commit of a request has another request id
     MUTANT_MAILBOX_UNANSWERED,      // a request without an answer is not committed directly

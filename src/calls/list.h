@@ -66,7 +66,11 @@
     F(S, NUMBER, due, "due", 0, INT64_MAX, 0,                                                      \
       "The earliest time of delivery, in milliseconds since 1970. An alternative to delay.")       \
     F(S, TEXT, workflow, "workflow", 0, MESSAGE_WORKFLOW_MAX, 0,                                   \
-      "Your own id, which the events repeat.")                                                     \
+      "The id of a workflow. Its messages are counted together, and all of them are in one "       \
+      "shard. Events have it.")                                                                    \
+    F(S, BOOL, workflow_last, "workflowLast", 0, 1, 0,                                             \
+      "The last message of its workflow. When all its messages have ended, the workflow is "       \
+      "completed or failed.")                                                                      \
     F(S, TEXT, needs, "requires", 0, 0, 0,                                                         \
       "Labels that the worker must have, such as kind=gpu. Only a registered worker that has "     \
       "them "                                                                                      \
@@ -364,7 +368,11 @@
     A(S, COUNT, position, "position", OMIT_NEVER, "The position of its journal entry.")            \
     A(S, SMALL, shard, "shard", OMIT_NEVER, NULL)                                                  \
     A(S, COUNT, sequence, "sequence", OMIT_ZERO,                                                   \
-      "The number of the event in its shard, without gaps. Missing: version 1 of the rules.")
+      "The number of the event in its shard, without gaps. Missing: version 1 of the rules.")      \
+    A(S, TEXT, workflow, "workflow", OMIT_EMPTY,                                                   \
+      "The workflow of the message, or the one that the event is about.")                          \
+    A(S, TEXT, ordering_key, "orderingKey", OMIT_EMPTY,                                            \
+      "Events with the same key are in the order of their sequence.")
 
 // T(schema, table, struct, fields): <table>_answer, and the schema's name in api/openapi.json
 #define ANSWER_TABLES(T)                                                                           \
@@ -396,6 +404,7 @@
     W(T, body), W(T, group), W(T, dedup), W(T, content_type), W(T, workflow), W(T, priority),      \
         W(T, delay_ms), W(T, due), W(T, headers)
 #define NEEDS_ORDER(W, T) W(T, needs)
+#define LAST_ORDER(W, T)  W(T, workflow_last)
 #define MESSAGE_ORDER(W, T)                                                                        \
     W(T, id), W(T, token), W(T, state), W(T, body), W(T, group), W(T, dedup), W(T, content_type),  \
         W(T, workflow), W(T, worker), W(T, priority), W(T, attempt), W(T, retries), W(T, fence),   \
@@ -415,6 +424,7 @@
 #define COMPACT_TABLES(T)                                                                          \
     T(send, send_rows, SEND_FIELDS, SEND_ORDER)                                                    \
     T(needs, send_rows, SEND_FIELDS, NEEDS_ORDER)                                                  \
+    T(last, send_rows, SEND_FIELDS, LAST_ORDER)                                                    \
     T(receive, receive_rows, RECEIVE_FIELDS, RECEIVE_ORDER)                                        \
     T(acks, receive_rows, RECEIVE_FIELDS, ACKS_ORDER)                                              \
     T(settle, settle_rows, SETTLE_FIELDS, SETTLE_ORDER)                                            \

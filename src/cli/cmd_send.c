@@ -13,7 +13,7 @@
 #define TRIES_MAX      3
 #define DELAY_MAX      (INT64_C(365) * 24 * 3600 * 1000)
 
-enum { GROUP, PRIORITY, DELAY, AT, DEDUP, HEADER, REQUIRES, LINES, CREATE };
+enum { GROUP, PRIORITY, DELAY, AT, DEDUP, HEADER, REQUIRES, WORKFLOW, LAST, LINES, CREATE };
 
 static const struct cli_option options[] = {
     [GROUP] = {.name = "group",
@@ -49,6 +49,11 @@ static const struct cli_option options[] = {
                   .value = "LIST",
                   .kind = OPTION_TEXT,
                   .help = "labels that the worker must have: kind=gpu,zone=a"},
+    [WORKFLOW] = {.name = "workflow",
+                  .value = "W",
+                  .kind = OPTION_TEXT,
+                  .help = "the workflow that the message belongs to"},
+    [LAST] = {.name = "workflow-last", .help = "it is the last message of its workflow"},
     [LINES] = {.name = "lines",
                .value = "FILE",
                .kind = OPTION_TEXT,
@@ -134,6 +139,8 @@ static int read_form(const struct cli *cli, const struct arguments *args, struct
     *form = (struct sluice_send){.group = o[GROUP].given ? o[GROUP].texts[0] : NULL,
                                  .dedup = o[DEDUP].given ? o[DEDUP].texts[0] : NULL,
                                  .needs = o[REQUIRES].given ? o[REQUIRES].texts[0] : NULL,
+                                 .workflow = o[WORKFLOW].given ? o[WORKFLOW].texts[0] : NULL,
+                                 .workflow_last = o[LAST].given,
                                  .priority = (int)o[PRIORITY].number,
                                  .delay_ms = o[DELAY].number,
                                  .due = o[AT].number};
@@ -149,7 +156,12 @@ static int read_form(const struct cli *cli, const struct arguments *args, struct
         return cli_usage(cli, "BODY",
                          "BODY is missing: sluice send QUEUE BODY, or - for standard "
                          "input, or --lines FILE");
+    if (o[LINES].given && o[LAST].given)
+        return cli_usage(cli, "--workflow-last",
+                         "--workflow-last and --lines exclude each other: send the last message "
+                         "by itself");
     int status = check_text(cli, "--group", form->group);
+    if (status == 0) status = check_text(cli, "--workflow", form->workflow);
     if (status == 0) status = check_text(cli, "--dedup", form->dedup);
     for (size_t i = 0; i < o[HEADER].texts_len && status == 0; i++)
         status = check_text(cli, "--header", o[HEADER].texts[i]);

@@ -26,6 +26,8 @@ struct kept_event {
     char *worker;               // may be NULL
     char *reason;               // the reason that a worker gave; may be NULL
     struct origin_kept *origin; // may be NULL
+    char *workflow;             // may be NULL
+    char *key;                  // its ordering key
 };
 
 struct direct_events {
@@ -50,6 +52,8 @@ static void rows_clear(struct direct_events *e)
         memory_free(e->rows[i].worker);
         memory_free(e->rows[i].reason);
         memory_free(e->rows[i].origin);
+        memory_free(e->rows[i].workflow);
+        memory_free(e->rows[i].key);
     }
     e->len = e->next = 0;
 }
@@ -142,6 +146,10 @@ static void keep_event(void *ctx, const struct events *list, const struct event 
     row->origin = origin_of(e, list, event);
     row->worker = copied(event_worker(list, event));
     row->reason = copied(event_failure_text(list, event));
+    row->workflow = copied(event_workflow(list, event));
+    char key[EVENT_KEY_MAX];
+    event_ordering_key(list, event, &e->queue->row.id, e->shard, key);
+    row->key = copied(bytes_str(key));
 }
 
 // The call for the next events of a stream. It waits in all shards at once.
@@ -258,7 +266,9 @@ static void fill_event(struct direct_events *e, const struct kept_event *row,
                                  .from = origin_shown(row->origin),
                                  .position = v->slot,
                                  .shard = row->shard,
-                                 .sequence = v->sequence};
+                                 .sequence = v->sequence,
+                                 .workflow = row->workflow ? row->workflow : "",
+                                 .ordering_key = row->key};
 }
 
 enum sluice_code direct_events_next(struct sluice_events *base, int64_t wait_ms,

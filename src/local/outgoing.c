@@ -50,6 +50,9 @@ static enum sluice_code check_message(const struct sluice_send *m, struct sluice
                       m->delay_ms);
     if (m->delay_ms > 0 && m->due > 0)
         return refuse(error, ERR_INVALID, "delay", "give a delay or a due time, not both");
+    if (m->workflow_last && text_or_empty(m->workflow).len == 0)
+        return refuse(error, ERR_INVALID, "workflowLast",
+                      "workflowLast needs a workflow that the message belongs to");
     return m->needs ? check_labels(m->needs, error) : SLUICE_OK;
 }
 

@@ -12,6 +12,7 @@
 #include "local/bodies.h"
 #include "local/call.h"
 #include "local/outgoing.h"
+#include "local/send_rules.h"
 #include "local/shard_of.h"
 #include "os/clock.h"
 #include "os/entropy.h"
@@ -62,14 +63,18 @@ struct send_call {
     bool refused;  // the queue was full for a message of the last op
     size_t taken;  // messages that were added
     bool in_doubt; // the result of an op is UNKNOWN
+    struct send_workflows workflows;
 };
 static_assert(sizeof(struct send_call) <= CALL_BYTES_MAX, "malloc has it at hand");
 
-static uint32_t shard_of(const struct open_queue *q, const struct sluice_send *m,
-                         const struct request_id *request, size_t index)
+// The group decides the shard, else the workflow, as the fold asks.
+static uint32_t shard_of(const struct send_call *s, const struct sluice_send *m, size_t index)
 {
-    return shard_of_send(q->row.birth.shards, q->row.birth.ordering_guarantee, m, request->bytes,
-                         index);
+    const struct catalog_row *q = &s->call.queue->row;
+    struct bytes workflow = text_or_empty(m->workflow);
+    if (s->workflows.decide && workflow.len > 0 && text_or_empty(m->group).len == 0)
+        return s->workflows.in_first ? 0 : (uint32_t)(hash64_of(workflow, 0) % q->birth.shards);
+    return shard_of_send(q->birth.shards, q->birth.ordering_guarantee, m, s->id.bytes, index);
 }
 
 // Notes the first refusal of the call. body_len: of the message.
@@ -191,6 +196,7 @@ static void add_message(struct send_call *s, size_t index, struct bytes headers)
                           .dedup = text_or_empty(m->dedup),
                           .content_type = text_or_empty(m->content_type),
                           .workflow = text_or_empty(m->workflow),
+                          .workflow_last = m->workflow_last != 0,
                           .headers = headers,
                           .body = bytes_of(m->body, m->body_len),
                           .priority = (uint8_t)m->priority,
@@ -341,7 +347,7 @@ static void begin_attempt(struct send_call *s)
         struct outgoing *p = &s->outgoing[i];
         if (s->remembered && s->sent[i].code != SLUICE_LIMIT) p->over = true;
         if (p->over) continue;
-        if (!p->upload) p->shard = shard_of(s->call.queue, &s->messages[i], &s->id, position);
+        if (!p->upload) p->shard = shard_of(s, &s->messages[i], position);
         position++;
     }
     call_forget_error(&s->call);
@@ -365,39 +371,6 @@ static bool refuse_all(struct send_call *s)
     return code;
 }
 
-static void read_rules(void *ctx, const struct machine *m, int64_t now)
-{
-    (void)now;
-    *(uint16_t *)ctx = machine_rules(m);
-}
-
-// Messages that require labels need a version of the rules. Returns CALL_ENDED after a refusal.
-static enum call_built check_needs(struct send_call *s, bool may_block)
-{
-    struct open_queue *q = s->call.queue;
-    bool needs = false;
-    for (size_t i = 0; i < s->len && !needs; i++)
-        needs = s->messages[i].needs && *s->messages[i].needs;
-    for (uint32_t i = 0; needs && i < q->row.birth.shards; i++) {
-        struct shard_runner *d = call_runner(&s->call, i);
-        uint16_t rules = 0;
-        if (!d) return CALL_ENDED;
-        runner_inspect(d, read_rules, &rules);
-        if (rules >= RULES_WORKERS) continue;
-        if (!may_block) return CALL_BLOCKS;
-        if (runner_sync(d) == ERR_OK) runner_inspect(d, read_rules, &rules); // it may be old
-        if (rules >= RULES_WORKERS) continue;
-        (void)refuse(call_error(&s->call), ERR_CONFLICT, "requires",
-                     "requires needs version %d of the rules, and queue %s has version %u; run "
-                     "\"sluice upgrade %s\" first",
-                     RULES_WORKERS, q->row.name, rules, q->row.name);
-        for (size_t k = 0; k < s->len; k++)
-            s->sent[k] = (struct sluice_sent){.code = SLUICE_CONFLICT};
-        return CALL_ENDED;
-    }
-    return CALL_BUILT;
-}
-
 static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
 {
     struct send_call *s = (struct send_call *)c;
@@ -407,8 +380,9 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
         s->sent[i] = (struct sluice_sent){.code = call_code(c)};
     if (opened != CALL_BUILT) return opened;
     if (s->len == 0 || refuse_all(s)) return CALL_ENDED;
-    enum call_built needs = check_needs(s, may_block);
-    if (needs != CALL_BUILT) return needs;
+    enum call_built allowed =
+        send_rules_check(c, s->messages, s->len, s->sent, may_block, &s->workflows);
+    if (allowed != CALL_BUILT) return allowed;
     for (size_t i = 0; i < s->len; i++)
         uploads = uploads || must_upload(s, i);
     if (uploads && !may_block) return CALL_BLOCKS;

@@ -18,6 +18,9 @@ static enum reason config_allowed(const struct machine *m, const struct op_confi
     if (next->ordering_guarantee != now->ordering_guarantee &&
         (messages_held(m) > 0 || m->counts[STATE_OUTBOUND] > 0))
         return REASON_NOT_EMPTY;
+    if (next->workflow_order != now->workflow_order &&
+        (messages_held(m) > 0 || m->counts[STATE_OUTBOUND] > 0))
+        return REASON_NOT_EMPTY;
     // A letter that may have reached the old destination must not also reach a new one.
     if (m->counts[STATE_OUTBOUND] > 0 &&
         strcmp(next->dead_letter_queue, now->dead_letter_queue) != 0)
@@ -147,6 +150,7 @@ static uint64_t purge(struct machine *m, unsigned states)
         CHECK(plain <= m->counts[STATE_READY]);
         count_move(m, STATE_READY, STATE_PURGED, plain);
         bodies_release_backlog(m);
+        workflows_purge_backlog(m);
         backlog_clear(m);
         if (is_strict(m)) scope_refresh(m, SCOPE_UNGROUPED);
     }
@@ -187,6 +191,7 @@ enum reason apply_delete(struct machine *m, struct bytes payload)
         worker_unregister(m, top->ref);
     dedup_clear(m);
     finished_drop_all(m);
+    workflows_drop_all(m);
     bonds_forget(m);
     CHECK(messages_held(m) == 0 && m->msgs_used == 0);
     CHECK(m->timers.len == 0 && m->tickets == 0 && m->waiting == 0);
@@ -216,6 +221,7 @@ static void redrive_one(struct machine *m, uint32_t h)
     msg->seq = m->seq_next++;
     CHECK(msg->seq > from); // the new message comes last
     body_rename(m, from, msg->seq);
+    workflow_redrive(m, from, msg->seq);
     failures_drop(m, from);
     msg->retries = msg->deliveries = 0;
     msg->flags = 0;

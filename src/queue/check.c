@@ -311,6 +311,7 @@ void machine_check(const struct machine *m)
     dispatch_check(m);
     finished_check(m);
     cursor_check(m);
+    workflows_check(m);
     lanes_check(m);
     bonds_check(m);
 }

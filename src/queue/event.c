@@ -55,6 +55,35 @@ struct bytes event_failure_text(const struct events *list, const struct event *e
     return bytes_of(list->text.data + e->failure_at, e->failure_len);
 }
 
+struct bytes event_workflow(const struct events *list, const struct event *e)
+{
+    if (e->workflow_len == 0) return BYTES_EMPTY;
+    CHECK((size_t)e->workflow_at + e->workflow_len <= list->text.len);
+    return bytes_of(list->text.data + e->workflow_at, e->workflow_len);
+}
+
+void event_ordering_key(const struct events *list, const struct event *e,
+                        const struct queue_id *queue, uint32_t shard, char out[EVENT_KEY_MAX])
+{
+    static_assert(EVENT_KEY_MAX >= MESSAGE_ID_MAX, "a message's id is a key, too");
+    struct bytes workflow = event_workflow(list, e);
+    switch (e->key) {
+    case EVENT_KEY_MESSAGE:
+        message_id_print(queue, shard, e->seq, out);
+        break;
+    case EVENT_KEY_GROUP:
+        (void)snprintf(out, EVENT_KEY_MAX, "group:%016llx", (unsigned long long)e->group);
+        break;
+    case EVENT_KEY_WORKFLOW:
+        (void)snprintf(out, EVENT_KEY_MAX, "workflow:%.*s", (int)workflow.len,
+                       (const char *)workflow.data);
+        break;
+    default:
+        (void)snprintf(out, EVENT_KEY_MAX, "queue:%u", shard);
+        break;
+    }
+}
+
 bool event_origin(const struct events *list, const struct event *e, struct event_origin *out)
 {
     if (e->origin_len == 0) return false;
@@ -103,6 +132,21 @@ static void describe(const struct machine *m, uint32_t h, struct event *e)
     e->order = lock->order;
 }
 
+// The key and the workflow of an event about this message. h: its record, or 0.
+void emit_key(struct machine *m, struct event *e, uint64_t seq, uint32_t h)
+{
+    struct bytes workflow = workflow_of(m, seq);
+    CHECK(seq > 0);
+    e->key = EVENT_KEY_MESSAGE;
+    if (is_strict(m)) {
+        e->key = EVENT_KEY_GROUP;
+        e->group = h ? m->scopes[msg_at(m, h)->scope].group : 0;
+    }
+    if (workflow.len == 0) return;
+    if (m->config.workflow_order) e->key = EVENT_KEY_WORKFLOW;
+    emit_workflow(m, e, workflow);
+}
+
 // h: the message of the event, or 0. The row is valid until the next call.
 struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
 {
@@ -123,7 +167,23 @@ struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
                         .at = m->now,
                         .sequence = m->event_count};
     if (h) describe(m, h, e);
+    if (h) emit_key(m, e, e->seq, h);
     return e;
+}
+
+// If two successive events have the same workflow, its id is stored once.
+void emit_workflow(struct machine *m, struct event *e, struct bytes id)
+{
+    struct events *list = m->events;
+    const struct event *before = e > list->rows ? e - 1 : NULL;
+    CHECK(e == list->rows + list->len - 1 && id.len <= MESSAGE_WORKFLOW_MAX);
+    e->workflow_at = (uint32_t)list->text.len;
+    e->workflow_len = (uint32_t)id.len;
+    if (before && bytes_equal(event_workflow(list, before), id))
+        e->workflow_at = before->workflow_at;
+    else
+        buf_put(&list->text, id);
+    if (list->text.bad) e->workflow_at = e->workflow_len = 0;
 }
 
 // The events of a batch often name the same worker: its name is stored once.

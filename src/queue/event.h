@@ -27,7 +27,10 @@
     X(QUEUE_PURGED, "queue-purged")                                                                \
     X(QUEUE_DELETED, "queue-deleted")                                                              \
     X(QUEUE_UPGRADED, "queue-upgraded")                                                            \
-    X(CLAIM_REJECTED, "claim-rejected")
+    X(CLAIM_REJECTED, "claim-rejected")                                                            \
+    X(WORKFLOW_SUBMITTED, "workflow-submitted")                                                    \
+    X(WORKFLOW_COMPLETED, "workflow-completed")                                                    \
+    X(WORKFLOW_FAILED, "workflow-failed")
 
 enum event_kind {
 #define EVENT_ENUM(name, id) EVENT_##name,
@@ -37,6 +40,11 @@ enum event_kind {
 };
 
 #define EVENT_OP_TIME UINT32_MAX // op index of events that are caused by time
+
+// What orders an event: events with the same key are in the order of their sequence. GROUP: the
+// scope of a strict queue. WORKFLOW: an event about a workflow, or about a message of one in a
+// queue with workflowOrder.
+enum event_key { EVENT_KEY_QUEUE, EVENT_KEY_MESSAGE, EVENT_KEY_GROUP, EVENT_KEY_WORKFLOW };
 
 // If a kind does not use a field, the field is zero.
 struct event {
@@ -57,7 +65,8 @@ struct event {
     int64_t until;
     uint64_t order; // of a ticket
     // ordering-best-effort: open messages; purged: their number; configured: the version; upgraded:
-    // the version of the rules; claim-rejected: messages wanted.
+    // the version of the rules; claim-rejected: messages wanted; workflow-submitted: the number of
+    // the run; workflow-completed: messages that were done; workflow-failed: messages that failed.
     uint64_t count;
     uint64_t sequence;  // number of the event in its shard, from 1; 0: before RULES_EVENTS
     uint64_t from;      // message-enqueued: the redriven dead message
@@ -67,6 +76,10 @@ struct event {
     uint32_t failure_len;
     uint32_t origin_at; // offset in events.text: the origin of a dead letter that arrived
     uint32_t origin_len;
+    uint32_t workflow_at; // offset in events.text: the workflow's id
+    uint32_t workflow_len;
+    enum event_key key;
+    uint64_t group; // EVENT_KEY_GROUP: the hash of the group; 0: the messages without a group
 };
 
 struct events {
@@ -81,6 +94,9 @@ void events_done(struct events *e);
 void events_clear(struct events *e); // keeps the memory
 struct bytes event_worker(const struct events *list, const struct event *e);
 struct bytes event_failure_text(const struct events *list, const struct event *e);
+// The workflow of the message, or the one that the event is about; empty: none. Known since the
+// rules have RULES_WORKFLOWS, for as long as the message exists.
+struct bytes event_workflow(const struct events *list, const struct event *e);
 
 // The message that died in another queue, for the message-enqueued event of its arrival. Views into
 // the list.
@@ -99,6 +115,10 @@ bool event_origin(const struct events *list, const struct event *e, struct event
 
 const char *event_name(enum event_kind kind);
 // "<queue id in hex>-<shard>-<slot>-<op>-<kind's name>-<n>"; op is "t" for an event caused by time.
-#define EVENT_ID_MAX 128
+#define EVENT_ID_MAX  128
+// "group:<hash in hex>", "workflow:<id>", the message's id, or "queue:<shard>".
+#define EVENT_KEY_MAX (MESSAGE_WORKFLOW_MAX + 16)
+void event_ordering_key(const struct events *list, const struct event *e,
+                        const struct queue_id *queue, uint32_t shard, char out[EVENT_KEY_MAX]);
 void event_id(const struct event *e, const struct queue_id *queue, uint32_t shard,
               char out[EVENT_ID_MAX]);

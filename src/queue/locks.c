@@ -155,6 +155,7 @@ void lock_finish(struct machine *m, uint32_t h)
     CHECK(!lock_of(m, msg_at(m, h))->ticket);
     if (has_row(m, worker)) registry_note_end(m, worker, true);
     note_end(m, h, FINISHED_PROCESSED);
+    workflow_note_end(m, msg_at(m, h)->seq, WORKFLOW_DONE);
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     lock_let_go(m, h, LOCK_END_RELEASED);
     msg_move(m, h, STATE_PROCESSED);

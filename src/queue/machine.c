@@ -44,6 +44,7 @@ static void done(struct machine *m)
     bodies_clear(m);
     failures_clear(m);
     finished_clear(m);
+    workflows_clear(m);
     memory_free(m->sources);
     memory_free(m->msgs);
     memory_free(m->locks);
@@ -104,6 +105,8 @@ static void advance(struct machine *m)
     dedup_expire(m);
     requests_expire(m);
     if (finished_due(m)) finished_expire(m);
+    workflows_settle(m);
+    if (workflows_due(m)) workflows_expire(m);
 }
 
 // Keeps a time far from the ends of int64_t, so that no deadline overflows, whatever an entry
@@ -221,6 +224,7 @@ static enum reason answer(struct machine *m, const struct op *op)
         reason = REASON_REQUEST_REUSED;
     } else {
         reason = dispatch(m, op);
+        workflows_settle(m);
     }
     if (m->result.len == 0) result_begin(&m->result, reason);
     CHECK(!m->result.bad);

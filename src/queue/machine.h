@@ -248,6 +248,33 @@ struct finished_view {
 };
 bool machine_finished(const struct machine *m, uint64_t seq, int64_t now,
                       struct finished_view *out);
+// Workflows, since the rules have RULES_WORKFLOWS. A run begins with its first message. It ends
+// when a message that is marked as the last was sent and none is open. The rows of ended workflows
+// stay for the setting `retention`, and those that wait for a message for a day.
+#define WORKFLOWS_MAX 100000
+enum workflow_state { WORKFLOW_OPEN, WORKFLOW_COMPLETED, WORKFLOW_FAILED, WORKFLOW_STATE_COUNT };
+const char *workflow_state_name(enum workflow_state state); // "completed"
+struct workflow_view {
+    struct bytes id; // view into the machine
+    uint64_t number; // of the row: rises
+    enum workflow_state state;
+    uint64_t open; // messages of this run
+    uint64_t done;
+    uint64_t failed;    // dead, or dead-lettered
+    uint64_t cancelled; // purged
+    uint32_t run;       // from 1
+    int64_t begun;
+    int64_t seen; // when a message was sent or ended
+    bool saw_last;
+};
+bool machine_workflow(const struct machine *m, struct bytes id, struct workflow_view *out);
+// Rows with a number over `after`, by number.
+size_t machine_workflows(const struct machine *m, uint64_t after, struct workflow_view *out,
+                         size_t max);
+// The first messages of a workflow that are not gone, by number: unfinished, dead and outbound.
+size_t machine_workflow_messages(const struct machine *m, struct bytes id, uint64_t *out,
+                                 size_t max);
+uint32_t machine_workflow_count(const struct machine *m);
 // Returns up to max messages in that state with seq > after, by seq. It reads all records, so it is
 // for users and tools.
 size_t machine_list(const struct machine *m, enum message_state state, uint64_t after, int64_t now,

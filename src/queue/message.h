@@ -57,6 +57,7 @@ struct message {
     uint8_t priority;       // 0 (default) .. 9, higher first
     enum message_when when; // delay: milliseconds after the send; due: a moment
     int64_t when_ms;
+    bool workflow_last; // the last message of its workflow, so far
 };
 
 // A message's id for users: "3f9a01cc-0-17", the first eight digits of the queue's id, the shard

@@ -303,7 +303,7 @@ void arrive_encode(struct buf *out, const struct op_arrive *op)
 {
     CHECK(op->number > 0 && (unsigned)op->cause < DEAD_CAUSE_COUNT); // as arrive_decode asks
     CHECK(op->origin.len <= QUEUE_NAME_MAX && op->reason.len <= FAIL_REASON_MAX);
-    CHECK(op->message.requires.len == 0);
+    CHECK(op->message.requires.len == 0 && !op->message.workflow_last);
     op_head_put(out, &op->request);
     buf_put(out, bytes_of(op->source.bytes, sizeof op->source.bytes));
     buf_put_u32(out, op->source_shard);
@@ -335,7 +335,8 @@ enum err arrive_decode(struct bytes payload, struct op_arrive *out)
     out->origin = read_sized(&r, QUEUE_NAME_MAX);
     out->reason = read_sized(&r, FAIL_REASON_MAX);
     if (!message_read(&r, &out->message)) return ERR_INVALID;
-    if (out->message.requires.len > 0) r.bad = true; // a dead letter requires no labels
+    // A dead letter requires no labels and ends no workflow.
+    if (out->message.requires.len > 0 || out->message.workflow_last) r.bad = true;
     return end(&r);
 }
 

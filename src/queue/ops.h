@@ -67,7 +67,7 @@ void send_end(struct buf *out, size_t start, uint32_t count); // start: out->len
 struct op_send {
     struct request_id request;
     uint32_t count;
-    bool needs_workers; // a message has `requires`, which needs RULES_WORKERS
+    uint16_t rules; // the version that has all fields of the messages
     struct reader messages;
 };
 

@@ -56,6 +56,7 @@ void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum
     };
     if (failed) msg_mark(m, m->slot);
     dead_list_link(m, h);
+    workflow_note_end(m, msg_at(m, h)->seq, WORKFLOW_DIED);
 }
 
 static int source_compare(const struct letter_source *a, const struct queue_id *queue,
@@ -130,7 +131,7 @@ enum reason apply_arrive(struct machine *m, struct bytes payload)
     source_raise(m, source, op.number);
     CHECK(source->number >= op.number); // the letter arrives once
     if (is_strict(m)) op.message.priority = 0;
-    uint64_t seq = message_enter(m, &op.message, 0, skip);
+    uint64_t seq = message_enter(m, &op.message, 0, skip, false);
     CHECK(seq + 1 == m->seq_next);
     emit_origin(m, &op);
     result_begin(&m->result, REASON_NONE);

@@ -126,6 +126,10 @@ static void refuse_late(struct machine *m, uint16_t kind, uint64_t seq, enum rea
     if (!e) return;
     e->seq = seq;
     e->reason = reason;
+    uint32_t h = seq > 0 ? map_find(&m->by_seq, seq) : MAP_NONE;
+    if (seq > 0) emit_key(m, e, seq, h == MAP_NONE ? 0 : h);
+    // The group of a message that is gone is not known.
+    if (seq > 0 && h == MAP_NONE && !backlog_find(m, seq)) e->key = EVENT_KEY_MESSAGE;
 }
 
 static struct outcome_row apply_one(struct machine *m, uint16_t kind, const struct op_outcome *op,

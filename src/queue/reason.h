@@ -46,7 +46,17 @@
     X(WORKER_EVICTED, "worker-evicted", "an operator evicted this worker", FENCED)                 \
     X(WORKER_PAUSED, "worker-paused", "an operator paused this worker", UNAVAILABLE)               \
     X(WORKER_DRAINING, "worker-draining", "the worker drains: it gets nothing more", UNAVAILABLE)  \
-    X(REQUIRES_FULL, "requires-full", "64 other requirements have pending messages", LIMIT)
+    X(REQUIRES_FULL, "requires-full", "64 other requirements have pending messages", LIMIT)        \
+    X(WORKFLOWS_FULL, "workflows-full", "100,000 workflows of this shard have messages", LIMIT)    \
+    X(WORKFLOW_GROUP, "workflow-group",                                                            \
+      "a message with both group and workflow needs a queue with one shard", INVALID)              \
+    X(WORKFLOW_ORDER_GROUP, "workflow-order-group",                                                \
+      "a queue with workflowOrder takes no group: the workflow is the scope of the order",         \
+      INVALID)                                                                                     \
+    X(WORKFLOW_SHARD, "workflow-shard",                                                            \
+      "the messages of this workflow are in another shard; send it again", CONFLICT)               \
+    X(LAST_WITHOUT_WORKFLOW, "last-without-workflow",                                              \
+      "workflowLast needs a workflow that the message belongs to", INVALID)
 
 enum reason {
 #define REASON_ENUM(name, id, text, err) REASON_##name,

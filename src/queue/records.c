@@ -159,6 +159,7 @@ void msg_free(struct machine *m, uint32_t h)
     map_remove(&m->by_seq, msg->seq, h);
     body_release(m, msg->seq);
     failures_drop(m, msg->seq);
+    workflow_leave(m, msg->seq);
     msg_unmark(m, msg->slot);
     if (msg->scope) scope_unref(m, msg->scope);
     if (msg->lane) requirement_unref(m, msg->lane);

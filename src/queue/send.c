@@ -29,6 +29,8 @@ static enum reason admit(const struct machine *m, const struct message *msg, int
     if (message_body_len(msg) > c->message_bytes_max) return REASON_TOO_LARGE;
     if (body_is_stale(m, &msg->reference) && !MUTANT(BODY_STALE_OFF)) return REASON_BODY_STALE;
     if (is_strict(m) && msg->priority > 0) return REASON_STRICT_PRIORITY;
+    enum reason refused = m->rules >= RULES_WORKFLOWS ? workflow_admit(m, msg) : REASON_NONE;
+    if (refused != REASON_NONE) return refused;
     return due_of(m, msg, due);
 }
 
@@ -41,13 +43,20 @@ static void hold_reference(struct machine *m, uint64_t seq, const struct body_re
     body_hold(m, seq, name.random[0]);
 }
 
-uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due, uint32_t skip)
+// The name of the scope in a strict queue.
+static struct bytes scope_name(const struct machine *m, const struct message *msg)
+{
+    return m->config.workflow_order && msg->group.len == 0 ? msg->workflow : msg->group;
+}
+
+uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due, uint32_t skip,
+                       bool in_workflow)
 {
     uint64_t seq = m->seq_next++;
     CHECK(due == 0 || due > m->now);
     hold_reference(m, seq, &msg->reference);
     // In a strict queue, messages behind one with a requirement wait in their scope.
-    bool grouped = is_strict(m) && (msg->group.len > 0 || m->required > 0);
+    bool grouped = is_strict(m) && (scope_name(m, msg).len > 0 || m->required > 0);
     enum message_state state = due > 0 ? STATE_DELAYED : STATE_READY;
     uint32_t h = 0;
     count_move(m, STATE_NONE, state, 1);
@@ -57,7 +66,7 @@ uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due
         backlog_break(m);
         CLEANUP(msg_edit_end)
         struct msg_edit edit =
-            msg_new(m, seq, (struct place){m->slot, skip}, group_hash(msg->group));
+            msg_new(m, seq, (struct place){m->slot, skip}, group_hash(scope_name(m, msg)));
         h = edit.h;
         struct msg *record = msg_at(m, h);
         record->priority = msg->priority;
@@ -71,10 +80,12 @@ uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due
             ready_offer(m, h);
         }
     }
+    if (in_workflow) workflow_join(m, seq, msg->workflow, msg->workflow_last);
     struct event *e = emit(m, EVENT_MESSAGE_ENQUEUED, h);
     if (!e) return seq;
     e->seq = seq;
     e->place = (struct place){m->slot, skip};
+    if (!h) emit_key(m, e, seq, 0);
     return seq;
 }
 
@@ -98,7 +109,9 @@ static enum reason send_one(struct machine *m, const struct message *msg, uint32
     if (named && m->dedup.len >= m->config.capacity) return REASON_DEDUP_FULL;
     if (msg->requires.len > 0 && requirement_need(m, msg->requires) == 0)
         return REASON_REQUIRES_FULL;
-    *seq = message_enter(m, msg, due, skip);
+    bool in_workflow = m->rules >= RULES_WORKFLOWS && msg->workflow.len > 0;
+    if (in_workflow && !workflow_has_room(m, msg->workflow)) return REASON_WORKFLOWS_FULL;
+    *seq = message_enter(m, msg, due, skip, in_workflow);
     if (named)
         dedup_add(m,
                   &(struct dedup_row){.key = key,
@@ -111,7 +124,7 @@ enum reason apply_send(struct machine *m, struct bytes payload)
 {
     struct op_send op;
     if (send_open(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (op.needs_workers && m->rules < RULES_WORKERS) { // an older program cannot read it
+    if (op.rules > m->rules) { // an older program cannot read it
         m->ordinal += op.count;
         backlog_break(m);
         return REASON_MALFORMED;

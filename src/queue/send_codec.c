@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "queue/body_name.h"
 #include "queue/labels.h"
+#include "queue/rules.h"
 
 enum message_field {
     FIELD_GROUP = 1,
@@ -18,7 +19,8 @@ enum message_field {
     FIELD_HEADERS = 128,
     FIELD_REFERENCE = 256,
     FIELD_REQUIRES = 512, // RULES_WORKERS
-    FIELD_ALL = 1023
+    FIELD_LAST = 1024,    // RULES_WORKFLOWS; the bit is the value
+    FIELD_ALL = 2047
 };
 
 static unsigned fields_of(const struct message *m)
@@ -34,6 +36,7 @@ static unsigned fields_of(const struct message *m)
     if (m->headers.len > 0) fields |= FIELD_HEADERS;
     if (m->reference.name.len > 0) fields |= FIELD_REFERENCE;
     if (m->requires.len > 0) fields |= FIELD_REQUIRES;
+    if (m->workflow_last) fields |= FIELD_LAST;
     return fields;
 }
 
@@ -125,6 +128,7 @@ static void read_fields(struct reader *r, unsigned fields, struct message *out)
         out->requires = read_named(r, LABELS_TEXT_MAX);
         if (!labels_are_canonical(out->requires)) r->bad = true;
     }
+    out->workflow_last = (fields & FIELD_LAST) != 0;
     if ((fields & FIELD_REFERENCE) && r->left > 0) r->bad = true; // either a body or a reference
     if (fields > FIELD_ALL) r->bad = true;
 }
@@ -188,13 +192,14 @@ enum err send_open(struct bytes payload, struct op_send *out)
 {
     if (!send_head(payload, out)) return ERR_INVALID;
     struct reader r = out->messages;
-    out->needs_workers = false;
+    out->rules = RULES_FIRST;
     for (uint32_t i = 0; i < out->count; i++) {
         struct message m;
         struct bytes body;
         if (read_plain(&r, &body)) continue;
         if (!message_read(&r, &m)) return ERR_INVALID;
-        if (m.requires.len > 0) out->needs_workers = true;
+        if (m.requires.len > 0 && out->rules < RULES_WORKERS) out->rules = RULES_WORKERS;
+        if (m.workflow_last) out->rules = RULES_WORKFLOWS;
     }
     return reader_end(&r) ? ERR_OK : ERR_INVALID;
 }

@@ -49,7 +49,8 @@ uint64_t machine_digest(const struct machine *m)
     if (m->rules > RULES_FIRST) h = mix(mix(h, m->rules), m->event_count);
     if (m->rules >= RULES_CONSUME) h = mix(h, m->refused_claims);
     if (m->rules >= RULES_WORKERS) h = mix(h, finished_digest(m));
-    if (m->rules >= RULES_WORKFLOWS) h = cursor_mix(m, h);
+    if (m->rules >= RULES_WORKFLOWS)
+        h = mix(mix(cursor_mix(m, h), m->workflows.serial), m->workflows.listings);
     struct buf config;
     buf_init(&config, 4096);
     config_encode(&m->config, &config);
@@ -237,7 +238,10 @@ void machine_save(const struct machine *m, struct buf *out)
         bonds_save(m, out);
         finished_save(m, out);
     }
-    if (version_needed(m) >= VERSION_WORKFLOWS) cursor_save(m, out);
+    if (version_needed(m) >= VERSION_WORKFLOWS) {
+        cursor_save(m, out);
+        workflows_save(m, out);
+    }
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -550,6 +554,7 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (version >= VERSION_WORKERS && reader_ok(&r)) bonds_load(m, &r);
     if (version >= VERSION_WORKERS && reader_ok(&r)) finished_load(m, &r);
     if (version >= VERSION_WORKFLOWS && reader_ok(&r)) cursor_load(m, &r);
+    if (version >= VERSION_WORKFLOWS && reader_ok(&r)) workflows_load(m, &r);
     if (!r.bad && config_rules(&m->config) > m->rules) r.bad = true;
     if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;
     memory_free(l.tickets);

@@ -14,6 +14,7 @@
 #include "queue/finished.h"
 #include "queue/machine.h"
 #include "queue/name_table.h"
+#include "queue/workflow.h"
 
 #include <assert.h>
 
@@ -270,7 +271,8 @@ struct machine {
     uint64_t refused_claims; // by `consume`, since the rules have RULES_CONSUME
     uint64_t expired;        // locks that expired while it folded; a metric, not part of the state
     struct spent spent;
-    struct cursor cursor; // since the rules have RULES_WORKFLOWS
+    struct cursor cursor;       // since the rules have RULES_WORKFLOWS
+    struct workflows workflows; // ... too
 
     struct backlog backlog;
     struct dedup dedup;
@@ -541,6 +543,8 @@ void emit_worker(struct machine *m, struct event *e, uint32_t w);
 void emit_worker_name(struct machine *m, struct event *e, struct bytes name);
 void emit_failure_text(struct machine *m, struct event *e, struct bytes text); // e: the last row
 void emit_origin(struct machine *m, const struct op_arrive *a);
+void emit_workflow(struct machine *m, struct event *e, struct bytes id);     // e: the last row
+void emit_key(struct machine *m, struct event *e, uint64_t seq, uint32_t h); // e: the last row
 
 // The ops. Each function writes its result body and returns the reason in its first byte.
 enum reason apply_send(struct machine *m, struct bytes payload);
@@ -579,6 +583,8 @@ uint64_t spent_mix(const struct spent *s, uint64_t h);
 void spent_save(const struct spent *s, struct buf *out);
 void spent_load(struct spent *s, struct reader *r);
 
-// send.c: a message enters the queue: READY or DELAYED, in the backlog or with a record
-uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due, uint32_t skip);
+// send.c: a message enters the queue: READY or DELAYED, in the backlog or with a record. The caller
+// has decided whether it belongs to its workflow.
+uint64_t message_enter(struct machine *m, const struct message *msg, int64_t due, uint32_t skip,
+                       bool in_workflow);
 uint64_t messages_held(const struct machine *m); // is compared with capacity

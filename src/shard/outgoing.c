@@ -108,6 +108,7 @@ static void encode_dead_letter(struct shard *s, const struct message_view *v,
                                .reason = buf_bytes(&s->dead_letter_reason),
                                .message = found->message};
     arrive.message.headers = dead_letter_headers(s, v, found->message.headers);
+    arrive.message.workflow_last = false;
     arrive.message.requires = BYTES_EMPTY; // any worker of the dead-letter queue may read it
     memcpy(arrive.source.bytes, s->config.journal.id.queue, sizeof arrive.source.bytes);
     CHECK(!s->dead_letter_open); // its op may still be read

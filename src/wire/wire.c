@@ -61,14 +61,17 @@ bool wire_read_error(struct bytes from, struct sluice_error *out)
 
 void wire_put_sends(struct buf *to, const struct sluice_send *messages, size_t len)
 {
-    bool needs = false;
+    bool needs = false, last = false;
     put_head(to, len);
     for (size_t i = 0; i < len; i++) {
         compact_put(to, &compact_send, &messages[i]);
         needs = needs || (messages[i].needs && *messages[i].needs);
+        last = last || messages[i].workflow_last;
     }
-    for (size_t i = 0; needs && i < len; i++)
+    for (size_t i = 0; (needs || last) && i < len; i++)
         compact_put(to, &compact_needs, &messages[i]);
+    for (size_t i = 0; last && i < len; i++)
+        compact_put(to, &compact_last, &messages[i]);
 }
 
 bool wire_read_sends(struct bytes from, struct wire_sends *out)
@@ -83,6 +86,8 @@ bool wire_read_sends(struct bytes from, struct wire_sends *out)
         compact_read(&r, &compact_send, &out->messages[out->len], &all);
     for (size_t i = 0; reader_ok(&r) && r.left > 0 && i < out->len; i++)
         compact_read(&r, &compact_needs, &out->messages[i], NULL);
+    for (size_t i = 0; reader_ok(&r) && r.left > 0 && i < out->len; i++)
+        compact_read(&r, &compact_last, &out->messages[i], NULL);
     out->headers = all.rows;
     if (!reader_end(&r)) {
         wire_sends_done(out);

@@ -8,8 +8,9 @@
 //     body      u32 length, any bytes, a zero
 //     headers   u16 count, then a text for each name and value
 //     sends     u8 version, u32 count, each: body, group, dedup, content type, workflow (texts),
-//               u8 priority, i64 delay, i64 due, headers; if a message requires labels, then a
-//               text for each message
+//               u8 priority, i64 delay, i64 due, headers; if a message requires labels, or is the
+//               last of its workflow, then a text for each message; in the second case then u8
+//               for each message
 //     sent      u8 version, u32 count, each: u8 code, u8 duplicate, id (text); then the fields of
 //               an error
 //     receive   u8 version, worker (text), u32 max, i64 wait, i64 visibility; with acks then u32

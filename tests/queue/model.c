@@ -97,6 +97,24 @@ enum body_hold model_holds(const struct model *m, struct bytes name)
     return stale || m->deleted ? BODY_FREE : BODY_YET;
 }
 
+void say_id(struct model *m, struct event *e, const char *workflow)
+{
+    e->workflow_at = (uint32_t)m->events.text.len;
+    e->workflow_len = (uint32_t)strlen(workflow);
+    buf_put(&m->events.text, bytes_str(workflow));
+}
+
+void say_key(struct model *m, struct event *e, uint64_t seq)
+{
+    const struct model_message *x = at(m, seq);
+    struct bytes group = bytes_str(x->group);
+    e->key = m->config.ordering_guarantee ? EVENT_KEY_GROUP : EVENT_KEY_MESSAGE;
+    if (m->config.ordering_guarantee && group.len > 0) e->group = hash64_of(group, 0);
+    if (!x->row) return;
+    if (m->config.workflow_order) e->key = EVENT_KEY_WORKFLOW;
+    say_id(m, e, x->workflow);
+}
+
 struct event *say(struct model *m, enum event_kind kind, uint64_t seq)
 {
     struct events *list = &m->events;
@@ -109,6 +127,7 @@ struct event *say(struct model *m, enum event_kind kind, uint64_t seq)
     e->n = m->op == EVENT_OP_TIME ? m->time_n++ : m->event_n++;
     if (m->rules >= 2) e->sequence = ++m->event_count;
     if (seq == 0) return e;
+    say_key(m, e, seq);
     const struct model_message *x = at(m, seq);
     e->place = (struct place){x->slot, x->ordinal};
     e->deliveries = x->deliveries;
@@ -324,6 +343,8 @@ static void advance(struct model *m)
         moment_comes(m, first);
     }
     forget(m);
+    model_settle(m);
+    model_workflows_expire(m);
 }
 
 void model_recover(struct model *m, const char *worker)

@@ -37,6 +37,19 @@ struct model_message {
     int64_t finished_at;
     uint32_t finished_attempts;
     char finished_by[MODEL_NAME_MAX];
+    char workflow[MODEL_NAME_MAX];
+    size_t row; // of its workflow, from 1; 0: none
+    uint32_t run;
+};
+
+struct model_workflow {
+    char id[MODEL_NAME_MAX];
+    uint32_t run;
+    enum workflow_state state;
+    bool saw_last;
+    bool listed; // no message refers to it ...
+    int64_t since;
+    bool gone;
 };
 
 struct model_worker {
@@ -95,6 +108,8 @@ struct model {
     struct model_request requests[MODEL_ROWS_MAX];
     size_t requests_len;
     uint64_t source_mark;
+    struct model_workflow workflows[MODEL_ROWS_MAX]; // by number
+    size_t workflows_len;
     struct cost spent;
     struct events events;
     uint32_t op, event_n, time_n;
@@ -109,6 +124,7 @@ void model_apply(struct model *m, const struct machine_entry *e, struct bytes *b
 uint64_t model_count(const struct model *m, enum message_state state);
 int64_t model_wake_at(const struct model *m);
 void model_unpublished(const struct model *m, uint64_t *events, int64_t *age, uint64_t *bytes);
+void model_workflow_counts(const struct model *m, size_t row, struct workflow_view *out);
 bool model_floor_ok(const struct model *m, uint64_t slot);
 enum body_hold model_holds(const struct model *m, struct bytes name);
 // Without jitter.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The plain model: the publisher's cursor. It remembers every entry since the shard is published.
+// The plain model: the version of the rules, the cost ledger, and the publisher's cursor. It
+// remembers every entry since the shard is published.
 #include "model_parts.h"
 
 #include "base/check.h"
@@ -72,4 +73,29 @@ bool model_floor_ok(const struct model *m, uint64_t slot)
         if (m->entries[i].slot <= slot) youngest = m->entries[i].at;
     }
     return m->now - youngest >= m->config.publish_keep_ms || after >= m->config.publish_keep_bytes;
+}
+
+enum reason model_spent(struct model *m, struct bytes payload)
+{
+    struct op_spent op;
+    if (spent_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    cost_add(&m->spent, &op.cost);
+    return REASON_NONE;
+}
+
+enum reason model_raise(struct model *m, struct bytes payload)
+{
+    struct op_raise op;
+    if (raise_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (op.to > 5) return REASON_UNKNOWN_OP;
+    if (m->deleted) return REASON_DELETED;
+    if (op.to > m->rules + 1) return REASON_RULES_SKIPPED;
+    if (op.to == m->rules + 1) {
+        m->rules++;
+        say(m, EVENT_QUEUE_UPGRADED, 0)->count = m->rules;
+    }
+    buf_put_u8(&m->body, 0);
+    buf_put_u64(&m->body, m->rules);
+    return REASON_NONE;
 }

@@ -14,7 +14,8 @@ static void name_of(struct bytes from, char out[MODEL_NAME_MAX])
     if (from.len > 0) memcpy(out, from.data, from.len);
 }
 
-static uint64_t enter(struct model *m, const struct message *msg, int64_t due, uint32_t ordinal)
+static uint64_t enter(struct model *m, const struct message *msg, int64_t due, uint32_t ordinal,
+                      bool sent)
 {
     CHECK(m->sent < MODEL_MESSAGES_MAX);
     struct model_message *x = &m->messages[m->sent++];
@@ -25,7 +26,11 @@ static uint64_t enter(struct model *m, const struct message *msg, int64_t due, u
                                 .due = due};
     struct body_name body;
     if (body_name_parse(msg->reference.name, &body)) x->body = body.random[0];
-    name_of(msg->group, x->group);
+    bool scoped = m->config.workflow_order && msg->group.len == 0;
+    name_of(scoped ? msg->workflow : msg->group, x->group);
+    char workflow[MODEL_NAME_MAX];
+    name_of(msg->workflow, workflow);
+    if (sent && m->rules >= 5 && workflow[0]) model_join(m, m->sent, workflow, msg->workflow_last);
     say(m, EVENT_MESSAGE_ENQUEUED, m->sent);
     return m->sent;
 }
@@ -44,6 +49,8 @@ static enum reason send_one(struct model *m, const struct message *msg, uint64_t
     if (message_body_len(msg) > c->message_bytes_max) return REASON_TOO_LARGE;
     if (is_stale(m, msg)) return REASON_BODY_STALE;
     if (c->ordering_guarantee && msg->priority > 0) return REASON_STRICT_PRIORITY;
+    enum reason refused = model_admit(m, msg);
+    if (refused != REASON_NONE) return refused;
     if (c->ordering_guarantee && msg->when != WHEN_NOW) return REASON_STRICT_DELAY;
     if (msg->when == WHEN_DELAY) due = m->from + msg->when_ms;
     if (msg->when == WHEN_DUE) due = msg->when_ms;
@@ -61,7 +68,7 @@ static enum reason send_one(struct model *m, const struct message *msg, uint64_t
     }
     if (model_held(m) >= c->capacity) return REASON_FULL;
     if (named && remembered >= c->capacity) return REASON_DEDUP_FULL;
-    *seq = enter(m, msg, due, ordinal);
+    *seq = enter(m, msg, due, ordinal, true);
     if (named) {
         CHECK(m->dedup_len < MODEL_ROWS_MAX);
         m->dedup[m->dedup_len++] = (struct model_dedup){
@@ -74,9 +81,9 @@ static enum reason do_send(struct model *m, struct bytes payload)
 {
     struct op_send op;
     if (send_open(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (m->deleted) {
+    if (op.rules > m->rules || m->deleted) {
         m->ordinal += op.count;
-        return REASON_DELETED;
+        return op.rules > m->rules ? REASON_MALFORMED : REASON_DELETED;
     }
     enum reason first = REASON_NONE;
     bool any = op.count == 0;
@@ -107,7 +114,7 @@ static enum reason do_arrive(struct model *m, struct bytes payload)
     if (reason == REASON_NONE) {
         m->source_mark = op.number;
         if (m->config.ordering_guarantee) op.message.priority = 0;
-        seq = enter(m, &op.message, 0, ordinal);
+        seq = enter(m, &op.message, 0, ordinal, false);
     }
     buf_put_u8(&m->body, (uint8_t)reason);
     buf_put_u64(&m->body, seq);
@@ -349,6 +356,9 @@ static enum reason do_outcome(struct model *m, uint16_t kind, struct bytes paylo
                 say(m, renewal ? EVENT_LOCK_RENEWAL_REJECTED : EVENT_OUTCOME_REJECTED, 0);
             e->seq = ref.seq;
             e->reason = row.reason;
+            bool lives = ref.seq >= 1 && ref.seq <= m->sent && model_lives(at(m, ref.seq));
+            if (lives) say_key(m, e, ref.seq);
+            if (!lives && ref.seq > 0) e->key = EVENT_KEY_MESSAGE;
         }
         outcome_row_put(&m->body, rows_at, &row);
     }
@@ -364,7 +374,8 @@ static enum reason do_configure(struct model *m, struct bytes payload)
     if (config_check(&op.config, NULL, NULL) != ERR_OK) return REASON_CONFIG_INVALID;
     if (op.expected && op.expected != m->version) return REASON_CONFIG_CHANGED;
     if (op.config.shards != m->config.shards) return REASON_SHARDS_FIXED;
-    if (op.config.ordering_guarantee != m->config.ordering_guarantee &&
+    if ((op.config.ordering_guarantee != m->config.ordering_guarantee ||
+         op.config.workflow_order != m->config.workflow_order) &&
         model_held(m) + model_count(m, STATE_OUTBOUND) > 0)
         return REASON_NOT_EMPTY;
     if (model_count(m, STATE_OUTBOUND) > 0 &&
@@ -437,6 +448,7 @@ static void redrive_one(struct model *m, uint64_t seq)
     memcpy(copy->group, x->group, sizeof copy->group);
     model_end(m, x, FINISHED_REDRIVEN, "");
     x->state = STATE_REDRIVEN;
+    model_join_redriven(m, seq, m->sent);
     say(m, EVENT_MESSAGE_ENQUEUED, m->sent)->from = seq;
 }
 
@@ -496,31 +508,6 @@ static enum reason do_pause(struct model *m, struct bytes payload, bool pause)
     return REASON_NONE;
 }
 
-static enum reason do_spent(struct model *m, struct bytes payload)
-{
-    struct op_spent op;
-    if (spent_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (m->deleted) return REASON_DELETED;
-    cost_add(&m->spent, &op.cost);
-    return REASON_NONE;
-}
-
-static enum reason do_raise(struct model *m, struct bytes payload)
-{
-    struct op_raise op;
-    if (raise_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (op.to > 5) return REASON_UNKNOWN_OP;
-    if (m->deleted) return REASON_DELETED;
-    if (op.to > m->rules + 1) return REASON_RULES_SKIPPED;
-    if (op.to == m->rules + 1) {
-        m->rules++;
-        say(m, EVENT_QUEUE_UPGRADED, 0)->count = m->rules;
-    }
-    buf_put_u8(&m->body, 0);
-    buf_put_u64(&m->body, m->rules);
-    return REASON_NONE;
-}
-
 static enum reason dispatch(struct model *m, const struct op *op)
 {
     switch (op->kind) {
@@ -557,9 +544,9 @@ static enum reason dispatch(struct model *m, const struct op *op)
     case OP_OUTBOX:
         return do_outbox(m, op->payload);
     case OP_SPENT:
-        return do_spent(m, op->payload);
+        return model_spent(m, op->payload);
     case OP_RAISE:
-        return do_raise(m, op->payload);
+        return model_raise(m, op->payload);
     case OP_PUBLISHED:
         return model_published(m, op->payload);
     default:
@@ -584,6 +571,7 @@ void model_answer(struct model *m, const struct op *op)
         return;
     }
     enum reason reason = dispatch(m, op);
+    model_settle(m);
     if (m->body.len == 0) buf_put_u8(&m->body, (uint8_t)reason);
     m->body.data[0] = (uint8_t)reason;
     if (!named || reason == REASON_MALFORMED || reason == REASON_UNKNOWN_OP) return;

@@ -19,8 +19,18 @@ void model_end(struct model *m, struct model_message *x, enum finished_outcome o
                const char *worker);
 enum reason model_check(struct model *m, const struct lock_ref *ref);
 uint16_t model_rules_of(const struct queue_config *config);
+enum reason model_spent(struct model *m, struct bytes payload);
+enum reason model_raise(struct model *m, struct bytes payload);
+enum reason model_admit(const struct model *m, const struct message *msg);
+bool model_lives(const struct model_message *x);
+void model_join(struct model *m, uint64_t seq, const char *id, bool last);
+void model_join_redriven(struct model *m, uint64_t from, uint64_t to);
+void model_settle(struct model *m); // at the end of an op
+void model_workflows_expire(struct model *m);
 void model_enter_published(struct model *m, uint64_t bytes);
 enum reason model_published(struct model *m, struct bytes payload);
 void model_answer(struct model *m, const struct op *op); // into m->body
 struct event *say(struct model *m, enum event_kind kind, uint64_t seq);
+void say_id(struct model *m, struct event *e, const char *workflow);
+void say_key(struct model *m, struct event *e, uint64_t seq);
 void say_worker(struct model *m, struct event *e, const char *worker);

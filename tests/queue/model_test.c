@@ -68,6 +68,16 @@ static void version_4_folds_as_in_its_first_release(void **state)
     assert_true(all == UINT64_C(0x13eb6c6d94710d8d));
 }
 
+// The same promise for version 5, with the publisher's cursor and workflows.
+static void version_5_folds_as_in_its_first_release(void **state)
+{
+    (void)state;
+    uint64_t all = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++)
+        all = hash64_mix(all, stream_fingerprint(seed, ENTRIES, 5));
+    assert_true(all == UINT64_C(0x80000490b3ccfcb3));
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1) first_seed = strtoull(argv[1], NULL, 10);
@@ -75,6 +85,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(machine_and_model_agree_on_random_op_streams),
         cmocka_unit_test(machine_and_model_agree_when_the_rules_are_raised),
+        cmocka_unit_test(version_5_folds_as_in_its_first_release),
         cmocka_unit_test(version_4_folds_as_in_its_first_release),
         cmocka_unit_test(version_3_folds_as_in_its_first_release),
         cmocka_unit_test(version_1_folds_as_before_there_were_versions),

@@ -65,6 +65,12 @@ MUTANT_TEST(a_queue_that_keeps_ends_for_too_long_is_caught, MUTANT_RETENTION_OFF
 MUTANT_TEST(a_queue_that_takes_references_of_any_age_is_caught, MUTANT_BODY_STALE_OFF)
 MUTANT_TEST(a_queue_where_letters_refer_to_old_copies_is_caught, MUTANT_LETTER_STALE_OFF)
 MUTANT_TEST(a_queue_that_frees_bodies_on_their_way_is_caught, MUTANT_SWEEP_UNCOMMITTED)
+MUTANT_TEST(a_queue_whose_cursor_goes_back_is_caught, MUTANT_CURSOR_FALLS)
+MUTANT_TEST(a_queue_whose_floor_passes_the_cursor_is_caught, MUTANT_FLOOR_PAST_CURSOR)
+MUTANT_TEST(a_workflow_that_begins_without_an_event_is_caught, MUTANT_WORKFLOW_UNANNOUNCED)
+MUTANT_TEST(a_workflow_without_a_last_message_is_caught, MUTANT_WORKFLOW_LAST_OFF)
+MUTANT_TEST(a_workflow_that_counts_the_dead_as_done_is_caught, MUTANT_WORKFLOW_FAILED_IS_DONE)
+MUTANT_TEST(a_workflow_that_ends_too_early_is_caught, MUTANT_WORKFLOW_ENDS_EARLY)
 
 int main(void)
 {
@@ -83,6 +89,12 @@ int main(void)
         cmocka_unit_test(a_queue_that_takes_references_of_any_age_is_caught),
         cmocka_unit_test(a_queue_where_letters_refer_to_old_copies_is_caught),
         cmocka_unit_test(a_queue_that_frees_bodies_on_their_way_is_caught),
+        cmocka_unit_test(a_queue_whose_cursor_goes_back_is_caught),
+        cmocka_unit_test(a_queue_whose_floor_passes_the_cursor_is_caught),
+        cmocka_unit_test(a_workflow_that_begins_without_an_event_is_caught),
+        cmocka_unit_test(a_workflow_without_a_last_message_is_caught),
+        cmocka_unit_test(a_workflow_that_counts_the_dead_as_done_is_caught),
+        cmocka_unit_test(a_workflow_that_ends_too_early_is_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -78,6 +78,12 @@ static void add_message(struct stream *s, struct buf *b, bool odd)
     if (chance(s, 15)) m.dedup = random_name(s, "d", 12, dedup);
     if (chance(s, 2)) m.body.len = sizeof body; // too large
     if (chance(s, 8)) refer(s, &m);
+    char workflow[16];
+    if (s->raises >= RULES_WORKFLOWS && chance(s, odd ? 60 : 20)) {
+        if (chance(s, 90)) m.workflow = random_name(s, "f", 5, workflow);
+        m.workflow_last = chance(s, 15) && s->model->rules >= RULES_WORKFLOWS;
+        if (chance(s, 80)) m.group = BYTES_EMPTY;
+    }
     send_add(b, &m);
 }
 
@@ -157,6 +163,7 @@ static int64_t random_retention(struct stream *s)
 static void random_publish(struct stream *s, struct queue_config *c)
 {
     c->publish = (enum publish)below(s, 3);
+    if (c->ordering_guarantee && chance(s, 40)) c->workflow_order = WORKFLOW_ORDER_ON;
     if (chance(s, 70)) c->publish_keep_ms = 1000 + (int64_t)below(s, 600000);
     if (chance(s, 70)) c->publish_keep_bytes = UINT64_C(1) << (20 + below(s, 6));
 }
@@ -220,6 +227,9 @@ static void ask_arrive(struct stream *s, struct buf *b)
     if (chance(s, 30)) op.message.group = random_name(s, "g", 4, group);
     if (chance(s, 20)) op.message.priority = (uint8_t)below(s, 10);
     if (chance(s, 30)) refer(s, &op.message);
+    char workflow[16];
+    if (s->raises >= RULES_WORKFLOWS && chance(s, 30))
+        op.message.workflow = random_name(s, "f", 5, workflow);
     arrive_encode(b, &op);
 }
 

@@ -73,13 +73,15 @@ static bool same_event(struct stream *s, const struct event *x, const struct eve
         return false;
     if (!same_place(s, x->place, y->place)) return false;
     struct event a = *x, b = *y;
+    if (!bytes_equal(event_workflow(&s->rig.events, x), event_workflow(&s->model->events, y)))
+        return false;
     a.place = b.place = (struct place){0, 0};
     a.worker_at = b.worker_at = 0;
     return a.slot == b.slot && a.op == b.op && a.n == b.n && a.kind == b.kind &&
            a.status == b.status && a.reason == b.reason && a.at == b.at && a.seq == b.seq &&
            a.deliveries == b.deliveries && a.retries == b.retries && a.fence == b.fence &&
            a.until == b.until && a.order == b.order && a.count == b.count && a.from == b.from &&
-           a.sequence == b.sequence;
+           a.sequence == b.sequence && a.key == b.key && a.group == b.group;
 }
 
 static bool same_events(struct stream *s)
@@ -165,6 +167,26 @@ static bool same_cursor(struct stream *s)
     return true;
 }
 
+static bool same_workflows(struct stream *s)
+{
+    const struct model *model = s->model;
+    uint32_t rows = 0;
+    for (size_t i = 0; i < model->workflows_len; i++) {
+        struct workflow_view x, y;
+        if (model->workflows[i].gone) continue;
+        rows++;
+        model_workflow_counts(model, i, &y);
+        if (!machine_workflow(s->rig.m, bytes_str(model->workflows[i].id), &x))
+            return stream_differs(s, "workflow %s is gone", model->workflows[i].id);
+        if (x.state != y.state || x.open != y.open || x.done != y.done || x.failed != y.failed ||
+            x.cancelled != y.cancelled || x.run != y.run || x.saw_last != y.saw_last)
+            return stream_differs(s, "workflow %s is %s in the machine, %s in the model",
+                                  model->workflows[i].id, workflow_state_name(x.state),
+                                  workflow_state_name(y.state));
+    }
+    return machine_workflow_count(s->rig.m) == rows || stream_differs(s, "rows of workflows");
+}
+
 static bool same_state(struct stream *s)
 {
     struct machine_stats stats;
@@ -189,7 +211,7 @@ static bool same_state(struct stream *s)
         return stream_differs(s, "the version of the rules");
     if (machine_event_count(s->rig.m) != s->model->event_count)
         return stream_differs(s, "event count");
-    if (!same_cursor(s)) return false;
+    if (!same_cursor(s) || !same_workflows(s)) return false;
     for (uint64_t seq = 1; seq <= s->model->sent; seq++)
         if ((chance(s, 10) || seq + 8 > s->model->sent) && !same_message(s, seq)) return false;
     return true;

@@ -82,6 +82,17 @@ void check_upload(struct world *w, const struct lane *l, const struct message *m
 void check_deleted(struct reference *g, const char *key);
 uint32_t lane_orphans(const struct lane *l);
 
+// Workflows and the publisher's cursor, check_workflow.c.
+bool walk_workflow(struct reference *g, const struct event *e); // false: no event of a workflow
+void workflow_sent(struct reference *g, struct row *row, const struct message *m);
+void workflow_scope(const struct reference *g, struct row *row, const struct message *m);
+void workflow_redriven(struct reference *g, struct row *row, const struct row *was);
+void workflow_moved(struct reference *g, const struct row *row, enum message_state to);
+void check_workflow_ends(struct reference *g);                     // after an op
+void check_workflows(struct reference *g, size_t events_from);     // after an entry
+void walk_published(struct reference *g, const struct walk_op *o); // OP_PUBLISHED
+void check_floor_published(struct reference *g);                   // a floor was made
+
 // I9, check_events.c: ids are unique and gap-free, every handle reports the same.
 void check_event_ids(struct reference *g, size_t from);
 void check_events_heard(struct world *w, struct node *n);

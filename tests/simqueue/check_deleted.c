@@ -15,7 +15,9 @@ void check_deletion(struct reference *g)
 
 void check_after_deletion(struct reference *g, const struct walk_op *o)
 {
-    bool forgets = o->op->kind == OP_OUTBOX; // letters that arrived: there are none
+    // Letters that arrived: there are none. The last events can still be published.
+    bool forgets = o->op->kind == OP_OUTBOX || o->op->kind == OP_PUBLISHED;
+    if (o->op->kind == OP_PUBLISHED) walk_published(g, o);
     bool told = o->body.len == 0 || o->body.data[0] == REASON_DELETED || forgets;
     if (o->events_len > 0 || !told)
         findings_add(&g->world->findings, "deleted",

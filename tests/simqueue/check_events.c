@@ -39,7 +39,9 @@ static bool same(const struct events *a, const struct event *x, const struct eve
            x->until == y->until && x->order == y->order && x->count == y->count &&
            x->sequence == y->sequence && x->from == y->from &&
            bytes_equal(event_worker(a, x), event_worker(b, y)) &&
-           bytes_equal(event_failure_text(a, x), event_failure_text(b, y));
+           bytes_equal(event_failure_text(a, x), event_failure_text(b, y)) &&
+           bytes_equal(event_workflow(a, x), event_workflow(b, y)) && x->key == y->key &&
+           x->group == y->group;
 }
 
 void check_events_heard(struct world *w, struct node *n)

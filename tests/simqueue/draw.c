@@ -167,4 +167,5 @@ void draw_life(struct world *w)
     life->cache_bytes = rng_chance(rng, 5000) ? (size_t)rng_range(rng, 1, 6) << 10 : 0;
     releases_draw(w);
     fleet_draw(w);
+    workflows_draw(w);
 }

@@ -123,7 +123,10 @@ static void on_object_made(void *ctx, const char *key, struct bytes body)
 {
     struct reference *g = ctx;
     struct floor floor;
-    if (strstr(key, "/floor/") && !floor_decode(body, &floor)) g->floor = floor.slot;
+    if (strstr(key, "/floor/") && !floor_decode(body, &floor)) {
+        g->floor = floor.slot;
+        check_floor_published(g);
+    }
 }
 
 static void on_object_deleted(void *ctx, const char *key)
@@ -381,6 +384,9 @@ static void on_life(struct world *w, const struct world_event *e)
         break;
     case LIFE_WORK:
         worker_work(w, e->a, e->b);
+        break;
+    case LIFE_PUBLISH:
+        workflows_publish(w, &w->life->lanes[e->a]);
         break;
     case LIFE_EVICT:
         fleet_operate(w);

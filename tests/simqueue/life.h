@@ -42,6 +42,7 @@ enum life_event {
     LIFE_RAISE,       // a: lane
     LIFE_UPGRADE,     // a: node, b: its life
     LIFE_EVICT,       // an operator's act on a registered worker
+    LIFE_PUBLISH,     // a: lane
 };
 
 // The shard of a node: world.nodes[i] has its life and its clock, handles[i] what it runs.
@@ -241,6 +242,9 @@ struct life {
     // ... and for worlds whose workers register (fleet.c).
     bool fleet;
     struct rng fleet_rng;
+    // ... and for worlds with workflows and a publisher (workflows.c).
+    bool workflows;
+    struct rng workflows_rng;
     uint64_t joined[JOINED_FIGURES];
     struct late_upload *lates;
     uint32_t lates_len;
@@ -319,6 +323,11 @@ void fleet_beat(struct world *w, uint32_t worker);          // joins, beats, lea
 void fleet_operate(struct world *w);                        // pauses, drains, evicts
 const char *fleet_requires(struct world *w, const struct lane *l); // of a message; "": nothing
 uint32_t fleet_labels(struct bytes text);                          // labels as bits
+
+void workflows_draw(struct world *w);
+void workflows_configure(struct world *w, const struct lane *l, struct queue_config *c);
+void workflows_name(struct world *w, const struct lane *l, struct message *m, char text[4]);
+void workflows_publish(struct world *w, struct lane *l);
 
 void releases_draw(struct world *w);
 uint16_t releases_start(struct world *w, struct handle *h);   // the newest version of its program

@@ -18,6 +18,7 @@ void reference_init(struct reference *g, struct world *w, uint32_t lane)
     if (l->birth.consume == CONSUME_OWNER) g->rules = RULES_CONSUME;
     if (l->birth.dispatch != DISPATCH_AUTO) g->rules = RULES_WORKERS;
     if (l->birth.retention_ms != RETENTION_DEFAULT) g->rules = RULES_WORKERS;
+    if (w->life->workflows) g->rules = RULES_WORKFLOWS;
     g->machine = machine_new(&l->id, l->shard, &l->birth);
     events_init(&g->events);
     buf_init(&g->text, SIZE_MAX);
@@ -80,6 +81,7 @@ void reference_remember(struct reference *g, const struct request_id *id, uint16
 void reference_move(struct reference *g, struct row *row, enum message_state to)
 {
     end_note(g, row, to);
+    workflow_moved(g, row, to);
     g->counts[row->state]--;
     g->counts[to]++;
     row->state = to;
@@ -188,6 +190,7 @@ static void fold(struct reference *g, const struct entry *e, struct bytes bytes)
     walk_entry(g, e, results, events_from);
     ends_expire(g);
     check_ends(g, g->machine);
+    check_workflows(g, events_from);
     check_deadlines(g);
     check_counts(g);
     if (g->slot % 16 == 0) machine_check(g->machine);

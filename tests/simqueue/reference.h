@@ -61,6 +61,8 @@ struct row {
     uint32_t end_deliveries;
     uint32_t ended_by; // hash of the worker's name; 0: none
     bool arrived;      // OUTBOUND, MOVED: the other queue has it
+    uint32_t workflow; // from 1; 0: none
+    uint32_t run;      // of the workflow
     // one that came as a dead letter
     uint32_t origin; // lane + 1; 0: it was sent
     uint64_t origin_seq;
@@ -104,8 +106,22 @@ struct fleet_row {
     uint32_t passed; // tickets that it could have got and others got since its last one
 };
 
-#define FLEET_MAX    100
-#define FLEET_GROUPS 4
+// A workflow, by the ops and the events.
+struct reference_workflow {
+    uint32_t run;
+    bool open;
+    bool saw_last;
+    bool just_began; // its first message follows
+    uint64_t pending;
+    uint64_t done;
+    uint64_t failed;
+    uint64_t cancelled;
+};
+
+#define REFERENCE_WORKFLOWS 6
+
+#define FLEET_MAX           100
+#define FLEET_GROUPS        4
 
 struct reference {
     struct fleet_row fleet[FLEET_MAX]; // by the number in the worker's name
@@ -156,6 +172,10 @@ struct reference {
     uint64_t zombies;
     uint64_t floor;        // the highest that is durable
     uint64_t deleted_slot; // where the queue was deleted; 0: it was not
+    struct reference_workflow workflows[REFERENCE_WORKFLOWS];
+    uint64_t published_slot; // of the first report; 0: none yet
+    uint64_t cursor_slot;
+    uint64_t cursor_sequence;
 };
 
 void reference_init(struct reference *g, struct world *w, uint32_t lane);

@@ -56,6 +56,8 @@ void sender_send(struct world *w)
         buf_clear(&body);
         draw_message(w, l, &m);
         m.requires = bytes_str(fleet_requires(w, l));
+        char workflow[4];
+        workflows_name(w, l, &m, workflow);
         m.body = draw_body(w, ask, k, &body);
         if (rng_chance(&w->rng, w->life->uploads)) {
             m.reference = upload_body(w, l, m.body, name);

@@ -58,7 +58,7 @@ static void on_time(struct reference *g, const struct event *e)
         g->dying = 0;
     } else if (retries && e->status == OUTCOME_RETRYING) {
         g->retrying = 0;
-    } else {
+    } else if (!walk_workflow(g, e)) {
         odd_event(g, e, "time does not do that");
     }
 }
@@ -92,6 +92,10 @@ static void on_op(struct reference *g, const struct walk_op *o)
         check_after_deletion(g, o);
     } else {
         walk_op(g, o);
+        for (size_t i = 0; i < o->events_len; i++)
+            if (o->events[i].kind != EVENT_WORKFLOW_SUBMITTED)
+                (void)walk_workflow(g, &o->events[i]);
+        check_workflow_ends(g);
     }
     bool claims = o->op->kind == OP_CLAIM || o->op->kind == OP_TAKE;
     bool refused = o->events_len > 0 && o->events[0].kind == EVENT_CLAIM_REJECTED;
@@ -124,10 +128,12 @@ void walk_entry(struct reference *g, const struct entry *e, const struct op_resu
     g->expired = 0;
     for (; is_of(g, at, EVENT_OP_TIME); at++)
         on_time(g, &g->events.rows[at]);
+    check_workflow_ends(g);
     for (uint32_t i = 0; i < e->ops_len; i++)
         if (e->ops[i].kind >= OP_KIND_MACHINE) walk_one(g, e, i, &results[i], &at);
     for (; is_of(g, at, EVENT_OP_TIME); at++)
         on_time(g, &g->events.rows[at]);
+    check_workflow_ends(g);
     fleet_expire(g);
     if (at != g->events.len) odd_event(g, &g->events.rows[at], "no op did that");
     if (g->dying != 0 || g->retrying != 0)

@@ -18,8 +18,9 @@ static void odd(struct reference *g, const struct walk_op *o, const char *what)
 static const struct event *next_event(struct reference *g, const struct walk_op *o, size_t *at,
                                       enum event_kind kind, uint64_t seq)
 {
-    while (*at < o->events_len && o->events[*at].kind == EVENT_ORDERING_BEST_EFFORT)
-        (*at)++;
+    while (*at < o->events_len && (o->events[*at].kind == EVENT_ORDERING_BEST_EFFORT ||
+                                   o->events[*at].kind == EVENT_WORKFLOW_SUBMITTED))
+        (void)walk_workflow(g, &o->events[(*at)++]);
     if (*at == o->events_len || o->events[*at].kind != kind || o->events[*at].seq != seq) {
         odd(g, o, "an effect without its event");
         return NULL;
@@ -59,6 +60,7 @@ static void on_send(struct reference *g, const struct walk_op *o)
         row->needs = fleet_labels(m.requires);
         row->ready_at = m.when == WHEN_DELAY ? g->from + m.when_ms : m.when_ms;
         row->place = e->place;
+        workflow_sent(g, row, &m);
     }
 }
 
@@ -90,6 +92,7 @@ static void on_arrive(struct reference *g, const struct walk_op *o)
     row->body = body_hash(&a.message);
     row->upload = body_key(&a.message);
     row->group = group_number(a.message.group);
+    workflow_scope(g, row, &a.message);
     row->priority = g->config.ordering_guarantee ? 0 : a.message.priority;
     row->place = e->place;
     row->origin = lane_by_id(g, &a.source, a.source_shard) + 1;
@@ -101,6 +104,7 @@ static void on_redrive(struct reference *g, const struct walk_op *o)
 {
     for (size_t i = 0; i < o->events_len; i++) {
         const struct event *e = &o->events[i];
+        if (walk_workflow(g, e)) continue;
         struct row *old = reference_row(g, e->from);
         if (e->kind != EVENT_MESSAGE_ENQUEUED || !old || old->state != STATE_DEAD) {
             odd(g, o, "a redrive of something that is not dead");
@@ -118,6 +122,7 @@ static void on_redrive(struct reference *g, const struct walk_op *o)
         row->sent_slot = was.sent_slot;
         row->origin = was.origin;
         row->origin_seq = was.origin_seq;
+        workflow_redriven(g, row, &was);
     }
 }
 
@@ -282,7 +287,8 @@ static void on_words(struct reference *g, const struct walk_op *o)
 static void on_purge(struct reference *g, const struct walk_op *o)
 {
     struct op_purge op;
-    if (purge_decode(o->op->payload, &op) || o->events_len != 1) {
+    if (purge_decode(o->op->payload, &op) || o->events_len == 0 ||
+        o->events[0].kind != EVENT_QUEUE_PURGED) {
         odd(g, o, "a purge that was not told");
         return;
     }
@@ -385,6 +391,9 @@ void walk_op(struct reference *g, const struct walk_op *o)
         break;
     case OP_WORKERS:
         fleet_walk(g, o);
+        break;
+    case OP_PUBLISHED:
+        walk_published(g, o);
         break;
     case OP_WORKER:
     case OP_RECOVER:
