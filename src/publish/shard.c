@@ -152,6 +152,7 @@ static void take_event(void *ctx, const struct events *list, const struct event 
 {
     struct published_shard *s = ctx;
     struct event_view view;
+    char key[EVENT_KEY_MAX];
     struct envelope_room room;
     if (e->sequence == 0) return; // before the events were counted
     s->read_slot = e->slot;
@@ -159,6 +160,9 @@ static void take_event(void *ctx, const struct events *list, const struct event 
     if (!publisher_wants(s->publisher, e->sequence)) return;
     (void)feed_gap(s, e->sequence, e->slot, e->at);
     struct envelope_place place = place_of(s);
+    event_ordering_key(list, e, &s->queue->row.id, s->shard, key);
+    place.key = key;
+    place.workflow = event_workflow(list, e);
     event_view_fill(s->queue, s->shard, list, e, &view);
     struct envelope envelope = envelope_of(&view.event, &place, &room);
     feed(s, &envelope, e->slot, 0);
