@@ -112,6 +112,31 @@ def the_stream_equals_the_journal():
             holds(node.metric("sluice_bus_dropped_total") == 0, "nothing was dropped")
 
 
+def events_of_workflows_are_on_the_bus():
+    """Their subjects have no shard, and the server restarts in the middle."""
+    with prepared("flows", 2, orderingGuarantee=False) as cluster:
+        node = cluster.any()
+        for number in range(30):
+            for step in range(3):
+                body = {"body": "x", "workflow": f"run {number}", "workflowLast": step == 2}
+                status, answer = node.ask("POST", "/v1/queues/flows/messages", body)
+                holds(status == 201, answer)
+            if number == 15:
+                nats("restart 0")
+        done = 0
+        while done < 90:
+            status, batch = node.ask("POST", "/v1/queues/flows/receive", {"max": 10, "wait": "1s"})
+            holds(status == 200 and batch["messages"], f"no message after {done}")
+            status, answer = node.ask("POST", "/v1/queues/flows/ack", {"tokens": [m["token"] for m in batch["messages"]]})
+            holds(status == 200, answer)
+            done += len(batch["messages"])
+        equals(cluster, "flows")
+        ids = [name for rows in stream("flows")[0].values() for _, name in rows]
+        for kind in ("workflow-submitted", "workflow-completed"):
+            holds(sum(f"-{kind}-" in name for name in ids) == 30, f"30 events {kind}")
+        holds("event=bus-schema" not in node.log(), "an event does not fit its schema")
+
+
 def a_node_killed_at_random_points():
     with prepared("killed", 2, nodes=2) as cluster:
         load = Load(cluster, "killed", pause=0.0)
@@ -226,7 +251,7 @@ def the_leader_of_a_stream_is_killed():
         equals(cluster, "leader")
 
 
-CASES = [the_stream_equals_the_journal, a_node_killed_at_random_points, a_bus_that_is_away_for_some_seconds,
+CASES = [the_stream_equals_the_journal, events_of_workflows_are_on_the_bus, a_node_killed_at_random_points, a_bus_that_is_away_for_some_seconds,
          a_bus_killed_at_random_points, a_bus_that_loses_its_newest_messages, an_owner_that_changes_while_it_publishes,
          a_stream_with_other_limits_is_refused, a_bad_url_is_refused_at_the_start]
 if SERVERS == 3:
