@@ -247,10 +247,9 @@ struct sluice_send {
     const char *group; // in a queue with strict order, messages of a group are delivered one by one
     const char *dedup; // a second message with this key inside dedupWindow is not sent
     const char *content_type;
-    // Messages with the same workflow are counted together, and are in one shard.
-    const char *workflow;
-    const char *needs; // labels that its worker must have, "kind=gpu" (sluice_workers.h)
-    int priority;      // 0 to 9, higher first
+    const char *workflow; // messages with the same one are counted together, in one shard
+    const char *needs;    // labels that its worker must have, "kind=gpu" (sluice_workers.h)
+    int priority;         // 0 to 9, higher first
     // When it is ready: delay_ms after it was sent (up to 400 days), or at the time `due`. Do not
     // give both.
     int64_t delay_ms;
@@ -596,5 +595,6 @@ SLUICE_API enum sluice_code sluice_measure(struct sluice *s, size_t len, double 
 #endif
 
 #include "sluice_workers.h"
+#include "sluice_workflows.h"
 
 #endif

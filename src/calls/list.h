@@ -18,6 +18,7 @@
 
 #include "calls/list_cluster.h"
 #include "calls/list_workers.h"
+#include "calls/list_workflows.h"
 
 #define CALL_ITEMS_MAX      10000 // messages or tokens in one request
 #define CALL_HEADERS_MAX    8192  // of a message; more do not fit in MESSAGE_HEADERS_MAX bytes
@@ -157,6 +158,7 @@
     S(events_in, EVENTS_FIELDS)                                                                    \
     S(healthz_in, HEALTHZ_FIELDS)                                                                  \
     WORKER_REQUEST_STRUCTS(S)                                                                      \
+    WORKFLOW_REQUEST_STRUCTS(S)                                                                    \
     CLUSTER_REQUEST_STRUCTS(S)
 
 // T(table, struct_in, fields): <table>_fields
@@ -180,6 +182,7 @@
     T(events, events_in, EVENTS_FIELDS)                                                            \
     T(healthz, healthz_in, HEALTHZ_FIELDS)                                                         \
     WORKER_REQUEST_TABLES(T)                                                                       \
+    WORKFLOW_REQUEST_TABLES(T)                                                                     \
     CLUSTER_REQUEST_TABLES(T)
 
 // An answer's field is A(S, kind, member, name, omit, about). S is a struct of sluice.h or calls.h.
@@ -390,6 +393,7 @@
     T(Origin, origin, sluice_origin, ORIGIN_ANSWER)                                                \
     T(Failure, failure, sluice_failure, FAILURE_ANSWER)                                            \
     T(Event, event, sluice_event, EVENT_ANSWER)                                                    \
+    WORKFLOW_ANSWER_TABLES(T)                                                                      \
     CLUSTER_ANSWER_TABLES(T)
 
 // Parts of answers that have no schema of their own: the same columns.
@@ -490,6 +494,7 @@
       .summary = "Counts messages by state", .answer = "Stats",                                    \
       .about = "The counts of the queue.")                                                         \
     WORKER_CALLS(X)                                                                                \
+    WORKFLOW_CALLS(X)                                                                              \
     X(SEND, send, .method = "POST", .scope = SCOPE_SEND, CALL_QUEUE "/messages",                   \
       .body_max = SIZE_MAX, .repeat = REPEAT_ID, .query = &message_query_fields,                   \
       .body = &message_fields, .takes = "NewMessage", .tag = "messages",                           \

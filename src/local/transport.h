@@ -79,6 +79,14 @@ struct worker_order; // local/worker_change.h: join, beat, leave, and the orders
       (struct sluice * s, const char *queue, struct sluice_worker *out, size_t max, size_t *len,   \
        struct sluice_error *error),                                                                \
       (s, queue, out, max, len, error))                                                            \
+    C(enum sluice_code, PASSED, workflows,                                                         \
+      (struct sluice * s, const char *queue, struct sluice_workflow *out, size_t max, size_t *len, \
+       struct sluice_error *error),                                                                \
+      (s, queue, out, max, len, error))                                                            \
+    C(enum sluice_code, PASSED, workflow_show,                                                     \
+      (struct sluice * s, const char *queue, const char *id, struct sluice_workflow *out,          \
+       struct sluice_task *tasks, size_t max, size_t *len, struct sluice_error *error),            \
+      (s, queue, id, out, tasks, max, len, error))                                                 \
     C(enum sluice_code, OWN, worker_change,                                                        \
       (struct sluice * s, const char *queue, const struct worker_order *order,                     \
        struct sluice_error *error),                                                                \

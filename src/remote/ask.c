@@ -58,33 +58,39 @@ static void line_text(struct line *l, const char *text)
     line_put(l, text, strlen(text));
 }
 
-// Puts the queue's name and the message's id, which need no encoding, in their places.
-static void put_path(struct line *l, const struct ask *ask)
-{
-    const char *at = call_table[ask->call].pattern;
-    for (const char *open; (open = strchr(at, '{')); at = strchr(open, '}') + 1) {
-        line_put(l, at, (size_t)(open - at));
-        line_text(l, open[1] == 'q' ? ask->queue : ask->id);
-    }
-    line_text(l, at);
-}
-
-// Writes the value percent-encoded. A value that does not fit is left out.
-static void put_parameter(struct line *l, char *before, const char *name, const char *value)
+// Writes the value percent-encoded.
+static void put_encoded(struct line *l, const char *value)
 {
     static const char unreserved[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
-    if (strlen(name) + 3 * strlen(value) + 2 > (size_t)(l->end - l->at)) return;
-    line_put(l, before, 1);
-    *before = '&';
-    line_text(l, name);
-    line_text(l, "=");
     for (; *value; value++) {
         char code[4];
         (void)snprintf(code, sizeof code, strchr(unreserved, *value) ? "%c" : "%%%02X",
                        (unsigned char)*value);
         line_text(l, code);
     }
+}
+
+// A value that does not fit is left out.
+static void put_parameter(struct line *l, char *before, const char *name, const char *value)
+{
+    if (strlen(name) + 3 * strlen(value) + 2 > (size_t)(l->end - l->at)) return;
+    line_put(l, before, 1);
+    *before = '&';
+    line_text(l, name);
+    line_text(l, "=");
+    put_encoded(l, value);
+}
+
+// Puts the queue's name and the id of a message or workflow in their places.
+static void put_path(struct line *l, const struct ask *ask)
+{
+    const char *at = call_table[ask->call].pattern;
+    for (const char *open; (open = strchr(at, '{')); at = strchr(open, '}') + 1) {
+        line_put(l, at, (size_t)(open - at));
+        put_encoded(l, open[1] == 'q' ? ask->queue : ask->id);
+    }
+    line_text(l, at);
 }
 
 static void put_query(struct line *l, const struct fields *table, const void *in)

@@ -35,7 +35,7 @@ enum sluice_code remote_open(const char *url, const struct sluice_options *optio
 struct ask {
     enum call_id call;  // its row has the method, the path, and whether it may be repeated
     const char *queue;  // in the path; NULL: the path names none
-    const char *id;     // the message in the path
+    const char *id;     // the message or workflow in the path
     const void *in;     // the request struct, whose fields become the query; NULL: none
     struct bytes body;  // JSON, or in the compact encoding
     bool wire;          // the body and the answer are in the compact encoding
@@ -57,7 +57,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
 // valid as long as `head`.
 #define ASK_HEADERS_MAX 7
 #define ASK_REQUEST_MAX 64
-#define ASK_PATH_MAX    480 // with the query
+#define ASK_PATH_MAX    960 // with the query; each byte of a workflow's id may become three
 struct ask_head {
     char url[NODE_URL_MAX + ASK_PATH_MAX];
     char owners[NODES_HASH_MAX];

@@ -112,6 +112,7 @@ struct exchange {
     uint64_t client;                // number of the client, for fair sharing (server/clients.h)
     char queue[QUEUE_NAME_MAX + 1];
     char id[SLUICE_ID_MAX];
+    const char *workflow; // in the path; NULL: none
     struct sluice_request request;
     bool has_request;
     bool head;          // HEAD: the handler of GET, without a body

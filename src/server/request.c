@@ -150,6 +150,11 @@ bool read_head(struct exchange *x)
                            "is not a message id; one looks like 3f9a01cc-0-17");
     if (queue) (void)strcpy(x->queue, queue); // both fit: their checks limit the length
     if (id) (void)strcpy(x->id, id);
+    const char *workflow = x->target.workflow;
+    if (workflow && (!*workflow || strlen(workflow) > MESSAGE_WORKFLOW_MAX))
+        return refuse_with(x, SLUICE_INVALID, "workflow", workflow,
+                           "is not the id of a workflow: 1 to 256 bytes");
+    if (workflow) x->workflow = strcpy(kept_new(&x->kept, strlen(workflow) + 1), workflow);
     const char *last = httpd_header(x->http, "Last-Event-ID");
     if (last && strlen(last) >= LAST_EVENT_MAX)
         return refuse_with(x, SLUICE_INVALID, "Last-Event-ID", last, "is longer than any event id");

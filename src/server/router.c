@@ -21,11 +21,11 @@ static const char *same_piece(const char *pattern, const char *piece)
     return *piece == '\0' ? pattern : NULL;
 }
 
-// Compares piece by piece and sets what {queue}, {id} and {file} stand for. Their first letters
-// distinguish them.
+// Compares piece by piece and sets what {queue}, {id}, {workflow} and {file} stand for. Their first
+// letters distinguish them.
 static bool matches(const char *pattern, struct target *t)
 {
-    t->queue = t->id = t->file = NULL;
+    t->queue = t->id = t->workflow = t->file = NULL;
     if (t->pieces_len == 0) return strcmp(pattern, "/") == 0;
     for (size_t i = 0; i < t->pieces_len; i++) {
         if (*pattern++ != '/') return false;
@@ -34,7 +34,10 @@ static bool matches(const char *pattern, struct target *t)
             if (!pattern) return false;
             continue;
         }
-        const char **named = pattern[1] == 'q' ? &t->queue : pattern[1] == 'i' ? &t->id : &t->file;
+        const char **named = pattern[1] == 'q'   ? &t->queue
+                             : pattern[1] == 'i' ? &t->id
+                             : pattern[1] == 'w' ? &t->workflow
+                                                 : &t->file;
         *named = t->pieces[i];
         pattern = strchr(pattern, '}') + 1;
     }

@@ -18,8 +18,10 @@ struct target {
         const char *value;
     } * pairs; // NULL: there is no query
     size_t pairs_len;
-    const char *queue; // what {queue}, {id}, {file} of the route's pattern stand for; NULL: nothing
+    // What {queue}, {id}, {workflow}, {file} of the route's pattern stand for; NULL: nothing.
+    const char *queue;
     const char *id;
+    const char *workflow;
     const char *file;
 };
 
