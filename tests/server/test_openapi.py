@@ -181,6 +181,7 @@ def the_node_hands_the_file_out_as_it_is(sluice):
 ENDS = ("leaveCluster",)  # the node ends: tests/cli/test_cluster.py
 # A worker must be registered first, in a queue of version 4: workers_are_what_the_file_says
 WORKERS = ("joinWorker", "leaveWorker", "pauseWorker", "resumeWorker", "drainWorker", "evictWorker")
+WORKFLOWS = ("showWorkflow",)  # it must exist first: tests/cli/test_workflow.py
 ORDERS = ("drainNode", "undrainNode", "leaveCluster", "hintUsed")  # of operators and of other nodes
 
 
@@ -192,7 +193,7 @@ def with_real_names(value, message, token):
 def each_example_request_works(sluice):
     with Node(sluice) as node:
         for operation in OPERATIONS.values():
-            if operation.name in ENDS + WORKERS:
+            if operation.name in ENDS + WORKERS + WORKFLOWS:
                 continue
             for number, example in enumerate(operation.examples() or [None]):
                 queue = f"{operation.name}-{number}"
