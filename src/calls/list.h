@@ -139,6 +139,15 @@
     F(S, TEXTS, types, "type", 0, 0, 0, "Returns only these types. May be repeated.")              \
     F(S, TEXT, message, "message", 0, 0, 0, "Returns only events of this message.")
 
+#define STREAM_FIELDS(F, S)                                                                        \
+    F(S, TEXTS, queues, "queue", 0, 0, 0,                                                          \
+      "Returns only events of these queues. May be repeated. Default: all queues.")                \
+    F(S, TEXT, from, "from", 0, 0, 0,                                                              \
+      "Where to start: an event id of the stream, now, or 0 for the oldest events that are kept. " \
+      "Default now.")                                                                              \
+    F(S, TEXTS, types, "type", 0, 0, 0, "Returns only these types. May be repeated.")              \
+    F(S, TEXT, message, "message", 0, 0, 0, "Returns only events of this message.")
+
 #define HEALTHZ_FIELDS(F, S)                                                                       \
     F(S, TEXT, nonce, "nonce", 0, 0, 0,                                                            \
       "A nonce in hex digits. The node proves its name with it to a client that knows the name "   \
@@ -155,6 +164,7 @@
     S(peek_in, PEEK_FIELDS)                                                                        \
     S(receive_in, RECEIVE_FIELDS)                                                                  \
     S(settle_in, SETTLE_FIELDS)                                                                    \
+    S(stream_in, STREAM_FIELDS)                                                                    \
     S(events_in, EVENTS_FIELDS)                                                                    \
     S(healthz_in, HEALTHZ_FIELDS)                                                                  \
     WORKER_REQUEST_STRUCTS(S)                                                                      \
@@ -179,6 +189,7 @@
     T(release, settle_in, RELEASE_FIELDS)                                                          \
     T(renew, settle_in, RENEW_FIELDS)                                                              \
     T(settle, settle_in, SETTLE_FIELDS)                                                            \
+    T(stream, stream_in, STREAM_FIELDS)                                                            \
     T(events, events_in, EVENTS_FIELDS)                                                            \
     T(healthz, healthz_in, HEALTHZ_FIELDS)                                                         \
     WORKER_REQUEST_TABLES(T)                                                                       \
@@ -529,6 +540,9 @@
                  "store")                                                                          \
     X(EVENTS, events, CALL_READS, CALL_QUEUE "/events", .query = &events_fields, .tag = "events",  \
       .operation = "watchEvents", .summary = "Streams the queue's events as Server-Sent Events")   \
+    X(STREAM, stream, CALL_READS, .pattern = "/v1/stream", .query = &stream_fields,                \
+      .tag = "events", .operation = "watchQueues",                                                 \
+      .summary = "Streams the events of several queues as Server-Sent Events")                     \
     X(NODE, node, CALL_READS, .pattern = "/v1/node", .tag = "node", .operation = "showNode",       \
       .summary = "Describes this node", .answer = "Node", .about = "The node.")                    \
     X(DASHBOARD, dashboard, CALL_OPEN, .pattern = "/", .operation = "dashboard",                   \

@@ -54,3 +54,15 @@ void async_cancel(struct sluice *s, struct async_call *l);
 
 void async_settle(struct sluice *s, const char *queue, const struct settle *what,
                   struct async_call *l);
+
+// Waits for the next events of a stream of a store. All events of the wait before must have been
+// taken. `done` has a code other than SLUICE_OK if the events cannot be read.
+void async_events_wait(struct sluice_events *e, int64_t wait_ms, struct async_call *l);
+// Takes an event that the last wait brought. Returns false if there is none.
+bool async_events_take(struct sluice_events *e, struct sluice_event *out);
+enum events_end {
+    EVENTS_CAME,    // perhaps only ones before the stream's position
+    EVENTS_NONE,    // none came in this time, and all that exist were read
+    EVENTS_DELETED, // the queue is deleted, and all its events were read
+};
+enum events_end async_events_end(const struct sluice_events *e); // of the last wait

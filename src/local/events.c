@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event stream: it folds the journal again, from the oldest entry that is kept, and returns the
 // events of that fold.
+#include "base/check.h"
 #include "base/memory.h"
 #include "local/call.h"
 #include "os/clock.h"
@@ -42,6 +43,7 @@ struct direct_events {
     size_t next;           // the row that is returned next
     uint32_t first;        // the shard that the next call asks first: the one behind the last
     bool had_events;       // the last call took events, perhaps only ones that are skipped
+    bool was_deleted;      // ... began when all shards were deleted
     char id[EVENT_ID_MAX]; // of the event that was returned last
     char message[SLUICE_ID_MAX];
 };
@@ -202,25 +204,18 @@ static void release_follow(struct local_call *c)
     memory_free(c);
 }
 
+static void answer_follow(struct local_call *c, struct async_answer *out)
+{
+    (void)c; // the events are the stream's
+    (void)out;
+}
+
 static const struct call_type follow_type = {.kind = CALL_FOLLOW,
                                              .build = build_follow,
                                              .runner = event_runner,
                                              .deliver = take_events,
+                                             .answer = answer_follow,
                                              .release = release_follow};
-
-// Takes the next events. Waits for them until then, clock_boot_ms.
-static enum sluice_code refill(struct direct_events *e, int64_t until, struct sluice_error *error)
-{
-    struct follow_call *f = NEW(struct follow_call);
-    rows_clear(e);
-    e->had_events = false;
-    f->events = e;
-    call_prepare(&f->call, &follow_type, e->queue->handle, e->queue->row.name, NULL);
-    queue_hold(e->queue);
-    f->call.queue = e->queue;
-    f->call.until = until;
-    return call_blocking(&f->call, error);
-}
 
 // The stream ends when all shards are deleted. A queue that has the name now is another one.
 static bool is_deleted(struct direct_events *e)
@@ -229,6 +224,22 @@ static bool is_deleted(struct direct_events *e)
     for (uint32_t shard = 0; deleted && shard < e->queue->row.birth.shards; shard++)
         deleted = runner_saw(e->runners[shard], RUNNER_DELETED);
     return deleted;
+}
+
+// The call that takes the next events. It waits for them until then, clock_boot_ms.
+static struct local_call *follow_new(struct direct_events *e, int64_t until,
+                                     struct async_call *caller)
+{
+    struct follow_call *f = NEW(struct follow_call);
+    rows_clear(e);
+    e->had_events = false;
+    e->was_deleted = is_deleted(e); // asked first: the last events may come with this call
+    f->events = e;
+    call_prepare(&f->call, &follow_type, e->queue->handle, e->queue->row.name, caller);
+    queue_hold(e->queue);
+    f->call.queue = e->queue;
+    f->call.until = until;
+    return &f->call;
 }
 
 static struct sluice_origin origin_shown(const struct origin_kept *o)
@@ -277,13 +288,34 @@ enum sluice_code direct_events_next(struct sluice_events *base, int64_t wait_ms,
     struct direct_events *e = (struct direct_events *)base;
     int64_t until = clock_boot_ms() + wait_ms;
     while (e->next == e->len) {
-        bool deleted = is_deleted(e); // asked first: the last events may come after a refill
-        enum sluice_code code = refill(e, until, error);
+        enum sluice_code code = call_blocking(follow_new(e, until, NULL), error);
         if (code) return code;
         if (e->had_events) continue; // skipped events are not the end
-        if (deleted) return refuse_ended(error, e->queue->row.name);
+        if (e->was_deleted) return refuse_ended(error, e->queue->row.name);
         if (clock_boot_ms() >= until) return refuse(error, ERR_NOT_FOUND, "", "no event came");
     }
     fill_event(e, &e->rows[e->next++], out);
     return SLUICE_OK;
+}
+
+void async_events_wait(struct sluice_events *base, int64_t wait_ms, struct async_call *l)
+{
+    struct direct_events *e = (struct direct_events *)base;
+    CHECK(e->next == e->len);
+    call_start(follow_new(e, clock_boot_ms() + wait_ms, l));
+}
+
+bool async_events_take(struct sluice_events *base, struct sluice_event *out)
+{
+    struct direct_events *e = (struct direct_events *)base;
+    if (e->next == e->len) return false;
+    fill_event(e, &e->rows[e->next++], out);
+    return true;
+}
+
+enum events_end async_events_end(const struct sluice_events *base)
+{
+    const struct direct_events *e = (const struct direct_events *)base;
+    if (e->had_events) return EVENTS_CAME;
+    return e->was_deleted ? EVENTS_DELETED : EVENTS_NONE;
 }

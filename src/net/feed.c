@@ -98,3 +98,11 @@ bool feed_gone(struct feed *f)
     (void)pthread_mutex_unlock(&f->lock);
     return gone;
 }
+
+size_t feed_pending(struct feed *f)
+{
+    (void)pthread_mutex_lock(&f->lock);
+    size_t pending = f->text.len - f->sent;
+    (void)pthread_mutex_unlock(&f->lock);
+    return pending;
+}

@@ -34,3 +34,4 @@ bool feed_write(struct feed *f, struct bytes some, int64_t wait_ms);
 void feed_end(struct feed *f);  // the writer has ended
 void feed_lost(struct feed *f); // the reader has ended; a suspended reader is resumed
 bool feed_gone(struct feed *f);
+size_t feed_pending(struct feed *f); // bytes that the reader has not read

@@ -112,6 +112,7 @@ struct httpd_stream *httpd_stream_open(struct httpd_request *r, const struct htt
 // Waits up to wait_ms while the buffer is full. Returns false if the client has disconnected or
 // reads too slowly.
 bool httpd_stream_write(struct httpd_stream *s, struct bytes some, int64_t wait_ms);
+size_t httpd_stream_pending(struct httpd_stream *s); // bytes that the client has not read
 bool httpd_stream_gone(struct httpd_stream *s);
 void httpd_stream_end(struct httpd_stream *s); // releases the stream; the written bytes are sent
 // Like httpd_stream_end. If the client has not read the rest within within_ms, the connection is

@@ -186,6 +186,11 @@ bool httpd_stream_write(struct httpd_stream *s, struct bytes some, int64_t wait_
     return feed_write(&s->feed, some, wait_ms);
 }
 
+size_t httpd_stream_pending(struct httpd_stream *s)
+{
+    return feed_pending(&s->feed);
+}
+
 bool httpd_stream_gone(struct httpd_stream *s)
 {
     return feed_gone(&s->feed);

@@ -478,6 +478,7 @@ void conf_peek(const struct conf *c, struct server_config *out)
         .per_address_max = (unsigned)c->values[CONF_LIMITS_PER_CLIENT].number,
         .waiting_max = (unsigned)c->values[CONF_LIMITS_WAITING].number,
         .streams_max = (unsigned)c->values[CONF_LIMITS_STREAMS].number,
+        .subscribers_max = (unsigned)c->values[CONF_LIMITS_SUBSCRIBERS].number,
         .calls_max = (unsigned)c->values[CONF_LIMITS_CALLS].number,
         .calls_waiting_max = (unsigned)c->values[CONF_LIMITS_CALLS_WAITING].number,
         .idle_ms = c->values[CONF_LIMITS_IDLE].number,

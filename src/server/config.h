@@ -52,6 +52,8 @@
       "longest time without data on a connection")                                                 \
     X(LIMITS_WAITING, "limits.waiting", NUMBER, "10000", 1, 1000000, false, "receives that wait")  \
     X(LIMITS_STREAMS, "limits.streams", NUMBER, "64", 1, 10000, false, "event streams")            \
+    X(LIMITS_SUBSCRIBERS, "limits.subscribers", NUMBER, "2000", 1, 100000, false,                  \
+      "clients of /v1/stream")                                                                     \
     X(LIMITS_CALLS, "limits.calls", NUMBER, "16", 1, 1024, false,                                  \
       "calls that wait for the store at once; a quarter for one client")                           \
     X(LIMITS_CALLS_WAITING, "limits.callsWaiting", NUMBER, "1000", 1, 1000000, false,              \

@@ -27,7 +27,7 @@
 
 #define ADDRESS_MAX    (LISTEN_HOST_MAX + 8)
 #define NODE_NAME_MAX  128
-#define LAST_EVENT_MAX 2048
+#define LAST_EVENT_MAX 8192
 #define JSON_TYPE      "application/json"
 #define PROBLEM_TYPE   "application/problem+json"
 #define REQUEST_HEADER "Sluice-Request"
@@ -70,6 +70,8 @@ struct server {
     size_t waiting_len;
     struct clients waiters;                // places of waiting receives
     struct clients streaming;              // places of event streams
+    struct clients subscribing;            // places of clients of /v1/stream
+    struct hub *hub;                       // what these are told (hub.h)
     struct heartbeats *_Atomic heartbeats; // of registered workers; NULL: the node starts or stops
     struct presence *presence;             // the workers that receive here (presence.h)
     struct waiting_shown *waiting_shown;   // those at other nodes (workers.c)

@@ -37,7 +37,9 @@
       "Parts of requests that the owner did not do, so this node did them. If it did "             \
       "one too, both nodes count it.")                                                             \
     X(streams, "sluice_event_streams_opened_total", "Event streams opened.")                       \
-    X(events, "sluice_events_written_total", "Events written to streams.")
+    X(events, "sluice_events_written_total", "Events written to streams.")                         \
+    X(streams_lagged, "sluice_streams_lagged_total",                                               \
+      "Streams that ended because their client read too slowly.")
 
 #define METRICS_ROUTES_MAX 64
 #define METRICS_OUTCOMES   4 // enum settle_kind

@@ -4,6 +4,7 @@
 #include "local/counters.h"
 #include "os/clock.h"
 #include "owner/owner.h"
+#include "server/hub.h"
 #include "server/inside.h"
 #include "server/metrics_text.h"
 
@@ -210,6 +211,8 @@ static void show_node(struct buf *to, struct server *s)
     metric_family(to, "sluice_build_info", METRIC_GAUGE, "Always 1; the labels say what runs.");
     metric_count(to, "sluice_build_info", LABELS("version", sluice_version(), "node", s->node), 1);
     show_gauge(to, "sluice_event_streams", "Event streams that are open.", (double)streams);
+    show_gauge(to, "sluice_stream_subscribers", "Clients of /v1/stream.",
+               (double)hub_subscribers(s->hub));
     show_gauge(to, "sluice_http_body_memory_bytes", "Memory that the bodies of requests take now.",
                (double)httpd_body_memory(s->httpd));
     show_gauge(to, "sluice_http_answer_memory_bytes",

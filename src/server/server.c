@@ -15,6 +15,7 @@
 #include "owner/owner.h"
 #include "owner/peer.h"
 #include "publish/publish.h"
+#include "server/hub.h"
 #include "server/inside.h"
 #include "server/owners.h"
 #include "server/presence.h"
@@ -35,6 +36,7 @@
 #define WAITING_MAX      10000
 #define CONNECTIONS      10000
 #define STREAMS_MAX      64
+#define SUBSCRIBERS_MAX  2000
 #define BODY_MEMORY      ((size_t)256 << 20)
 #define ANSWERS          ((size_t)256 << 20)
 #define LEAVE_MS         ((int64_t)5000) // for other nodes to take over the shards
@@ -244,6 +246,7 @@ static void set_defaults(struct server *s)
     c->connections_max = connections_allowed(c->connections_max);
     if (c->waiting_max == 0) c->waiting_max = WAITING_MAX;
     if (c->streams_max == 0) c->streams_max = STREAMS_MAX;
+    if (c->subscribers_max == 0) c->subscribers_max = SUBSCRIBERS_MAX;
     if (c->calls_max == 0) c->calls_max = CALLS;
     if (c->calls_waiting_max == 0) c->calls_waiting_max = CALLS_WAITING;
     if (c->node)
@@ -435,9 +438,11 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     budget_init(&s->budget, s->config.answer_memory_max);
     s->waiters.max = s->config.waiting_max;
     s->streaming.max = s->config.streams_max;
+    s->subscribing.max = s->config.subscribers_max;
     enum sluice_code code = live_settings_start(s, e);
     if (!code) code = check_config(s, &port, e);
     if (!code) start_shares(s);
+    if (!code) s->hub = hub_new(s);
     if (!code) owner_may_tell(store, s->config.peers);
     if (!code) owner_needs_token(store, auth_asks_tokens(s));
     s->slow.log = &s->log;
@@ -448,7 +453,9 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     if (!code) code = start_publishing(s, e);
     if (!code) s->heartbeats = heartbeats_new(s);
     if (code) {
+        atomic_store(&s->stopping, true);
         (void)httpd_stop(s->httpd, 0);
+        hub_free(s->hub);
         stop_shares(s);
         server_release(s);
         return code;
@@ -493,12 +500,14 @@ bool server_stop(struct server *s, int64_t drain_ms)
     membership_stop(s->member, drain_ms / 2 < LEAVE_MS ? drain_ms / 2 : LEAVE_MS);
     httpd_close(s->httpd);
     receive_end_all(s);
+    hub_end(s->hub);
     bool drained = httpd_stop(s->httpd, drain_ms);
     // Calls in progress still use the server, so it is not freed then.
     if (!calls_end(s, drained ? drain_ms : 0)) return false;
     publishing_stop(s->publishing);
     stop_shares(s);
     heartbeats_free(s->heartbeats);
+    hub_free(s->hub);
     server_release(s);
     return drained;
 }

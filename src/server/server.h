@@ -34,6 +34,7 @@ struct server_config {
     unsigned per_address_max;   // 0: three times the number of free connections
     unsigned waiting_max;       // receives that wait; 0: 10,000
     unsigned streams_max;       // event streams; 0: 64
+    unsigned subscribers_max;   // clients of /v1/stream; 0: 2000
     unsigned calls_max;         // blocking calls at once; 0: 16
     unsigned calls_waiting_max; // calls that wait for a thread; 0: 1,000
     int64_t idle_ms;            // 0: 60 s

@@ -247,6 +247,12 @@ bool httpd_stream_write(struct httpd_stream *s, struct bytes some, int64_t wait_
     return false;
 }
 
+size_t httpd_stream_pending(struct httpd_stream *s)
+{
+    (void)s;
+    return 0;
+}
+
 bool httpd_stream_gone(struct httpd_stream *s)
 {
     (void)s;

@@ -4,7 +4,7 @@ import os
 import re
 
 from harness import case, holds, main, same, until
-from serving import Node
+from serving import Node, Stream
 
 # Nothing here makes them move.
 STILL = {
@@ -13,6 +13,7 @@ STILL = {
     "sluice_http_throttled_total": "the next case",
     "sluice_http_no_room_total": "more bodies at once than there is memory for",
     "sluice_http_answer_memory_bytes": "a client that does not read its answer",
+    "sluice_streams_lagged_total": "a client of a stream that does not read",
     "sluice_messages_given_back_total": "an answer that no client took",
     "sluice_forwarded_total": "a second node, whose clients came to the wrong one",
     "sluice_forwards_failed_total": "the same",
@@ -91,6 +92,8 @@ def everything_moves_under_load(sluice):
         node.does(201, "POST", "/tasks/messages", {"body": "news"})
         stream.until("message-enqueued")
         node.does(201, "PUT", "/quiet")
+        all_queues = Stream(node.address, "/v1/stream", None)
+        all_queues.next()
         waiting = node.connect()
         waiting.request("POST", "/v1/queues/quiet/receive", '{"wait": "20s"}', {"Content-Type": "application/json"})
         until(lambda: read(node)["sluice_waiters"][""] == 1, "one waits")
@@ -107,6 +110,7 @@ def everything_moves_under_load(sluice):
         same(states, {"ready", "delayed", "locked"}, "the states that are held")
         holds(families["sluice_store_request_duration_seconds"]['call="append"'] > 10, "commits are measured")
         stream.close()
+        all_queues.close()
         waiting.close()
 
 

@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+// Subscribers of the hub: what they are told, and when they end. A tick ends the subscribers whose
+// clients have left, writes comments that keep connections open, and frees sources.
+#include "server/hub.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "os/clock.h"
+#include "server/hub_inside.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define TICK_MS       1000
+#define BEAT_MS       15000
+#define LIST_MS       5000                // between listings of the queues, for streams of all
+#define UNUSED_MS     30000               // a source without subscribers is kept so long
+#define LAG_BYTES     ((size_t)512 << 10) // unread bytes of a client that is told that it lags
+#define STALL_BYTES   ((size_t)128 << 10) // ... of a client that catches up
+#define TEXT_MAX      ((size_t)512 << 10)
+#define CUT_MS        1000
+#define ID_SHARDS_MAX 16 // streams of more shards have their id only once a second
+
+static void put_id(struct buf *to, struct subscriber *s)
+{
+    bool first = true;
+    buf_put(to, bytes_str("id: "));
+    for (const struct part *p = s->parts; p; p = p->next) {
+        if (p->joining) continue;
+        struct stream_place places[STREAM_SHARDS_MAX];
+        for (uint32_t i = 0; i < p->shards; i++)
+            places[i] = p->by_shard[i].at;
+        stream_cursor_put(to, first, p->life, places, p->shards);
+        first = false;
+    }
+    buf_put(to, bytes_str("\n"));
+    s->dirty = false;
+}
+
+static void write_text(struct subscriber *s, const struct buf *text)
+{
+    if (s->over) return;
+    if (text->bad || !httpd_stream_write(s->http, buf_bytes(text), 0)) s->over = s->cut = true;
+}
+
+// Writes an event of the stream itself: gap, end, lagged.
+static void write_word(struct subscriber *s, const char *word, struct json *about)
+{
+    CLEANUP(buf_done) struct buf text;
+    buf_init(&text, TEXT_MAX);
+    put_id(&text, s);
+    buf_put(&text, bytes_str("event: "));
+    buf_put(&text, bytes_str(word));
+    buf_put(&text, bytes_str("\ndata: "));
+    json_write(about, &text);
+    buf_put(&text, bytes_str("\n\n"));
+    write_text(s, &text);
+}
+
+static struct json *about_queue(const struct part *p, const char *reason)
+{
+    struct json *o = json_new();
+    json_text(o, "queue", p->queue);
+    json_text(o, "queueId", p->life);
+    json_text(o, "reason", reason);
+    return o;
+}
+
+static void write_gap(struct part *p, uint32_t shard, const char *reason)
+{
+    struct json *o = about_queue(p, reason);
+    json_number(o, "shard", shard);
+    write_word(p->owner, "gap", o);
+}
+
+// The client can come back with the id that it has, and then it misses nothing.
+static bool is_lagging(struct subscriber *s)
+{
+    if (s->over || httpd_stream_pending(s->http) < LAG_BYTES) return s->over;
+    struct json *o = json_new();
+    json_text(o, "reason", "slow-reader");
+    json_number(o, "unreadBytes", (int64_t)httpd_stream_pending(s->http));
+    write_word(s, "lagged", o);
+    METRICS_ADD(&s->hub->server->metrics, streams_lagged, 1);
+    s->over = true;
+    return true;
+}
+
+static bool wants(const struct subscriber *s, const struct told *t)
+{
+    const struct stream_filter *f = &s->filter;
+    if (f->message[0] && strcmp(f->message, t->message) != 0) return false;
+    return f->all_types || (t->kind < EVENT_COUNT && f->types[t->kind]);
+}
+
+static void write_event(struct subscriber *s, const struct told *t)
+{
+    CLEANUP(buf_done) struct buf text;
+    buf_init(&text, TEXT_MAX);
+    if (s->shards <= ID_SHARDS_MAX)
+        put_id(&text, s);
+    else
+        s->dirty = true;
+    buf_put(&text, bytes_str("event: "));
+    buf_put(&text, bytes_str(event_name((enum event_kind)t->kind)));
+    buf_put(&text, bytes_str("\ndata: "));
+    buf_put(&text, t->data);
+    buf_put(&text, bytes_str("\n\n"));
+    METRICS_ADD(&s->hub->server->metrics, events, 1);
+    if (t->time > 0) metrics_event_lag(&s->hub->server->metrics, t->time);
+    write_text(s, &text);
+}
+
+void part_tell(struct part *p, const struct told *t)
+{
+    struct subscriber *s = p->owner;
+    CHECK(t->shard < p->shards);
+    struct part_shard *shard = &p->by_shard[t->shard];
+    int order = stream_place_compare(&t->place, &shard->at);
+    if (order == 0) shard->resumes = false;
+    if (p->joining || order <= 0 || is_lagging(s)) return; // before the cursor moves
+    if (shard->resumes) write_gap(p, t->shard, "collected");
+    *shard = (struct part_shard){.at = t->place};
+    if (wants(s, t))
+        write_event(s, t);
+    else
+        s->dirty = true;
+}
+
+// A comment with the cursor: events that were passed over need not be read again.
+static void write_beat(struct subscriber *s)
+{
+    CLEANUP(buf_done) struct buf text;
+    buf_init(&text, TEXT_MAX);
+    buf_put(&text, bytes_str(": \n"));
+    put_id(&text, s);
+    buf_put(&text, bytes_str("\n"));
+    write_text(s, &text);
+    s->beat_at = clock_boot_ms() + BEAT_MS;
+}
+
+static bool all_began(const struct subscriber *s)
+{
+    for (const struct part *p = s->parts; p; p = p->next)
+        if (!p->began) return false;
+    return true;
+}
+
+// The first comment says that everything from before was sent, of all queues.
+void part_began(struct part *p)
+{
+    for (uint32_t i = 0; i < p->shards; i++) {
+        if (p->by_shard[i].resumes) write_gap(p, i, "beyond-the-end");
+        if (p->joining || p->by_shard[i].resumes)
+            p->by_shard[i] = (struct part_shard){.at = p->source->by_shard[i].at};
+    }
+    p->joining = false;
+    p->began = true;
+    if (p->gap) write_word(p->owner, "gap", about_queue(p, "another-life"));
+    p->gap = false;
+    if (all_began(p->owner)) write_beat(p->owner);
+}
+
+bool part_stalls(const struct part *p)
+{
+    return !p->owner->over && httpd_stream_pending(p->owner->http) > STALL_BYTES;
+}
+
+static void part_free(struct part *p)
+{
+    memory_free(p->by_shard);
+    memory_free(p);
+}
+
+static void part_remove(struct part *p)
+{
+    struct part **at = &p->owner->parts;
+    while (*at != p)
+        at = &(*at)->next;
+    *at = p->next;
+    p->owner->shards -= p->shards;
+    if (p->source) source_leave(p);
+    part_free(p);
+}
+
+void part_ended(struct part *p, const char *why)
+{
+    struct subscriber *s = p->owner;
+    write_word(s, "end", about_queue(p, why));
+    part_remove(p);
+    if (!s->parts && !s->all) s->over = true;
+}
+
+static void part_add(struct subscriber *s, const struct stream_queue *q)
+{
+    struct part *p = NEW(struct part);
+    p->owner = s;
+    p->shards = q->shards;
+    p->gap = q->gap;
+    p->joining = q->now;
+    (void)snprintf(p->queue, sizeof p->queue, "%s", q->name);
+    (void)snprintf(p->life, sizeof p->life, "%s", q->life);
+    p->by_shard = memory_zeroed(q->shards, sizeof *p->by_shard);
+    for (uint32_t i = 0; q->places && i < q->shards; i++)
+        p->by_shard[i] = (struct part_shard){.at = q->places[i], .resumes = q->places[i].slot > 0};
+    p->next = s->parts;
+    s->parts = p;
+    s->shards += q->shards;
+    struct source *from = q->now ? source_shared(s->hub, q) : source_new(s->hub, q, true);
+    source_join(from, p);
+    source_start(from);
+    if (q->now && from->live) part_began(p);
+}
+
+// Returns false, after an answer, if there is no place for another subscriber.
+static bool take_place(struct hub *h, struct subscriber *s, struct exchange *x)
+{
+    struct server *server = h->server;
+    struct share *lost = NULL;
+    (void)pthread_mutex_lock(&server->lock);
+    bool taken = share_take(&server->subscribing, &s->share, x->client, &lost);
+    if (taken) server->calls++;
+    if (lost) atomic_store(&((struct subscriber *)lost)->lost, true);
+    (void)pthread_mutex_unlock(&server->lock);
+    if (taken) return true;
+    return refuse_request(x, SLUICE_LIMIT, "too-many-streams", "",
+                          "%u streams are open already (limits.subscribers), and this client has "
+                          "its share; close one, or try again later",
+                          server->config.subscribers_max);
+}
+
+bool hub_subscribe(struct hub *h, struct exchange *x, const struct stream_request *request)
+{
+    static const struct httpd_pair fresh = {"Cache-Control", "no-store"};
+    struct httpd_answer a = {.status = 200,
+                             .type = "text/event-stream",
+                             .body = bytes_str("retry: 1000\n\n"),
+                             .headers = &fresh,
+                             .headers_len = 1};
+    struct subscriber *s = NEW(struct subscriber);
+    s->hub = h;
+    s->filter = request->filter;
+    s->all = request->all;
+    s->beat_at = clock_boot_ms() + BEAT_MS;
+    if (!take_place(h, s, x)) {
+        memory_free(s);
+        return false;
+    }
+    METRICS_ADD(&h->server->metrics, streams, 1);
+    x->status = 200;
+    s->http = httpd_stream_open(x->http, &a);
+    (void)pthread_mutex_lock(&h->lock);
+    for (size_t i = 0; i < request->len; i++)
+        part_add(s, &request->queues[i]);
+    s->next = h->subscribers;
+    h->subscribers = s;
+    h->len++;
+    (void)pthread_mutex_unlock(&h->lock);
+    task_schedule_at(&h->tick, clock_boot_ms() + TICK_MS);
+    return true;
+}
+
+static bool has_ended(struct subscriber *s)
+{
+    return s->over || atomic_load(&s->lost) || atomic_load(&s->hub->server->stopping) ||
+           httpd_stream_gone(s->http);
+}
+
+// Without the lock: a stream that ends may call into the server.
+static void subscriber_end(struct subscriber *s)
+{
+    struct server *server = s->hub->server;
+    if (s->cut || atomic_load(&s->lost))
+        httpd_stream_cut(s->http, CUT_MS);
+    else
+        httpd_stream_end(s->http);
+    (void)pthread_mutex_lock(&server->lock);
+    share_give(&server->subscribing, &s->share);
+    (void)pthread_mutex_unlock(&server->lock);
+    memory_free(s);
+    call_end(server);
+}
+
+// Removes the subscribers that have ended. Needs the lock.
+static struct subscriber *take_ended(struct hub *h)
+{
+    struct subscriber *ended = NULL;
+    for (struct subscriber **at = &h->subscribers; *at;) {
+        struct subscriber *s = *at;
+        if (!has_ended(s)) {
+            if (clock_boot_ms() >= s->beat_at || s->dirty) write_beat(s);
+            at = &s->next;
+            continue;
+        }
+        while (s->parts)
+            part_remove(s->parts);
+        *at = s->next;
+        s->next = ended;
+        ended = s;
+        h->len--;
+    }
+    return ended;
+}
+
+// Starts sources that had no thread or no place, and closes those without subscribers. Needs the
+// lock.
+static void look_at_source(struct source *s)
+{
+    int64_t now = clock_boot_ms();
+    source_start(s);
+    if (s->parts)
+        s->unused_ms = 0;
+    else if (s->unused_ms == 0)
+        s->unused_ms = now;
+    if (!s->parts && !s->over && (s->alone || now >= s->unused_ms + UNUSED_MS)) source_close(s);
+}
+
+// Removes the sources that are closed. Those whose wait is under way are cancelled. Needs the lock.
+static struct source *take_closed(struct hub *h, struct source **cancel)
+{
+    struct source *closed = NULL;
+    *cancel = NULL;
+    for (struct source **at = &h->sources; *at;) {
+        struct source *s = *at;
+        look_at_source(s);
+        if (s->over && s->waiting && !*cancel) *cancel = s;
+        if (!source_is_closed(s)) {
+            at = &s->next;
+            continue;
+        }
+        *at = s->next;
+        s->next = closed;
+        closed = s;
+    }
+    return closed;
+}
+
+// Frees what has ended. Only the tick and hub_free do this, one at a time.
+static void sweep(struct hub *h)
+{
+    struct source *cancel;
+    (void)pthread_mutex_lock(&h->lock);
+    struct subscriber *ended = take_ended(h);
+    struct source *closed = take_closed(h, &cancel);
+    (void)pthread_mutex_unlock(&h->lock);
+    while (ended) {
+        struct subscriber *next = ended->next;
+        subscriber_end(ended);
+        ended = next;
+    }
+    while (closed) {
+        struct source *next = closed->next;
+        source_free(closed);
+        closed = next;
+    }
+    if (cancel) async_cancel(h->server->store, &cancel->wait);
+}
+
+static bool wants_all(struct hub *h)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    bool all = false;
+    for (const struct subscriber *s = h->subscribers; s && !all; s = s->next)
+        all = s->all;
+    (void)pthread_mutex_unlock(&h->lock);
+    return all && clock_boot_ms() >= h->listed_ms + LIST_MS;
+}
+
+static bool has_queue(const struct subscriber *s, const char *name)
+{
+    for (const struct part *p = s->parts; p; p = p->next)
+        if (strcmp(p->queue, name) == 0) return true;
+    return false;
+}
+
+static bool is_missed(struct hub *h, const char *name)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    bool missed = false;
+    for (const struct subscriber *s = h->subscribers; s && !missed; s = s->next)
+        missed = s->all && !has_queue(s, name);
+    (void)pthread_mutex_unlock(&h->lock);
+    return missed;
+}
+
+// Streams of all queues have those too that were created after them, from their first event.
+static void add_new_queue(struct hub *h, const char *name)
+{
+    struct stream_queue q;
+    if (!is_missed(h, name) || stream_queue_find(h->server, name, &q, NULL)) return;
+    (void)pthread_mutex_lock(&h->lock);
+    for (struct subscriber *s = h->subscribers; s; s = s->next)
+        if (s->all && !has_queue(s, name) && s->shards + q.shards <= STREAM_SHARDS_MAX)
+            part_add(s, &q);
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+static void look_for_queues(struct hub *h)
+{
+    struct sluice_names *names = NULL;
+    h->listed_ms = clock_boot_ms();
+    if (sluice_queue_list(h->server->store, &names, NULL)) return;
+    for (size_t i = 0; i < names->len; i++)
+        add_new_queue(h, names->names[i]);
+    sluice_names_free(names);
+}
+
+static int64_t run_tick(struct pool_task *task)
+{
+    struct hub *h = (struct hub *)((char *)task - offsetof(struct hub, tick));
+    task_may_block(task);
+    sweep(h);
+    if (wants_all(h)) look_for_queues(h);
+    (void)pthread_mutex_lock(&h->lock);
+    bool idle = !h->subscribers && !h->sources;
+    (void)pthread_mutex_unlock(&h->lock);
+    return idle ? TASK_NEVER : clock_boot_ms() + TICK_MS;
+}
+
+struct hub *hub_new(struct server *s)
+{
+    struct hub *h = NEW(struct hub);
+    h->server = s;
+    (void)pthread_mutex_init(&h->lock, NULL);
+    if (thread_pool_add(async_thread_pool(s->store), &h->tick, run_tick) == ERR_OK) return h;
+    (void)pthread_mutex_destroy(&h->lock);
+    memory_free(h);
+    return NULL;
+}
+
+static bool is_empty(struct hub *h)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    for (struct source *s = h->sources; s; s = s->next)
+        if (!s->parts) source_close(s);
+    bool empty = !h->sources && !h->subscribers;
+    (void)pthread_mutex_unlock(&h->lock);
+    return empty;
+}
+
+void hub_free(struct hub *h)
+{
+    if (!h) return;
+    CHECK(atomic_load(&h->server->stopping));
+    task_remove(&h->tick);
+    while (!is_empty(h)) {
+        sweep(h);
+        clock_sleep(1);
+    }
+    (void)pthread_mutex_destroy(&h->lock);
+    memory_free(h);
+}
+
+void hub_end(struct hub *h)
+{
+    CHECK(atomic_load(&h->server->stopping));
+    task_schedule(&h->tick);
+}
+
+size_t hub_subscribers(struct hub *h)
+{
+    (void)pthread_mutex_lock(&h->lock);
+    size_t len = h->len;
+    (void)pthread_mutex_unlock(&h->lock);
+    return len;
+}

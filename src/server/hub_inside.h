@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the hub: sources (hub_source.c) and subscribers (hub.c). One lock guards both.
+//
+//   source:      opening --> catching up --> live --> ended
+//   subscriber's part of a queue:
+//                own source, until its events and the shared source's meet --> shared source
+#pragma once
+
+#include "node/thread_pool.h"
+#include "server/hub.h"
+
+#define RECENT 512 // events that a shared source keeps for subscribers that join
+
+// One queue of a subscriber.
+struct part {
+    struct part *next;    // of the subscriber
+    struct part *next_in; // of the source
+    struct subscriber *owner;
+    struct source *source;
+    char queue[QUEUE_NAME_MAX + 1];
+    char life[33];
+    uint32_t shards;
+    bool joining; // begins when the shared source is live
+    bool began;   // all that existed was sent
+    bool gap;     // say that the client's place is of another life
+    struct part_shard {
+        struct stream_place at; // of the last event
+        bool resumes;           // the client told this place, and the event there was not seen yet
+    } * by_shard;
+};
+
+struct recent {
+    struct bytes data; // owned
+    struct stream_place place;
+    uint32_t shard;
+    uint16_t kind;
+    char message[SLUICE_ID_MAX];
+};
+
+struct source {
+    struct source *next;
+    struct hub *hub;
+    char queue[QUEUE_NAME_MAX + 1];
+    char life[33];
+    uint32_t shards;
+    bool alone; // of one subscriber that catches up
+    struct part *parts;
+    bool live;    // all events that existed were read
+    bool over;    // the queue is deleted, or the source has no subscribers: the next tick frees it
+    bool waiting; // a wait is under way
+    int64_t unused_ms; // clock_boot_ms since when it has no subscribers; 0: it has some
+    struct source_shard {
+        struct stream_place at;      // of the last event that was read
+        struct stream_place dropped; // of the last one that is not in `recent`
+    } * by_shard;
+    struct recent *recent;
+    size_t recent_len; // ... that were ever put
+    struct pool_task task;
+    bool added;
+    struct sluice_events *events; // only the task uses it
+    struct async_call wait;
+    enum sluice_code waited; // the code of the last wait
+    int64_t retry_at;
+};
+
+struct subscriber {
+    struct share share; // first; under the server's lock
+    struct subscriber *next;
+    struct hub *hub;
+    struct httpd_stream *http;
+    struct stream_filter filter;
+    struct part *parts;
+    bool all;
+    bool over;        // the next tick ends it
+    bool cut;         // ... without waiting for the client
+    bool dirty;       // events were passed over since the last id
+    atomic_bool lost; // another client took its place
+    uint32_t shards;  // of all its queues
+    int64_t beat_at;
+};
+
+struct hub {
+    struct server *server;
+    pthread_mutex_t lock;
+    struct source *sources;
+    struct subscriber *subscribers;
+    size_t len;
+    size_t catching; // sources of one subscriber that are open
+    struct pool_task tick;
+    int64_t listed_ms; // when queues were last listed
+};
+
+// An event as it is passed to the subscribers of a source.
+struct told {
+    struct bytes data; // the JSON
+    struct stream_place place;
+    uint32_t shard;
+    uint16_t kind;
+    const char *message;
+    int64_t time;
+};
+
+// These need the hub's lock.
+struct source *source_new(struct hub *h, const struct stream_queue *q, bool alone);
+struct source *source_shared(struct hub *h, const struct stream_queue *q); // opens it if needed
+void source_join(struct source *s, struct part *p);
+void source_leave(struct part *p);
+void source_start(struct source *s); // opens it, now or when fewer catch up
+void source_close(struct source *s); // its task does nothing more; source_free follows
+bool source_is_closed(const struct source *s);
+void source_free(struct source *s); // without the lock
+
+// Passes an event to the part of a subscriber.
+void part_tell(struct part *p, const struct told *t);
+void part_began(struct part *p);                  // its source is live
+void part_ended(struct part *p, const char *why); // the queue is deleted or cannot be read
+bool part_stalls(const struct part *p);           // its client reads too slowly to catch up faster

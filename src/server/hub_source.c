@@ -1,0 +1,317 @@
+// SPDX-License-Identifier: Apache-2.0
+// A source: it waits for the events of a queue without a thread, reads them when they are there,
+// and passes each one to its subscribers.
+#include "base/check.h"
+#include "base/memory.h"
+#include "events/envelope.h"
+#include "os/clock.h"
+#include "server/hub_inside.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#define CATCHING_MAX 16 // sources of single subscribers at once: each folds a whole queue
+#define WAIT_MS      20000
+#define STALL_MS     50   // until a slow client is looked at again
+#define RETRY_MS     1000 // after an error of the store
+#define DATA_MAX     ((size_t)256 << 10)
+
+static struct source *source_of_task(struct pool_task *task)
+{
+    return (struct source *)((char *)task - offsetof(struct source, task));
+}
+
+static void wait_ended(struct async_call *l, const struct async_answer *a)
+{
+    struct source *s = (struct source *)((char *)l - offsetof(struct source, wait));
+    struct hub *h = s->hub;
+    s->waited = a->code;
+    (void)pthread_mutex_lock(&h->lock);
+    s->waiting = false;
+    task_schedule(&s->task);
+    (void)pthread_mutex_unlock(&h->lock);
+}
+
+static void keep_recent(struct source *s, const struct told *t)
+{
+    struct recent *r = &s->recent[s->recent_len % RECENT];
+    if (s->recent_len++ >= RECENT) s->by_shard[r->shard].dropped = r->place;
+    bytes_free(r->data);
+    *r = (struct recent){
+        .data = bytes_copy(t->data), .place = t->place, .shard = t->shard, .kind = t->kind};
+    (void)snprintf(r->message, sizeof r->message, "%s", t->message);
+}
+
+static uint16_t kind_of(const char *type)
+{
+    for (int kind = 0; kind < EVENT_COUNT; kind++)
+        if (strcmp(event_name((enum event_kind)kind), type) == 0) return (uint16_t)kind;
+    return EVENT_COUNT;
+}
+
+// Needs the lock.
+static void tell(struct source *s, const struct told *t)
+{
+    CHECK(t->shard < s->shards);
+    CHECK(stream_place_compare(&t->place, &s->by_shard[t->shard].at) > 0);
+    s->by_shard[t->shard].at = t->place;
+    if (!s->alone && s->live)
+        keep_recent(s, t);
+    else
+        s->by_shard[t->shard].dropped = t->place;
+    for (struct part *p = s->parts, *next; p; p = next) {
+        next = p->next_in;
+        part_tell(p, t);
+    }
+}
+
+static bool stalls(struct source *s)
+{
+    (void)pthread_mutex_lock(&s->hub->lock);
+    bool slow = s->alone && s->parts && part_stalls(s->parts);
+    (void)pthread_mutex_unlock(&s->hub->lock);
+    return slow;
+}
+
+static void print_event(const struct source *s, const struct sluice_event *e, struct buf *to)
+{
+    struct envelope_place place = {.queue = s->queue, .node = s->hub->server->node};
+    struct envelope_room room;
+    struct envelope made = envelope_of(e, &place, &room);
+    envelope_print(&made, to);
+}
+
+static struct stream_place place_of(const struct source *s, const struct sluice_event *e)
+{
+    const struct stream_place *last = &s->by_shard[e->shard].at;
+    return (struct stream_place){.slot = e->position,
+                                 .n = last->slot == e->position ? last->n + 1 : 1};
+}
+
+// Returns false if a slow client must read first.
+static bool drain(struct source *s)
+{
+    struct sluice_event e;
+    CLEANUP(buf_done) struct buf data;
+    buf_init(&data, DATA_MAX);
+    while (!stalls(s)) {
+        if (!async_events_take(s->events, &e)) return true;
+        if (strncmp(e.id, s->life, strlen(s->life)) != 0) continue; // of an earlier life
+        struct stream_place place = place_of(s, &e);
+        buf_clear(&data);
+        // A shared source that catches up passes no event on.
+        if (s->alone || s->live) print_event(s, &e, &data);
+        struct told t = {.data = buf_bytes(&data),
+                         .place = place,
+                         .shard = e.shard,
+                         .kind = kind_of(e.type),
+                         .message = e.message,
+                         .time = e.time};
+        (void)pthread_mutex_lock(&s->hub->lock);
+        tell(s, &t);
+        (void)pthread_mutex_unlock(&s->hub->lock);
+    }
+    return false;
+}
+
+static struct source *shared_of(struct hub *h, const char *life)
+{
+    for (struct source *s = h->sources; s; s = s->next)
+        if (!s->alone && !s->over && strcmp(s->life, life) == 0) return s;
+    return NULL;
+}
+
+// Returns whether the shared source still has every event after the part's place.
+static bool has_all_since(const struct source *shared, const struct part *p)
+{
+    for (uint32_t i = 0; i < shared->shards; i++)
+        if (stream_place_compare(&p->by_shard[i].at, &shared->by_shard[i].dropped) < 0)
+            return false;
+    return true;
+}
+
+static void tell_recent(const struct source *shared, struct part *p)
+{
+    size_t kept = shared->recent_len < RECENT ? shared->recent_len : RECENT;
+    for (size_t i = kept; i-- > 0;) {
+        const struct recent *r = &shared->recent[(shared->recent_len - 1 - i) % RECENT];
+        part_tell(p, &(struct told){.data = r->data,
+                                    .place = r->place,
+                                    .shard = r->shard,
+                                    .kind = r->kind,
+                                    .message = r->message});
+    }
+}
+
+// No other source reads this queue: further subscribers use this one.
+static void share(struct source *s)
+{
+    CHECK(s->alone && s->hub->catching > 0);
+    s->alone = false;
+    s->hub->catching--;
+    s->recent = memory_zeroed(RECENT, sizeof *s->recent);
+}
+
+// The source of one subscriber has read all that exists: the subscriber joins the shared source, if
+// that has no event that the subscriber misses.
+static void meet(struct source *s)
+{
+    struct part *p = s->parts;
+    struct source *shared = shared_of(s->hub, s->life);
+    if (p && !shared) share(s);
+    if (!p || !shared || !shared->live || !has_all_since(shared, p)) return;
+    source_leave(p);
+    source_join(shared, p);
+    tell_recent(shared, p);
+    source_close(s);
+}
+
+static void read_all(struct source *s)
+{
+    (void)pthread_mutex_lock(&s->hub->lock);
+    bool first = !s->live;
+    s->live = true;
+    for (struct part *p = s->parts, *next; first && p; p = next) {
+        next = p->next_in;
+        part_began(p);
+    }
+    if (s->alone) meet(s);
+    (void)pthread_mutex_unlock(&s->hub->lock);
+}
+
+static void end(struct source *s, const char *why)
+{
+    (void)pthread_mutex_lock(&s->hub->lock);
+    source_close(s);
+    while (s->parts)
+        part_ended(s->parts, why);
+    (void)pthread_mutex_unlock(&s->hub->lock);
+}
+
+static bool open_events(struct source *s)
+{
+    struct sluice_error error;
+    task_may_block(&s->task);
+    enum sluice_code code =
+        sluice_events_open(s->hub->server->store, s->queue, 0, &s->events, &error);
+    if (code == SLUICE_NOT_FOUND) end(s, "queue-deleted");
+    return !code;
+}
+
+// A source that is not live does not wait: it looks for the end first.
+static void start_wait(struct source *s)
+{
+    (void)pthread_mutex_lock(&s->hub->lock);
+    int64_t wait_ms = !s->live ? 0 : s->alone ? STALL_MS : WAIT_MS;
+    bool closing = s->over;
+    s->waiting = !closing;
+    (void)pthread_mutex_unlock(&s->hub->lock);
+    if (!closing) async_events_wait(s->events, wait_ms, &s->wait);
+}
+
+static bool may_run(struct source *s)
+{
+    (void)pthread_mutex_lock(&s->hub->lock);
+    bool may = !s->waiting && !s->over;
+    (void)pthread_mutex_unlock(&s->hub->lock);
+    return may;
+}
+
+static int64_t run_source(struct pool_task *task)
+{
+    struct source *s = source_of_task(task);
+    if (!may_run(s)) return TASK_NEVER;
+    if (!s->events) {
+        if (!open_events(s)) return clock_boot_ms() + RETRY_MS;
+        start_wait(s);
+        return TASK_NEVER;
+    }
+    if (!drain(s)) return clock_boot_ms() + STALL_MS;
+    if (s->waited) {
+        s->waited = SLUICE_OK;
+        s->retry_at = clock_boot_ms() + RETRY_MS;
+    } else if (async_events_end(s->events) == EVENTS_DELETED) {
+        end(s, "queue-deleted");
+    } else if (async_events_end(s->events) == EVENTS_NONE) {
+        read_all(s);
+    }
+    if (s->retry_at > clock_boot_ms()) return s->retry_at;
+    start_wait(s);
+    return TASK_NEVER;
+}
+
+struct source *source_new(struct hub *h, const struct stream_queue *q, bool alone)
+{
+    struct source *s = NEW(struct source);
+    s->hub = h;
+    s->alone = alone;
+    s->shards = q->shards;
+    (void)snprintf(s->queue, sizeof s->queue, "%s", q->name);
+    (void)snprintf(s->life, sizeof s->life, "%s", q->life);
+    s->by_shard = memory_zeroed(q->shards, sizeof *s->by_shard);
+    if (!alone) s->recent = memory_zeroed(RECENT, sizeof *s->recent);
+    s->wait.done = wait_ended;
+    s->next = h->sources;
+    h->sources = s;
+    return s;
+}
+
+void source_start(struct source *s)
+{
+    struct hub *h = s->hub;
+    if (s->added || s->over || (s->alone && h->catching >= CATCHING_MAX)) return;
+    if (thread_pool_add(async_thread_pool(h->server->store), &s->task, run_source) != ERR_OK)
+        return; // the tick tries again
+    s->added = true;
+    if (s->alone) h->catching++;
+    task_schedule(&s->task);
+}
+
+struct source *source_shared(struct hub *h, const struct stream_queue *q)
+{
+    struct source *s = shared_of(h, q->life);
+    if (!s) s = source_new(h, q, false);
+    source_start(s);
+    return s;
+}
+
+void source_join(struct source *s, struct part *p)
+{
+    CHECK(!p->source);
+    p->source = s;
+    p->next_in = s->parts;
+    s->parts = p;
+}
+
+void source_leave(struct part *p)
+{
+    struct part **at = &p->source->parts;
+    while (*at != p)
+        at = &(*at)->next_in;
+    *at = p->next_in;
+    p->source = NULL;
+}
+
+void source_close(struct source *s)
+{
+    if (!s->over && s->added && s->alone) s->hub->catching--;
+    s->over = true;
+}
+
+bool source_is_closed(const struct source *s)
+{
+    return s->over && !s->waiting;
+}
+
+void source_free(struct source *s)
+{
+    CHECK(!s->parts && s->over);
+    if (s->added) task_remove(&s->task);
+    if (s->events) sluice_events_close(s->events);
+    for (size_t i = 0; s->recent && i < RECENT; i++)
+        bytes_free(s->recent[i].data);
+    memory_free(s->recent);
+    memory_free(s->by_shard);
+    memory_free(s);
+}

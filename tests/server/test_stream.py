@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/v1/stream: the events of many queues in one stream, in order, and on where a client stopped, at any node."""
+import http.client
+import os
+import socket
+import time
+
+from harness import case, contains, holds, main, same, until
+from serving import Node, Stream
+
+SUBSCRIBERS = 200
+
+
+def stream(node, query="", headers=None):
+    return Stream(node.address, "/v1/stream" + query, headers)
+
+
+def opened(node, query="", headers=None):
+    """A stream that has said that it sent what existed."""
+    made = stream(node, query, headers)
+    kind, _, _ = made.next()
+    same(kind, None, "the first comment")
+    return made
+
+
+def event(made):
+    """The next event; comments are passed over."""
+    while True:
+        found = made.next()
+        if found is None or found[0] is not None:
+            return found
+
+
+def send(node, queue, *bodies, **more):
+    for body in bodies:
+        node.does(201, "POST", f"/{queue}/messages", {"body": body} | more)
+
+
+def finish(node, queue):
+    token = node.does(200, "POST", f"/{queue}/receive", {"worker": "one"})["messages"][0]["token"]
+    node.does(200, "POST", f"/{queue}/ack", {"token": token})
+
+
+def journal(node, queue):
+    """The ids of all events of a queue, by the stream of that queue."""
+    found, made = [], node.stream(f"/{queue}/events?from=0")
+    while True:
+        kind, value, _ = made.next()
+        if kind is None:
+            return found
+        found.append(value["id"])
+
+
+@case
+def one_stream_has_the_events_of_many_queues(sluice):
+    with Node(sluice) as node:
+        for queue, shards in (("a", 1), ("b", 3), ("c", 1)):
+            node.does(201, "PUT", f"/{queue}", {"shards": shards})
+        made = opened(node, "?queue=a&queue=b")
+        for _ in range(5):
+            for queue in "abc":
+                send(node, queue, "x")
+        finish(node, "a")
+        got = [event(made)[1] for _ in range(12)]
+        same(sorted({e["queue"] for e in got}), ["a", "b"])
+        for queue in "ab":
+            same(sorted(e["event_id"] for e in got if e["queue"] == queue), sorted(journal(node, queue)))
+        same([e["event_type"] for e in got if e["queue"] == "a"],
+             5 * ["message-enqueued"] + ["message-claimed", "message-outcome"], "the order of one shard")
+        same({e["schema_version"] for e in got}, {1})
+
+
+@case
+def a_stream_of_all_queues_has_new_ones_too(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/old")
+        made = opened(node)
+        node.does(201, "PUT", "/new")
+        send(node, "new", "x")
+        send(node, "old", "x")
+        same(sorted(event(made)[1]["queue"] for _ in range(2)), ["new", "old"])
+
+
+@case
+def filters_hold_and_the_place_moves_past_what_they_hide(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/tasks")
+        made = opened(node, "?queue=tasks&type=message-outcome")
+        send(node, "tasks", "x", "y")
+        finish(node, "tasks")
+        kind, value, place = event(made)
+        same((kind, value["payload"]["status"]), ("message-outcome", "processed"))
+        wanted = node.does(200, "GET", "/tasks/messages")["messages"][0]["id"]
+        one = stream(node, f"?queue=tasks&from=0&message={wanted}")
+        same(event(one)[1]["task_id"], wanted)
+        rest = opened(node, "?queue=tasks", {"Last-Event-ID": place})
+        send(node, "tasks", "z")
+        same(event(rest)[0], "message-enqueued", "only what came later")
+
+
+@case
+def a_client_goes_on_at_another_node_where_it_stopped(sluice):
+    with Node(sluice, "--coord", "none") as first, Node(sluice, "--coord", "none") as second:
+        for queue, shards in (("a", 2), ("b", 1)):
+            first.does(201, "PUT", f"/{queue}", {"shards": shards})
+        nodes, got, place = (first, second), [], None
+        made = opened(first, "?queue=a&queue=b")
+        for turn in range(6):
+            node, other = nodes[turn % 2], nodes[(turn + 1) % 2]
+            for i in range(4):
+                send(nodes[i % 2], "a", f"{turn}.{i}")
+                send(nodes[i % 2], "b", f"{turn}.{i}")
+            for _ in range(5):  # three of eight are left for the next one
+                _, value, place = event(made)
+                got.append(value["event_id"])
+            made.close()
+            made = stream(other, "?queue=a&queue=b", {"Last-Event-ID": place})
+        while len(got) < 48:
+            got.append(event(made)[1]["event_id"])
+        same(len(set(got)), len(got), "nothing twice")
+        same(sorted(got), sorted(journal(first, "a") + journal(first, "b")), "nothing is missing")
+
+
+@case
+def places_that_do_not_fit_are_told_apart(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/tasks")
+        send(node, "tasks", "x")
+        _, _, place = event(stream(node, "?queue=tasks&from=0"))
+        life = place.partition(".")[0]
+        beyond = stream(node, f"?queue=tasks&from={life}.99_1")
+        kind, value, _ = event(beyond)
+        same((kind, value["reason"]), ("gap", "beyond-the-end"))
+        node.does(204, "DELETE", "/tasks")
+        queue = node.does(201, "PUT", "/tasks")
+        send(node, "tasks", "y")
+        other = stream(node, "?queue=tasks", {"Last-Event-ID": place})
+        kinds = sorted(event(other)[0] for _ in range(2))
+        same(kinds, ["gap", "message-enqueued"])
+        for query, words in ((f"?from={life}", ["is not a place"]), ("?from=-", ["is not a place"]),
+                             (f"?from={life}.1", ["is not a place"]), (f"?from={life}.1_{2**64}", ["is not a place"]),
+                             ("?type=nothing", ["nothing", "type of event"]), ("?queue=none", ["none", "does not exist"]),
+                             ("?colour=red", ["colour"])):
+            answer = node.raw("GET", "/v1/stream" + query)
+            holds(answer.status in (400, 404), f"{query}: {answer}")
+            contains(answer.json["detail"], *words)
+        holds(queue["id"], "a life of its own")
+
+
+@case
+def the_end_of_a_queue_is_told_and_the_others_go_on(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/a")
+        node.does(201, "PUT", "/b")
+        made = opened(node, "?queue=a&queue=b")
+        node.does(204, "DELETE", "/a")
+        same([event(made)[0] for _ in range(2)], ["queue-deleted", "end"])
+        send(node, "b", "x")
+        same(event(made)[1]["queue"], "b")
+        node.does(204, "DELETE", "/b")
+        same([event(made)[0] for _ in range(2)], ["queue-deleted", "end"])
+        same(event(made), None, "there is nothing left")
+
+
+@case
+def a_slow_client_is_told_that_it_lags_and_misses_nothing(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/tasks")
+        slow = http.client.HTTPConnection(node.address, timeout=60)
+        slow.connect()
+        slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        slow.request("GET", "/v1/stream?queue=tasks")
+        reply = slow.getresponse()
+        reply.read1(1)  # it has begun
+        total = 0
+        while "sluice_streams_lagged_total 0" in node.raw("GET", "/metrics").body.decode():
+            holds(total < 200_000, "a stream that is not read does not grow for ever")
+            node.does(200, "POST", "/tasks/messages", {"messages": [{"body": "x"}] * 1000})
+            total += 1000
+        made = Stream.__new__(Stream)
+        made.line, made.reply = slow, reply
+        got, place = [], None
+        while True:
+            kind, value, place = event(made) or (None, None, place)
+            if kind in (None, "lagged"):
+                break
+            got.append(value["event_id"])
+        same(kind, "lagged")
+        same(event(made), None, "then it ends")
+        rest = stream(node, "?queue=tasks", {"Last-Event-ID": place})
+        while len(got) < total:
+            got.append(event(rest)[1]["event_id"])
+        same((len(set(got)), len(got)), (total, total), "nothing missing, nothing twice")
+
+
+def threads(node):
+    return len(os.listdir(f"/proc/{node.process.pid}/task"))
+
+
+@case
+def a_stream_has_no_thread_of_its_own(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/tasks")
+        first = opened(node, "?queue=tasks")
+        before = threads(node)
+        many = [opened(node, "?queue=tasks") for _ in range(SUBSCRIBERS)]
+        send(node, "tasks", "x")
+        got = [event(made)[1]["event_id"] for made in [first, *many]]
+        same(len(set(got)), 1, "every client has the same event")
+        holds(threads(node) < before + 40, f"{before} threads, then {threads(node)}")
+        for made in many:
+            made.close()
+        until(lambda: "sluice_stream_subscribers 1\n" in node.raw("GET", "/metrics").body.decode(),
+              "the streams of clients that left are gone")
+
+
+@case
+def a_client_has_its_share_of_the_streams(sluice):
+    with Node(sluice, "--set", "limits.subscribers=2") as node:
+        held = [opened(node) for _ in range(2)]
+        answer = node.raw("GET", "/v1/stream")
+        same((answer.status, answer.json["reason"]), (429, "too-many-streams"))
+        contains(answer.json["detail"], "limits.subscribers")
+        held[0].close()
+        until(lambda: node.raw("HEAD", "/v1/stream").status == 200 and try_open(node), "a place is free again")
+
+
+def try_open(node):
+    line = http.client.HTTPConnection(node.address, timeout=10)
+    line.request("GET", "/v1/stream")
+    status = line.getresponse().status
+    line.close()
+    return status == 200
+
+
+@case
+def a_node_that_stops_ends_its_streams(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/tasks")
+        held = [opened(node, query) for query in ("", "?queue=tasks", "?queue=tasks&from=0")]
+        node.process.terminate()
+        for made in held:
+            same(event(made), None, "the end")
+        began = time.monotonic()
+        same(node.process.wait(timeout=60), 0)
+        holds(time.monotonic() - began < 30, "without waiting for anything")
+
+
+main()
