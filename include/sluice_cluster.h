@@ -47,6 +47,8 @@ struct sluice_shard {
 };
 
 // The cluster as one node sees it.
+#define SLUICE_FLAGS_MAX 96
+
 struct sluice_cluster {
     char node[SLUICE_NODE_MAX]; // the node that answers; "": read from the store itself
     char backend[16];           // "store", "etcd", "consul"
@@ -63,6 +65,7 @@ struct sluice_cluster {
     int degraded;     // the coordination service does not answer
     int64_t degraded_ms;
     char degraded_why[SLUICE_CLUSTER_WHY];
+    char flags[SLUICE_FLAGS_MAX];  // "bus=off placement=on ..."; "": read from the store itself
     struct sluice_member *members; // by name
     size_t members_len;
     struct sluice_shard *shards; // by queue and number

@@ -78,6 +78,7 @@ struct queue_row { // of the answer of GET /v1/queues
 };
 
 struct node_out { // the answer of GET /v1/node
+    const char *flags;
     const char *node, *version, *store, *address;
     uint64_t queues, waiting, uptime_ms;
     struct sluice_requests charged;

@@ -298,6 +298,8 @@
     A(S, COUNT, queues, "queues", OMIT_NEVER, NULL)                                                \
     A(S, COUNT, waiting, "waiting", OMIT_NEVER, "Waiting receives.")                               \
     A(S, COUNT, uptime_ms, "uptimeMs", OMIT_NEVER, NULL)                                           \
+    A(S, TEXT, flags, "flags", OMIT_NEVER,                                                         \
+      "How far each capability is rolled out: bus=off placement=on dispatch=shadow stream=on.")    \
     A(S, REQUESTS, charged, "charged", OMIT_NEVER, NULL)
 
 // Without a reason, only the first two are written.

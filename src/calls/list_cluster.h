@@ -76,7 +76,8 @@
     A(S, SMALL, waiting, "waiting", OMIT_NEVER, "Moves that a limit puts off.")                    \
     A(S, FLAG, degraded, "degraded", OMIT_NEVER, "The coordination service does not answer.")      \
     A(S, NUMBER, degraded_ms, "degradedMs", OMIT_ZERO, NULL)                                       \
-    A(S, CHARS, degraded_why, "degradedWhy", OMIT_EMPTY, NULL)
+    A(S, CHARS, degraded_why, "degradedWhy", OMIT_EMPTY, NULL)                                     \
+    A(S, CHARS, flags, "flags", OMIT_EMPTY, "As in GET /v1/node.")
 
 #define MOVE_ANSWER(A, S)                                                                          \
     A(S, CHARS, queue, "queue", OMIT_NEVER, NULL)                                                  \

@@ -33,6 +33,7 @@ static void print_head(const struct cli *cli, const struct sluice_cluster *c, FI
                    *c->degraded_why ? c->degraded_why : "coordination does not answer");
     if (c->draining) (void)fprintf(out, "%s gives its shards away\n", c->node);
     if (c->observe_only) (void)fprintf(out, "%s only observes: it claims no shard\n", c->node);
+    if (*c->flags) (void)fprintf(out, "%s: %s\n", c->node, c->flags);
     if (c->replaced)
         (void)fprintf(out, "%s was replaced by a later start of the same name\n", c->node);
 }

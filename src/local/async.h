@@ -14,6 +14,11 @@
 // The threads of the handle. A node runs its own work on them, too.
 struct thread_pool *async_thread_pool(struct sluice *s);
 
+// How far the dispatch of tickets is rolled out in this process (enum rollout), and how often it
+// was withheld in shadow.
+void async_dispatch(struct sluice *s, int rollout);
+uint64_t async_dispatch_withheld(struct sluice *s);
+
 struct async_answer {
     enum sluice_code code;
     const struct sluice_error *error;

@@ -22,6 +22,16 @@ struct thread_pool *async_thread_pool(struct sluice *s)
     return s->pool;
 }
 
+void async_dispatch(struct sluice *s, int rollout)
+{
+    atomic_store(&s->dispatch.state, rollout);
+}
+
+uint64_t async_dispatch_withheld(struct sluice *s)
+{
+    return atomic_load(&s->dispatch.withheld);
+}
+
 bool async_run_job(struct sluice *s, const char *queue, struct pool_job *job)
 {
     return !pool_share_run(s->jobs, hash64_of(bytes_str(queue), 0), job);

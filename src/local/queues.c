@@ -251,6 +251,7 @@ static enum err open_runner(struct open_queue *q, uint32_t shard, bool events,
                                    .keeps_events = events,
                                    .moves_dead_letters = !events,
                                    .totals = events ? NULL : &q->handle->totals,
+                                   .dispatch = &q->handle->dispatch,
                                    .no_courtesy = q->handle->no_courtesy,
                                    .patience_ms = q->handle->timeout_ms};
     memcpy(config.id.queue, q->row.id.bytes, sizeof config.id.queue);

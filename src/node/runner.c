@@ -31,8 +31,9 @@ struct shard_runner {
     enum watch watched;     // what the watcher was asked to do last
     _Atomic uint64_t slot;  // the last slot folded, for readers without the lock
     _Atomic uint32_t flags; // runner_saw, for the same readers
-    uint64_t polled_after;  // the watcher's: it polls for the slot after this one
-    enum err why_err;       // of the last request that failed; a success resets it
+    struct dispatch_rollout *dispatch;
+    uint64_t polled_after; // the watcher's: it polls for the slot after this one
+    enum err why_err;      // of the last request that failed; a success resets it
     char why[STORE_WHY_MAX];
 };
 
@@ -66,12 +67,20 @@ void runner_why(struct shard_runner *d, enum err err, char out[static STORE_WHY_
     driver_leave(d->driver, &w);
 }
 
+static bool is_dispatching(struct shard_runner *d)
+{
+    if (!d->dispatch) return true;
+    int state = atomic_load(&d->dispatch->state);
+    if (state == ROLLOUT_SHADOW) atomic_fetch_add(&d->dispatch->withheld, 1);
+    return state == ROLLOUT_ON;
+}
+
 // The dispatch loop of a shard that this process owns: after each commit and each due time. It
 // costs nothing while no registered worker may get a ticket.
 static void dispatch(struct shard_runner *d, struct interval now)
 {
     uint8_t seed[16];
-    if (!shard_may_dispatch(d->shard)) return;
+    if (!shard_may_dispatch(d->shard) || !is_dispatching(d)) return;
     entropy_fill(seed, sizeof seed);
     (void)shard_dispatch(d->shard, seed, now);
 }
@@ -227,6 +236,7 @@ enum err runner_open(struct store *s, const struct runner_config *config, struct
     struct shard_runner *d = NEW(struct shard_runner);
     d->store = s;
     d->id = config->id;
+    d->dispatch = config->dispatch;
     d->timeout_ms = config->patience_ms != 0 ? config->patience_ms : PATIENCE_MS;
     (void)snprintf(d->log, sizeof d->log, "%s/log", shard.journal.prefix);
     d->shard = shard_new(&shard);

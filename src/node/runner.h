@@ -4,6 +4,7 @@
 #pragma once
 
 #include "node/driver.h"
+#include "node/rollout.h"
 #include "shard/shard.h"
 #include "store/store.h"
 
@@ -18,7 +19,8 @@ struct runner_config {
     bool keeps_events;
     bool keeps_time;
     bool moves_dead_letters;
-    struct shard_totals *totals; // as in shard_config
+    struct shard_totals *totals;       // as in shard_config
+    struct dispatch_rollout *dispatch; // borrowed; NULL: on
     // Do not pause for a live owner. For tests that control time.
     bool no_courtesy;
     // How long a call may take, without the time it waits for messages. 0: 30 s.

@@ -47,7 +47,7 @@ static void shard_fill(const struct membership_shard *row, struct sluice_shard *
     if (row->reason != MOVE_NONE) COPY(s->reason, move_reason_name(row->reason));
 }
 
-static struct json *head_json(const struct membership_status *from)
+static struct json *head_json(struct server *s, const struct membership_status *from)
 {
     struct sluice_cluster c = {.lease_ms = from->lease_ms,
                                .observe_only = from->observe_only,
@@ -65,6 +65,7 @@ static struct json *head_json(const struct membership_status *from)
     COPY(c.service, from->service);
     COPY(c.leader, from->leader);
     COPY(c.degraded_why, from->degraded_why);
+    flags_text(s, c.flags);
     return fields_json(&cluster_answer, &c);
 }
 
@@ -95,7 +96,7 @@ void handle_cluster(struct exchange *x)
     struct membership_status status;
     if (!m || !read_request(x, NULL)) return;
     membership_status(m, &status);
-    struct json *o = head_json(&status), *members = json_list_new();
+    struct json *o = head_json(x->server, &status), *members = json_list_new();
     for (size_t i = 0; i < status.members_len; i++)
         json_list_take(members, member_json(&status.members[i]));
     json_take(o, "members", members);

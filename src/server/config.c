@@ -25,7 +25,7 @@
 #define WHAT_MAX       400
 #define NODE_MAX       128
 
-enum kind { TEXT, URL, NUMBER, SIZE, DURATION, BOOL, LOG_FORMAT, LOG_LEVEL };
+enum kind { TEXT, URL, NUMBER, SIZE, DURATION, BOOL, LOG_FORMAT, LOG_LEVEL, ROLLOUT };
 
 static const struct key {
     const char *name;
@@ -107,6 +107,7 @@ static bool read_number(const char *text, int64_t *out)
 }
 
 static const char *const format_words[] = {"logfmt", "json", NULL};
+static const char *const rollout_words[] = {"on", "shadow", "off", NULL}; // enum rollout
 static const char *const level_words[] = {"debug", "info", "warning", "error", NULL};
 
 static const char *read_value(enum kind kind, const char *text, int64_t *out)
@@ -127,6 +128,8 @@ static const char *read_value(enum kind kind, const char *text, int64_t *out)
         return read_word(text, format_words, out) ? NULL : "one of logfmt, json";
     case LOG_LEVEL:
         return read_word(text, level_words, out) ? NULL : "one of debug, info, warning, error";
+    case ROLLOUT:
+        return read_word(text, rollout_words, out) ? NULL : "one of off, shadow, on";
     }
     CHECK(false); // not a kind
     return NULL;
@@ -455,6 +458,12 @@ static const char *text_or_null(const struct conf *c, enum conf_key key)
     return *c->values[key].text ? c->values[key].text : NULL;
 }
 
+static bool is_member(const struct conf *c)
+{
+    return strcmp(c->values[CONF_COORD].text, "none") != 0 &&
+           c->values[CONF_FLAGS_PLACEMENT].number != ROLLOUT_OFF;
+}
+
 void conf_peek(const struct conf *c, struct server_config *out)
 {
     *out = (struct server_config){
@@ -462,11 +471,15 @@ void conf_peek(const struct conf *c, struct server_config *out)
         .node = text_or_null(c, CONF_NODE),
         .advertise = text_or_null(c, CONF_ADVERTISE),
         .peers = text_or_null(c, CONF_PEERS),
-        .coord =
-            strcmp(c->values[CONF_COORD].text, "none") != 0 ? c->values[CONF_COORD].text : NULL,
-        .bus = text_or_null(c, CONF_BUS),
+        .coord = is_member(c) ? c->values[CONF_COORD].text : NULL,
+        .flags = {[CAPABILITY_BUS] = (int)c->values[CONF_FLAGS_BUS].number,
+                  [CAPABILITY_PLACEMENT] = (int)c->values[CONF_FLAGS_PLACEMENT].number,
+                  [CAPABILITY_DISPATCH] = (int)c->values[CONF_FLAGS_DISPATCH].number,
+                  [CAPABILITY_STREAM] = (int)c->values[CONF_FLAGS_STREAM].number},
+        .bus = c->values[CONF_FLAGS_BUS].number != ROLLOUT_OFF ? text_or_null(c, CONF_BUS) : NULL,
         .capacity = (unsigned)c->values[CONF_CAPACITY].number,
-        .observe_only = c->values[CONF_OBSERVE_ONLY].number != 0,
+        .observe_only = c->values[CONF_OBSERVE_ONLY].number != 0 ||
+                        c->values[CONF_FLAGS_PLACEMENT].number == ROLLOUT_SHADOW,
         .store = c->values[CONF_STORE].text,
         .insecure = c->values[CONF_INSECURE].number != 0,
         .access_log = c->values[CONF_LOG_REQUESTS].number != 0,

@@ -25,6 +25,14 @@
       "show plans of the cluster, but claim no shard")                                             \
     X(BUS, "bus", TEXT, "", 0, 0, false,                                                           \
       "the message bus for events: nats://h1,h2 or tls://host; empty: none")                       \
+    X(FLAGS_BUS, "flags.bus", ROLLOUT, "on", 0, 0, false,                                          \
+      "events to the bus: off, shadow (nothing relies on them) or on")                             \
+    X(FLAGS_PLACEMENT, "flags.placement", ROLLOUT, "on", 0, 0, false,                              \
+      "the cluster's plan: off, shadow (shown, not followed) or on")                               \
+    X(FLAGS_DISPATCH, "flags.dispatch", ROLLOUT, "on", 0, 0, true,                                 \
+      "tickets for registered workers: off, shadow (counted, not granted) or on")                  \
+    X(FLAGS_STREAM, "flags.stream", ROLLOUT, "on", 0, 0, true,                                     \
+      "/v1/stream: off, shadow (the dashboard does not use it) or on")                             \
     X(PEERS, "peers", TEXT, "", 0, 0, false,                                                       \
       "hosts of other nodes that clients' tokens may be sent to")                                  \
     X(TOKENS, "tokens", TEXT, "", 0, 0, true, "a file of tokens")                                  \

@@ -42,6 +42,7 @@ struct server {
     struct call_share *parsers;  // for large JSON
     struct call_share *health;   // for probes of the store
     struct pool_share *stream_threads;
+    _Atomic int flags[CAPABILITY_COUNT]; // enum rollout
     struct metrics metrics;
     struct memory_budget budget; // of answers
     struct log log;
@@ -204,6 +205,12 @@ void call_end(struct server *s);
 
 enum sluice_code live_settings_start(struct server *s, struct sluice_error *error);
 void live_settings_end(struct server *s);
+
+// "bus=off placement=on ..."
+#define FLAGS_MAX 96
+void flags_text(struct server *s, char out[FLAGS_MAX]);
+const char *rollout_name(int state);
+const char *capability_name(int capability);
 
 bool store_is_up(struct server *s); // probes the store if nothing recent is known; blocks
 

@@ -210,6 +210,15 @@ static void show_node(struct buf *to, struct server *s)
     (void)pthread_mutex_unlock(&s->lock);
     metric_family(to, "sluice_build_info", METRIC_GAUGE, "Always 1; the labels say what runs.");
     metric_count(to, "sluice_build_info", LABELS("version", sluice_version(), "node", s->node), 1);
+    metric_family(to, "sluice_flag", METRIC_GAUGE, "Always 1; how far a capability is rolled out.");
+    for (int i = 0; i < CAPABILITY_COUNT; i++)
+        metric_count(to, "sluice_flag",
+                     LABELS("capability", capability_name(i), "state",
+                            rollout_name(atomic_load(&s->flags[i]))),
+                     1);
+    metric_family(to, "sluice_dispatch_withheld_total", METRIC_COUNTER,
+                  "How often the owner would have granted tickets, with flags.dispatch=shadow.");
+    metric_count(to, "sluice_dispatch_withheld_total", NULL, async_dispatch_withheld(s->store));
     show_gauge(to, "sluice_event_streams", "Event streams that are open.", (double)streams);
     show_gauge(to, "sluice_stream_subscribers", "Clients of /v1/stream.",
                (double)hub_subscribers(s->hub));

@@ -14,7 +14,10 @@ void handle_node(struct exchange *x)
     (void)pthread_mutex_lock(&s->lock);
     size_t waiting = s->waiting_len;
     (void)pthread_mutex_unlock(&s->lock);
+    char flags[FLAGS_MAX];
+    flags_text(s, flags);
     struct node_out node = {.node = s->node,
+                            .flags = flags,
                             .version = sluice_version(),
                             .store = s->store_name,
                             .address = s->address,

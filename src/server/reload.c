@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The settings that may change while the node runs: tokens, rate limit, log and certificate.
+// The settings that may change while the node runs: tokens, rate limit, log, flags, certificate.
 #include "net/tls.h"
 #include "owner/owner.h"
 #include "server/inside.h"
@@ -12,6 +12,11 @@ static void adopt(struct server *s, const struct server_config *c)
     atomic_store(&s->log.level, c->log_level);
     atomic_store(&s->log.format, c->log_format);
     atomic_store(&s->log_requests, c->access_log);
+    for (int i = 0; i < CAPABILITY_COUNT; i++) {
+        bool fixed = i == CAPABILITY_PLACEMENT || i == CAPABILITY_BUS;
+        atomic_store(&s->flags[i], fixed ? s->config.flags[i] : c->flags[i]);
+    }
+    async_dispatch(s->store, c->flags[CAPABILITY_DISPATCH]);
 }
 
 enum sluice_code live_settings_start(struct server *s, struct sluice_error *error)

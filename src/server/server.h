@@ -3,6 +3,8 @@
 // and may be killed at any time.
 #pragma once
 
+#include "node/rollout.h"
+
 #include <sluice.h>
 
 #include <stdbool.h>
@@ -23,24 +25,25 @@ struct server_config {
     bool observe_only;     // plans are computed and shown, and no shard is claimed
     void (*leave)(void *ctx); // ends the node in order; NULL: it cannot be asked to
     void *leave_ctx;
-    const char *store;          // the name that the node shows for the store
-    bool insecure;              // may listen beyond loopback without authentication
-    bool access_log;            // a line for every request
-    unsigned threads;           // HTTP threads; 0: 2
-    size_t body_max;            // of a request; 0: SERVER_BODY_MAX
-    size_t body_memory_max;     // of all requests; 0: 256 MiB, or 3 * body_max if that is more
-    size_t answer_memory_max;   // of all answers; 0: 256 MiB
-    unsigned connections_max;   // 0: 10,000
-    unsigned per_address_max;   // 0: three times the number of free connections
-    unsigned waiting_max;       // receives that wait; 0: 10,000
-    unsigned streams_max;       // event streams; 0: 64
-    unsigned subscribers_max;   // clients of /v1/stream; 0: 2000
-    unsigned calls_max;         // blocking calls at once; 0: 16
-    unsigned calls_waiting_max; // calls that wait for a thread; 0: 1,000
-    int64_t idle_ms;            // 0: 60 s
-    int64_t first_head_ms;      // for a connection's first head to arrive; 0: 10 s
-    int64_t body_ms;            // for a request's body to arrive; 0: 60 s
-    const char *cert_file;      // PEM, with its chain; NULL: plain HTTP
+    const char *store;           // the name that the node shows for the store
+    bool insecure;               // may listen beyond loopback without authentication
+    bool access_log;             // a line for every request
+    unsigned threads;            // HTTP threads; 0: 2
+    size_t body_max;             // of a request; 0: SERVER_BODY_MAX
+    size_t body_memory_max;      // of all requests; 0: 256 MiB, or 3 * body_max if that is more
+    size_t answer_memory_max;    // of all answers; 0: 256 MiB
+    unsigned connections_max;    // 0: 10,000
+    unsigned per_address_max;    // 0: three times the number of free connections
+    unsigned waiting_max;        // receives that wait; 0: 10,000
+    int flags[CAPABILITY_COUNT]; // enum rollout
+    unsigned streams_max;        // event streams; 0: 64
+    unsigned subscribers_max;    // clients of /v1/stream; 0: 2000
+    unsigned calls_max;          // blocking calls at once; 0: 16
+    unsigned calls_waiting_max;  // calls that wait for a thread; 0: 1,000
+    int64_t idle_ms;             // 0: 60 s
+    int64_t first_head_ms;       // for a connection's first head to arrive; 0: 10 s
+    int64_t body_ms;             // for a request's body to arrive; 0: 60 s
+    const char *cert_file;       // PEM, with its chain; NULL: plain HTTP
     const char *key_file;
     const char *client_ca_file;  // signs the certificates that clients must have; NULL: none needed
     struct tokens *tokens;       // NULL: no token is required; server_start takes them

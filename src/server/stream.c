@@ -154,11 +154,18 @@ static bool may_read(struct exchange *x, const struct stream_in *in)
     return true;
 }
 
+static bool is_rolled_out(struct exchange *x)
+{
+    if (atomic_load(&x->server->flags[CAPABILITY_STREAM]) != ROLLOUT_OFF) return true;
+    return refuse_request(x, SLUICE_UNAVAILABLE, "off", "",
+                          "/v1/stream is off at this node (flags.stream)");
+}
+
 void handle_stream(struct exchange *x)
 {
     struct sluice_error error;
     struct stream_in in = {0};
-    if (!read_request(x, &in) || !may_read(x, &in)) return;
+    if (!read_request(x, &in) || !may_read(x, &in) || !is_rolled_out(x)) return;
     struct stream_call c = {.shards = 0};
     enum sluice_code code = build(&c, x, &in, &error);
     c.request.queues = c.queues;
