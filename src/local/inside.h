@@ -50,7 +50,7 @@ struct sluice {
     struct pool_share *parallel;   // for local/parallel.h
     struct shard_totals totals;    // of all its runners, those of deleted queues included
     int64_t timeout_ms;
-    bool no_courtesy;           // runner_config; for tests that control the time
+    bool no_courtesy; // runner_config; for tests that control the time
     struct dispatch_rollout dispatch;
     struct journal_rules rules; // runner_config; all zero: the defaults
     pthread_mutex_t lock;

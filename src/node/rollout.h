@@ -3,6 +3,7 @@
 // nothing relies on it (docs/rollout.md).
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum rollout { ROLLOUT_ON, ROLLOUT_SHADOW, ROLLOUT_OFF };
@@ -26,3 +27,5 @@ struct dispatch_rollout {
     _Atomic int state;         // enum rollout
     _Atomic uint64_t withheld; // in shadow: how often the owner would have dispatched
 };
+// Whether to grant tickets now. In shadow it is counted. NULL: on.
+bool dispatch_is_on(struct dispatch_rollout *d);

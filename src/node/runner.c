@@ -23,9 +23,8 @@ struct shard_runner {
     struct shard *shard;
     struct collector *collector;
     struct driver *driver;
-    uint64_t collected_at; // the snapshot after which a round of collection was started
-    // The limit of every call; the limit of the call that has just begun.
-    int64_t timeout_ms, patience_ms;
+    uint64_t collected_at;           // the snapshot after which a round of collection was started
+    int64_t timeout_ms, patience_ms; // limits of every call, and of the one that has just begun
     char log[JOURNAL_PREFIX_MAX + 8];
     struct watcher *watcher;
     enum watch watched;     // what the watcher was asked to do last
@@ -67,20 +66,12 @@ void runner_why(struct shard_runner *d, enum err err, char out[static STORE_WHY_
     driver_leave(d->driver, &w);
 }
 
-static bool is_dispatching(struct shard_runner *d)
-{
-    if (!d->dispatch) return true;
-    int state = atomic_load(&d->dispatch->state);
-    if (state == ROLLOUT_SHADOW) atomic_fetch_add(&d->dispatch->withheld, 1);
-    return state == ROLLOUT_ON;
-}
-
 // The dispatch loop of a shard that this process owns: after each commit and each due time. It
 // costs nothing while no registered worker may get a ticket.
 static void dispatch(struct shard_runner *d, struct interval now)
 {
+    if (!shard_may_dispatch(d->shard) || !dispatch_is_on(d->dispatch)) return;
     uint8_t seed[16];
-    if (!shard_may_dispatch(d->shard) || !is_dispatching(d)) return;
     entropy_fill(seed, sizeof seed);
     (void)shard_dispatch(d->shard, seed, now);
 }
