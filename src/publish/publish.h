@@ -23,6 +23,7 @@ enum publishing_note {
 struct publishing_config {
     const char *bus;  // the URL of the bus
     const char *node; // the name of the node, for envelopes
+    bool shadow;      // publish, but commit no cursor: no journal waits for the bus
     // Called by threads of the pool; must be quick. queue "": of all queues. May be NULL.
     void (*note)(void *ctx, enum publishing_note note, const char *queue, uint32_t shard,
                  const char *why);

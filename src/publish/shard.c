@@ -456,7 +456,7 @@ static int64_t run(struct pool_task *task)
     perform(s);
     now = clock_boot_ms();
     meet_reader(s, now);
-    if (s->owns) commit_cursor(s, now, &s->seen);
+    if (s->owns && !s->all->config.shadow) commit_cursor(s, now, &s->seen);
     show(s, &s->seen);
     if (has_ended(s)) return TASK_NEVER;
     int64_t wake = s->owns ? publisher_wake_at(s->publisher) : s->retry_at;
