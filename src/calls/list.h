@@ -146,7 +146,9 @@
       "Where to start: an event id of the stream, now, or 0 for the oldest events that are kept. " \
       "Default now.")                                                                              \
     F(S, TEXTS, types, "type", 0, 0, 0, "Returns only these types. May be repeated.")              \
-    F(S, TEXT, message, "message", 0, 0, 0, "Returns only events of this message.")
+    F(S, TEXT, message, "message", 0, 0, 0, "Returns only events of this message.")                \
+    F(S, TEXT, workflow, "workflow", 0, MESSAGE_WORKFLOW_MAX, 0,                                   \
+      "Returns only events of this workflow and its messages.")
 
 #define HEALTHZ_FIELDS(F, S)                                                                       \
     F(S, TEXT, nonce, "nonce", 0, 0, 0,                                                            \

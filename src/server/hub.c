@@ -91,6 +91,7 @@ static bool wants(const struct subscriber *s, const struct told *t)
 {
     const struct stream_filter *f = &s->filter;
     if (f->message[0] && strcmp(f->message, t->message) != 0) return false;
+    if (f->workflow[0] && strcmp(f->workflow, t->workflow) != 0) return false;
     return f->all_types || (t->kind < EVENT_COUNT && f->types[t->kind]);
 }
 

@@ -19,6 +19,7 @@ struct stream_filter {
     bool types[EVENT_COUNT];
     bool all_types;
     char message[SLUICE_ID_MAX];
+    char workflow[MESSAGE_WORKFLOW_MAX + 1];
 };
 
 struct stream_queue {

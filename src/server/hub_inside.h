@@ -35,6 +35,7 @@ struct recent {
     uint32_t shard;
     uint16_t kind;
     char message[SLUICE_ID_MAX];
+    char workflow[MESSAGE_WORKFLOW_MAX + 1];
 };
 
 struct source {
@@ -97,6 +98,7 @@ struct told {
     uint32_t shard;
     uint16_t kind;
     const char *message;
+    const char *workflow;
     int64_t time;
 };
 

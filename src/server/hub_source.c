@@ -41,6 +41,7 @@ static void keep_recent(struct source *s, const struct told *t)
     *r = (struct recent){
         .data = bytes_copy(t->data), .place = t->place, .shard = t->shard, .kind = t->kind};
     (void)snprintf(r->message, sizeof r->message, "%s", t->message);
+    (void)snprintf(r->workflow, sizeof r->workflow, "%s", t->workflow);
 }
 
 static uint16_t kind_of(const char *type)
@@ -76,7 +77,10 @@ static bool stalls(struct source *s)
 
 static void print_event(const struct source *s, const struct sluice_event *e, struct buf *to)
 {
-    struct envelope_place place = {.queue = s->queue, .node = s->hub->server->node};
+    struct envelope_place place = {.queue = s->queue,
+                                   .node = s->hub->server->node,
+                                   .workflow = bytes_str(e->workflow),
+                                   .key = e->ordering_key};
     struct envelope_room room;
     struct envelope made = envelope_of(e, &place, &room);
     envelope_print(&made, to);
@@ -107,6 +111,7 @@ static bool drain(struct source *s)
                          .shard = e.shard,
                          .kind = kind_of(e.type),
                          .message = e.message,
+                         .workflow = e.workflow,
                          .time = e.time};
         (void)pthread_mutex_lock(&s->hub->lock);
         tell(s, &t);
@@ -140,7 +145,8 @@ static void tell_recent(const struct source *shared, struct part *p)
                                     .place = r->place,
                                     .shard = r->shard,
                                     .kind = r->kind,
-                                    .message = r->message});
+                                    .message = r->message,
+                                    .workflow = r->workflow});
     }
 }
 

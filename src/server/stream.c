@@ -138,6 +138,7 @@ static enum sluice_code build(struct stream_call *c, struct exchange *x, const s
     enum sluice_code code = take_types(f, &in->types, error);
     if (!code) code = take_from(c, from, error);
     if (in->message) (void)snprintf(f->message, sizeof f->message, "%s", in->message);
+    if (in->workflow) (void)snprintf(f->workflow, sizeof f->workflow, "%s", in->workflow);
     if (code) return code;
     return in->queues.len > 0 ? add_named(c, x, &in->queues, error) : add_all(c, x, error);
 }

@@ -99,6 +99,19 @@ def filters_hold_and_the_place_moves_past_what_they_hide(sluice):
 
 
 @case
+def a_workflow_can_be_watched_alone(sluice):
+    sluice.ok("queue", "create", "tasks")
+    sluice.ok("upgrade", "tasks")
+    with Node(sluice) as node:
+        made = opened(node, "?workflow=order-7")
+        send(node, "tasks", "x", workflow="order-8")
+        send(node, "tasks", "y", workflow="order-7")
+        got = [event(made)[1] for _ in range(2)]
+        same({e["workflow_id"] for e in got}, {"order-7"})
+        same(sorted(e["event_type"] for e in got), ["message-enqueued", "workflow-submitted"])
+
+
+@case
 def a_client_goes_on_at_another_node_where_it_stopped(sluice):
     with Node(sluice, "--coord", "none") as first, Node(sluice, "--coord", "none") as second:
         for queue, shards in (("a", 2), ("b", 1)):
