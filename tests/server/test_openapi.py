@@ -243,6 +243,16 @@ def answers_about_messages_are_what_the_file_says(sluice):
 
 
 @case
+def workflows_are_what_the_file_says(sluice):
+    sluice.ok("queue", "create", "tasks")
+    sluice.ok("upgrade", "tasks")
+    with Node(sluice) as node:
+        node.ask("sendMessages", 201, {"body": "x", "workflow": "order-7"})
+        same([row["id"] for row in node.ask("listWorkflows", 200)["workflows"]], ["order-7"])
+        same(node.ask("showWorkflow", 200, workflow="order-7")["open"], 1)
+
+
+@case
 def workers_are_what_the_file_says(sluice):
     with Node(sluice) as node:
         node.ask("createQueue", 201, {"dispatch": "tickets"})
@@ -354,7 +364,7 @@ def head_is_answered_as_get_is_without_a_body(sluice):
         node.ask("createQueue", 201)
         message, _ = node.lock()
         for operation in OPERATIONS.values():
-            if operation.method == "GET":
+            if operation.method == "GET" and operation.name not in WORKFLOWS:
                 answer = node.raw("HEAD", operation.example_path(id=message))
                 same((answer.status, answer.body), (200, b""), operation.name)
                 content = operation.item["responses"]["200"]["content"]
@@ -473,7 +483,8 @@ def another_method_is_told_which_there_are(sluice):
         methods.setdefault(operation.path, set()).add(operation.method)
     with Node(sluice) as node:
         for path, known in methods.items():
-            answer = node.raw("OPTIONS", path.replace("{queue}", "tasks").replace("{id}", ID).replace("{file}", "x"))
+            answer = node.raw("OPTIONS", path.replace("{queue}", "tasks").replace("{id}", ID).replace("{file}", "x")
+                              .replace("{workflow}", "w"))
             same(answer.status, 405, path)
             same(set(answer.headers["Allow"].split(", ")) - {"HEAD"}, known, path)
             same(SCHEMA.check(answer.json, DOCUMENT["components"]["schemas"]["Problem"]), [], path)
@@ -586,7 +597,7 @@ def the_quick_start_works_as_it_is_printed(sluice):
                                  timeout=PATIENCE, cwd=sluice.folder, check=False,
                                  env=sluice.on_store | {"NODE": f"http://{node.address}"})
             same(run.returncode, 0, run.stdout.decode(errors="replace")[-3000:])
-        for operation in (o for o in OPERATIONS.values() if o.name not in ORDERS):
+        for operation in (o for o in OPERATIONS.values() if o.name not in ORDERS + WORKFLOWS):
             row = f'sluice_http_requests_total{{method="{operation.method}",route="{operation.path}",status="2'
             # What was answered is counted a moment later.
             until(lambda row=row: row in node.raw("GET", "/metrics").body.decode(),
