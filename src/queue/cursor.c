@@ -105,11 +105,13 @@ bool machine_unpublished(const struct machine *m, int64_t now, struct machine_un
 }
 
 // The highest slot that publish=skip gives up: entries that are older than publishKeep, and entries
-// behind the last publishKeepBytes. 0: none.
+// behind the last publishKeepBytes. 0: none. Entries after the last mark are as old as the newest
+// one at least.
 static uint64_t skipped_slot(const struct machine *m, int64_t now)
 {
     const struct cursor *c = &m->cursor;
     uint64_t slot = 0;
+    if (now - m->now >= m->config.publish_keep_ms) return m->slot;
     for (uint32_t i = 0; i < c->marks_len; i++) {
         const struct cursor_mark *mark = &c->marks[i];
         if (now - mark->at >= m->config.publish_keep_ms) slot = mark->slot;

@@ -208,6 +208,26 @@ static void a_deleted_queue_waits_up_to_publish_keep(void **state)
     rig_done(&r);
 }
 
+// Marks are for many entries each, and the last entries may have none.
+static void the_last_entries_of_a_deleted_queue_wait_no_longer(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct queue_config c = with(PUBLISH_HOLD, 600000);
+    begin(&r, &c);
+    assert_int_equal(publish(&r, machine_slot(r.m), machine_event_count(r.m)), REASON_NONE);
+    for (int i = 0; i < 300; i++) {
+        r.time.lo += 10;
+        r.time.hi += 10;
+        rig_send(&r, "x", NULL);
+    }
+    rig_put_plain(&r, OP_DELETE);
+    rig_commit(&r);
+    assert_true(machine_floor_limit(r.m, r.time.lo + 599999) < machine_slot(r.m));
+    assert_int_equal(machine_floor_limit(r.m, r.time.lo + 600000), machine_slot(r.m));
+    rig_done(&r);
+}
+
 static void the_marks_are_bounded_and_the_age_stays_right(void **state)
 {
     (void)state;
@@ -273,6 +293,7 @@ int main(void)
         CASE(publish_skip_gives_up_what_is_too_old),
         CASE(publish_skip_gives_up_what_is_too_large),
         CASE(a_deleted_queue_waits_up_to_publish_keep),
+        CASE(the_last_entries_of_a_deleted_queue_wait_no_longer),
         CASE(the_marks_are_bounded_and_the_age_stays_right),
         CASE(every_flipped_bit_of_a_cursor_is_noticed),
     };
