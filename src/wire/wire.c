@@ -74,6 +74,23 @@ void wire_put_sends(struct buf *to, const struct sluice_send *messages, size_t l
         compact_put(to, &compact_last, &messages[i]);
 }
 
+// Fields that few messages have, for all messages or for none. A part without any of them is
+// refused: each list of messages has one form.
+static void read_rest(struct reader *r, struct wire_sends *out)
+{
+    bool some = out->len == 0 || r->left == 0, last = false;
+    for (size_t i = 0; reader_ok(r) && r->left > 0 && i < out->len; i++) {
+        compact_read(r, &compact_needs, &out->messages[i], NULL);
+        some = some || (out->messages[i].needs && *out->messages[i].needs);
+    }
+    bool has_last = r->left > 0;
+    for (size_t i = 0; reader_ok(r) && r->left > 0 && i < out->len; i++) {
+        compact_read(r, &compact_last, &out->messages[i], NULL);
+        last = last || out->messages[i].workflow_last;
+    }
+    if (last != has_last || !(some || last)) r->bad = true;
+}
+
 bool wire_read_sends(struct bytes from, struct wire_sends *out)
 {
     struct reader r = reader_of(from);
@@ -84,10 +101,7 @@ bool wire_read_sends(struct bytes from, struct wire_sends *out)
     if (reader_ok(&r)) out->messages = memory_zeroed(count, sizeof *out->messages);
     for (; reader_ok(&r) && out->len < count; out->len++)
         compact_read(&r, &compact_send, &out->messages[out->len], &all);
-    for (size_t i = 0; reader_ok(&r) && r.left > 0 && i < out->len; i++)
-        compact_read(&r, &compact_needs, &out->messages[i], NULL);
-    for (size_t i = 0; reader_ok(&r) && r.left > 0 && i < out->len; i++)
-        compact_read(&r, &compact_last, &out->messages[i], NULL);
+    read_rest(&r, out);
     out->headers = all.rows;
     if (!reader_end(&r)) {
         wire_sends_done(out);
