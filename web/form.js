@@ -29,6 +29,7 @@ function split(value, units) {
     return size && size % 1024 === 0 ? [String(size / 1024), "KiB"] : [text, ""];
   }
   const found = /^(\d+)(ms|s|m|h|d)$/.exec(text);
+  if (found?.[2] === "h" && found[1] % 24 === 0) return [String(found[1] / 24), "d"];
   return found ? found.slice(1) : [text, "s"];
 }
 

@@ -29,7 +29,7 @@ await run({
     await input(page, "visibilityTimeout").waitFor();
     same(
       await page.locator(".group legend").allTextContents(),
-      ["Delivery", "Failures", "Limits"],
+      ["Delivery", "Failures", "Limits", "Events"],
       "the groups",
     );
     same(await input(page, "visibilityTimeout").inputValue(), "2", "the lock time");
