@@ -79,11 +79,21 @@ static void clear_environment(void)
     }
 }
 
+#define PATH_LEN 512
+
+// The name of a file that mkstemp makes, in the folder for temporary files.
+static void temporary(char path[PATH_LEN])
+{
+    const char *folder = getenv("TMPDIR");
+    (void)snprintf(path, PATH_LEN, "%s/sluice-bus-XXXXXX", folder ? folder : "/var/tmp");
+}
+
 static void credentials_come_from_the_environment_or_files(void **state)
 {
     struct bus_credentials c;
-    char why[BUS_WHY_MAX] = "", path[] = "/tmp/sluice-bus-XXXXXX";
+    char why[BUS_WHY_MAX] = "", path[PATH_LEN];
     (void)state;
+    temporary(path);
     clear_environment();
     assert_int_equal(bus_credentials_read(&c, why), ERR_OK);
     assert_true(c.user[0] == 0 && c.token[0] == 0);
@@ -118,8 +128,9 @@ static void credentials_come_from_the_environment_or_files(void **state)
 // The example of the nkeys project's documentation: a seed and its public key.
 static void a_seed_gives_its_public_key(void **state)
 {
-    char path[] = "/tmp/sluice-bus-XXXXXX", key[BUS_NKEY_LEN + 1], why[BUS_WHY_MAX] = "";
+    char path[PATH_LEN], key[BUS_NKEY_LEN + 1], why[BUS_WHY_MAX] = "";
     (void)state;
+    temporary(path);
     int fd = mkstemp(path);
     assert_true(fd >= 0 && close(fd) == 0);
     const char *seed = "# a key\nSUACSSL3UAHUDXKFSNVUZRF5UHPMWZ6BFDTJ7M6USDXIEDNPPQYYYCU3VY\n";
