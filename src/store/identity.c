@@ -151,8 +151,9 @@ static enum err before_write(struct store *s, struct cost *cost, struct store_an
     return is_fresh(me) ? ERR_OK : check_shared(me, cost, a);
 }
 
-// Called for a write that contradicts the known state of the store, such as a gap before its slot.
-// After a directory was emptied, such a write can fail before the next check is due.
+// Called for an answer that contradicts the known state of the store, such as a gap before a slot
+// or missing segments. After a directory was emptied, such an answer can come before the next check
+// is due.
 static enum err explain(struct identity *me, enum err e, struct cost *cost, struct store_answer *a)
 {
     struct store_answer found CLEANUP(store_answer_done);
@@ -203,8 +204,20 @@ static enum err identity_append(struct store *s, const char *log, uint64_t slot,
     return after_write(s, e, &cost, a);
 }
 
+// A read checks nothing, unless the store's bytes are damaged: the reason may be that it was
+// emptied or replaced.
+static enum err after_read(struct store *s, enum err e, struct store_answer *a)
+{
+    struct identity *me = identity_of(s);
+    if (e != ERR_CORRUPT || atomic_load(&me->lost)) return e;
+    struct cost cost = {0};
+    e = explain(me, e, &cost, a);
+    cost_add(&a->cost, &cost);
+    return e;
+}
+
 #define UNLESS_LOST(call)                                                                          \
-    (atomic_load(&identity_of(s)->lost) ? refuse_lost(identity_of(s), a) : (call))
+    (atomic_load(&identity_of(s)->lost) ? refuse_lost(identity_of(s), a) : after_read(s, call, a))
 
 static enum err identity_get(struct store *s, const char *key, size_t from, size_t len,
                              struct store_answer *a)

@@ -32,6 +32,7 @@ struct hooked {
     _Atomic int gets;    // of FORMAT_KEY
     _Atomic int missing; // so many of these are answered 404
     bool empties;        // an append deletes FORMAT_KEY, then lets 2 ms pass
+    bool damaged;        // reads of logs find that segments are missing
 };
 
 static struct hooked hook;
@@ -55,6 +56,13 @@ static void empty(struct store *s)
     store_answer_init(&a);
     ANSWERS(ERR_OK, &a, store_delete(s, (const char *const[]){FORMAT_KEY}, 1, &a));
     store_answer_done(&a);
+}
+
+static enum err hooked_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
+                                struct store_answer *a)
+{
+    if (hook.damaged) return answer_refuse(a, ERR_CORRUPT, "the segments are gone");
+    return hook.ops->read_log(s, log, slot, bytes_max, a);
 }
 
 static enum err hooked_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
@@ -110,7 +118,9 @@ static struct store *guard_memory(int64_t fresh_ms, bool stale)
     hook.changed = *hook.ops;
     hook.changed.get = hooked_get;
     hook.changed.append = hooked_append;
+    hook.changed.read_log = hooked_read_log;
     hook.empties = false;
+    hook.damaged = false;
     hook.mem->ops = &hook.changed;
     struct store *s = guard(hook.mem, fresh_ms, stale);
     atomic_store(&hook.gets, 0);
@@ -155,6 +165,20 @@ static void reads_look_at_nothing(void **state)
     ANSWERS(ERR_OK, &w->a, store_list(s, "", NULL, 10, &w->a));
     ANSWERS(ERR_NOT_FOUND, &w->a, store_read_log(s, "q/log", 1, 100, &w->a));
     NEED(atomic_load(&hook.gets) == 0);
+    store_free(s);
+}
+
+static void a_damaged_read_says_that_the_store_was_emptied(void **state)
+{
+    struct world *w = *state;
+    struct store *s = guard_memory(LONG_MS, false);
+    hook.damaged = true;
+    ANSWERS(ERR_CORRUPT, &w->a, store_read_log(s, "q/log", 1, 100, &w->a));
+    NEED(strstr(w->a.why, "the segments are gone") != NULL && !store_identity_is_lost(s));
+    empty(hook.mem);
+    ANSWERS(ERR_CORRUPT, &w->a, store_read_log(s, "q/log", 1, 100, &w->a));
+    NEED(strstr(w->a.why, "emptied") != NULL);
+    is_lost(s, "emptied");
     store_free(s);
 }
 
@@ -329,6 +353,7 @@ int main(void)
         TEST(a_fresh_look_serves_every_write),
         TEST(the_first_write_after_idle_time_looks_once),
         TEST(reads_look_at_nothing),
+        TEST(a_damaged_read_says_that_the_store_was_emptied),
         TEST(writers_at_the_same_time_share_a_look),
         TEST(a_write_to_an_emptied_store_is_refused_and_not_made),
         TEST(every_call_of_a_lost_store_answers_corrupt),
