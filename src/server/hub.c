@@ -254,6 +254,7 @@ bool hub_subscribe(struct hub *h, struct exchange *x, const struct stream_reques
     (void)pthread_mutex_lock(&h->lock);
     for (size_t i = 0; i < request->len; i++)
         part_add(s, &request->queues[i]);
+    if (request->len == 0) write_beat(s); // there is nothing from before
     s->next = h->subscribers;
     h->subscribers = s;
     h->len++;

@@ -270,13 +270,14 @@ def run_case(function):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def main(at_once=1, last=None):
+def main(at_once=1, last=()):
     """at_once: how many cases run at the same time. More than one saves time if the cases mostly wait.
-    last: the case that begins when all others have ended."""
+    last: the case, or the cases, that begin when all others have ended, one after another."""
+    last = last if isinstance(last, (list, tuple)) else (last,)
     print(f"1..{len(CASES)}", flush=True)
     results = []
-    for some in ([one for one in CASES if one is not last], [one for one in CASES if one is last]):
-        with concurrent.futures.ThreadPoolExecutor(at_once) as threads:
+    for some in ([one for one in CASES if one not in last], last):
+        with concurrent.futures.ThreadPoolExecutor(at_once if some is not last else 1) as threads:
             for words, trace, failed in threads.map(run_case, some):
                 results.append(failed)
                 print(f"{'not ok' if failed else 'ok'} {len(results)} {words}", flush=True)

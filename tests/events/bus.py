@@ -34,6 +34,11 @@ class Follower:
     def read(self, count):
         return [json.loads(self.child.stdout.readline())["sequence"] for _ in range(count)]
 
+    def kill(self):
+        """What it had printed before it died: its position may cover that."""
+        self.child.kill()
+        return [json.loads(line)["sequence"] for line in self.child.stdout if line.endswith("\n")]
+
     def __exit__(self, *_):
         self.child.kill()
         self.child.wait(60)

@@ -7,7 +7,7 @@ import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "cli"))
 from bus import BUS, Follower, control, put, queue_name  # noqa: E402
-from harness import INVALID, NOT_FOUND, UNAVAILABLE, case, contains, main, same  # noqa: E402
+from harness import CASES, INVALID, NOT_FOUND, UNAVAILABLE, case, contains, main, same  # noqa: E402
 
 def events(sluice, *words):
     return sluice.ok("events", "--bus", BUS, "--json", *words).lines()
@@ -54,13 +54,14 @@ def a_gap_is_reported_with_its_range(sluice):
     put(queue, 0, 4, 6, "gap")  # the publisher says so
     put(queue, 0, 7, 8)
     put(queue, 0, 11, 12)       # and here it does not
+    plain = sluice.start("events", "--bus", BUS, queue)  # both wait for the events that are missing
     lines = events(sluice, queue)
     same(sequences(lines), [1, 2, 3, 7, 8, 11, 12])
     gaps = [line["gap"] for line in lines if "gap" in line]
     same([(gap["queue"], gap["shard"], gap["first"], gap["last"]) for gap in gaps], [(queue, 0, 4, 6), (queue, 0, 9, 10)])
     contains(gaps[0]["reason"], "skipped")
     contains(gaps[1]["reason"], "in time")
-    contains(sluice.ok("events", "--bus", BUS, queue).out, "gap: events 4 to 6 are missing")
+    contains(plain.communicate(timeout=60)[0].decode(), "gap: events 4 to 6 are missing", "gap: events 9 to 10 are missing")
 
 
 @case
@@ -132,6 +133,7 @@ def a_follower_that_is_killed_misses_nothing(sluice):
         with Follower(sluice, queue) as follower:
             while not got or got[-1] < newest - 7 * (round_number % 2):
                 got += follower.read(1)
+            got += follower.kill()
     same(sorted(set(got)), list(range(1, got[-1] + 1)))
     runs = [number for number, (before, after) in enumerate(zip(got, got[1:])) if after != before + 1]
     same(len(runs) <= 5, True)  # it goes back only where it was killed
@@ -177,9 +179,15 @@ def mistakes_are_named(sluice):
             (INVALID, ["--bus", BUS, queue, "--from", "17"], ["--from", "now"]),
             (INVALID, [queue, "--type", "gap"], ["--type", "--bus"]),
             (INVALID, [queue, "another"], ["another", "--bus"]),
-            (NOT_FOUND, ["--bus", BUS, "nothing.here"], ["SLUICE_nothing=2Ehere", "no node has published"]),
-            (UNAVAILABLE, ["--bus", "nats://127.0.0.1:1", queue], ["bus"])]:
+            (NOT_FOUND, ["--bus", BUS, "nothing.here"], ["SLUICE_nothing=2Ehere", "no node has published"])]:
         sluice.refused(status, "events", *words, says=says)
 
 
-main()
+@case
+def a_bus_that_does_not_answer_is_named(sluice):
+    done = sluice.run("events", "--bus", "nats://127.0.0.1:1", "tasks")
+    same((done.status, done.out), (UNAVAILABLE, ""))
+    contains(done.err, "sluice: ", "bus")
+
+
+main(at_once=4, last=[one for one in CASES if "control" in one.__code__.co_names])  # the server is shared
