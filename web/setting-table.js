@@ -26,6 +26,7 @@ export const GROUPS = [
     {"key": "backpressure", "kind": "choice", "label": "When the queue is full", "words": "What a send to a full queue does: it is refused, or it waits for space.", "usual": "reject", "choices": [["reject", "refuse the message"], ["block", "wait for space"]]},
     {"key": "shards", "kind": "number", "label": "Shards", "words": "How many journals share the load: the number is fixed at creation.", "usual": "1", "suffix": "shards", "fixed": true},
     {"key": "retention", "kind": "duration", "label": "Finished messages", "words": "How long Sluice keeps how a message ended, for sluice show (0: not at all).", "usual": "1h"},
+    {"key": "retainBody", "kind": "flag", "label": "Bodies of finished messages", "words": "Whether the body of a finished message stays for the time of retention.", "usual": "false", "choices": [["false", "deleted"], ["true", "kept for the retention"]]},
   ] },
   { "title": "Events", "fields": [
     {"key": "publish", "kind": "choice", "label": "Unpublished events", "words": "Whether journal entries stay until their events are on the bus.", "usual": "hold", "choices": [["hold", "keep them"], ["skip", "keep them for a while"], ["off", "publish none"]]},

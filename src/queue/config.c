@@ -265,7 +265,8 @@ static uint8_t last_needed(const struct queue_config *c)
 
 static uint16_t rules_of(uint8_t later)
 {
-    static const uint16_t rules[] = {RULES_FIRST, RULES_CONSUME, RULES_WORKERS, RULES_WORKFLOWS};
+    static const uint16_t rules[] = {RULES_FIRST, RULES_CONSUME, RULES_WORKERS, RULES_WORKFLOWS,
+                                     RULES_SIGNALS};
     CHECK(later < sizeof rules / sizeof *rules);
     return rules[later];
 }

@@ -30,7 +30,11 @@
     X(CLAIM_REJECTED, "claim-rejected")                                                            \
     X(WORKFLOW_SUBMITTED, "workflow-submitted")                                                    \
     X(WORKFLOW_COMPLETED, "workflow-completed")                                                    \
-    X(WORKFLOW_FAILED, "workflow-failed")
+    X(WORKFLOW_FAILED, "workflow-failed")                                                          \
+    X(SIGNAL_SENT, "signal-sent")                                                                  \
+    X(SIGNAL_DELIVERED, "signal-delivered")                                                        \
+    X(SIGNAL_ACKED, "signal-acked")                                                                \
+    X(SIGNAL_ENDED, "signal-ended")
 
 enum event_kind {
 #define EVENT_ENUM(name, id) EVENT_##name,
@@ -78,6 +82,10 @@ struct event {
     uint32_t origin_len;
     uint32_t workflow_at; // offset in events.text: the workflow's id
     uint32_t workflow_len;
+    // signal-sent, signal-delivered, signal-acked, signal-ended: `count` is its number.
+    struct request_id signal;
+    enum signal_kind signal_kind;
+    enum signal_state signal_state;
     enum event_key key;
     uint64_t group; // EVENT_KEY_GROUP: the hash of the group; 0: the messages without a group
 };

@@ -16,7 +16,7 @@
 #define CAP_KEPT 1024 // a larger ring is freed when it is empty
 
 static const char *const outcome_names[FINISHED_COUNT] = {"processed", "dead-lettered", "purged",
-                                                          "redriven"};
+                                                          "redriven", "cancelled"};
 
 const char *finished_outcome_name(enum finished_outcome outcome)
 {
@@ -153,7 +153,8 @@ bool machine_finished(const struct machine *m, uint64_t seq, int64_t now, struct
         if (is_over(m, row, now)) return false;
         if (seq < row->seq || seq - row->seq >= row->count) continue;
         CHECK(row->outcome < FINISHED_COUNT && row->at <= m->now);
-        *out = (struct finished_view){.outcome = (enum finished_outcome)row->outcome,
+        *out = (struct finished_view){.seq = seq,
+                                      .outcome = (enum finished_outcome)row->outcome,
                                       .at = row->at,
                                       .attempts = row->attempts,
                                       .worker = name_text(&f->names, row->worker)};

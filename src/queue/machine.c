@@ -45,6 +45,8 @@ static void done(struct machine *m)
     failures_clear(m);
     finished_clear(m);
     workflows_clear(m);
+    signals_clear(m);
+    retained_clear(m);
     memory_free(m->sources);
     memory_free(m->msgs);
     memory_free(m->locks);
@@ -133,6 +135,23 @@ static void enter_slot(struct machine *m, const struct machine_entry *e)
     if (m->cursor.published) cursor_enter(m, e->bytes.len);
 }
 
+static enum reason dispatch_signals(struct machine *m, const struct op *op)
+{
+    CHECK(m->result.len == 0);
+    switch (op->kind) {
+    case OP_SIGNAL:
+        return apply_signal(m, op->payload);
+    case OP_SIGNAL_SETTLE:
+        return apply_settle(m, op->payload);
+    case OP_SIGNAL_WITHDRAW:
+        return apply_withdraw(m, op->payload);
+    case OP_CANCEL:
+        return apply_cancel(m, op->payload);
+    default:
+        return REASON_UNKNOWN_OP;
+    }
+}
+
 static enum reason dispatch(struct machine *m, const struct op *op)
 {
     struct bytes p = op->payload;
@@ -181,7 +200,7 @@ static enum reason dispatch(struct machine *m, const struct op *op)
     case OP_PUBLISHED:
         return m->rules >= RULES_WORKFLOWS ? apply_published(m, p) : REASON_UNKNOWN_OP;
     default:
-        return REASON_UNKNOWN_OP;
+        return m->rules >= RULES_SIGNALS ? dispatch_signals(m, op) : REASON_UNKNOWN_OP;
     }
 }
 
@@ -206,11 +225,18 @@ static bool is_remembered(const struct machine *m, uint16_t kind, enum reason re
     return result.count > 0;
 }
 
+// The payload of an older program has no version 2, and so no request id that it could read.
+static bool has_request(const struct machine *m, const struct op *op, struct request_id *id)
+{
+    if (!op_request(op, id) || !request_id_set(id)) return false;
+    return !op_has_extras(op->kind) || op_rules(op) <= m->rules;
+}
+
 static enum reason answer(struct machine *m, const struct op *op)
 {
     buf_clear(&m->result);
     struct request_id id;
-    bool named = op_request(op, &id) && request_id_set(&id);
+    bool named = has_request(m, op, &id);
     const struct request_row *row = named ? request_find(m, &id) : NULL;
     if (row && row->kind == op->kind) {
         CHECK(row->body.len > 0);
@@ -272,8 +298,7 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
                     struct buf *text)
 {
     struct request_id id;
-    if (!op_request(op, &id) || !request_id_set(&id)) return false;
-    const struct request_row *row = request_find(m, &id);
+    const struct request_row *row = has_request(m, op, &id) ? request_find(m, &id) : NULL;
     if (!row) return false;
     CHECK(row->body.len > 0);
     uint8_t reused = REASON_REQUEST_REUSED;

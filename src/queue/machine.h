@@ -24,6 +24,7 @@
 #include "queue/ops.h"
 #include "queue/result.h"
 #include "queue/rules.h"
+#include "queue/signal_view.h"
 
 struct machine;
 
@@ -60,7 +61,7 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
 #define WORKERS_MAX       4096
 #define WORKERS_MAX_NOW   16384 // from RULES_WORKERS on
 #define REQUIREMENTS_MAX  64    // different `requires` of pending messages
-#define SNAPSHOT_VERSION  7
+#define SNAPSHOT_VERSION  8
 
 void machine_save(const struct machine *m, struct buf *out);
 // CORRUPT: the state is reset.
@@ -136,6 +137,8 @@ bool machine_deleted(const struct machine *m);
 //        '---------> DELAYED* <---- fail: wait -----' |   fail, expire: retries used up
 //                                                     '---------> DEAD* ------> REDRIVEN (redrive)
 //     purge: READY, DELAYED, DEAD --> PURGED          '---------> OUTBOUND* --> MOVED    (arrived)
+//     cancel: READY, DELAYED, a ticket that is not taken --> CANCELLED; DEAD --> PURGED
+//     interrupt: LOCKED, when the lock ends --> CANCELLED, READY, or DEAD and OUTBOUND
 // clang-format on
 enum message_state {
     STATE_READY,
@@ -147,6 +150,7 @@ enum message_state {
     STATE_MOVED,    // arrived in the dead-letter queue
     STATE_REDRIVEN, // a new message replaces it
     STATE_PURGED,
+    STATE_CANCELLED, // since RULES_SIGNALS
     STATE_COUNT
 };
 const char *message_state_name(enum message_state s);
@@ -166,6 +170,11 @@ struct machine_stats {
     uint64_t requests;   // stored answers
     uint64_t bodies;     // uploaded bodies that messages refer to
     uint64_t finished;   // rows about finished messages
+    uint64_t signals;    // pending
+    uint64_t ended;      // rows about signals that have ended
+    uint64_t results;    // results of finished messages that are kept
+    uint64_t result_bytes;
+    uint64_t retained; // finished messages whose bodies are kept
 };
 void machine_stats(const struct machine *m, int64_t now, struct machine_stats *out);
 // Locks that expired while this machine folded: for metrics; not part of the state.
@@ -208,7 +217,7 @@ struct message_view {
     uint64_t outbox_number; // OUTBOUND
 };
 // ERR_NOT_FOUND: never sent. ERR_CONFLICT: finished and no longer stored (processed, moved,
-// redriven or purged).
+// redriven, purged or cancelled).
 MUST_USE enum err machine_find(const struct machine *m, uint64_t seq, int64_t now,
                                struct message_view *out);
 // Writes the newest failures of a message, the oldest first, and returns their number. A finished
@@ -236,18 +245,30 @@ enum finished_outcome {
     FINISHED_PROCESSED,
     FINISHED_DEAD_LETTERED,
     FINISHED_PURGED,
-    FINISHED_REDRIVEN, // a new message replaces it
+    FINISHED_REDRIVEN,  // a new message replaces it
+    FINISHED_CANCELLED, // since RULES_SIGNALS
     FINISHED_COUNT
 };
 const char *finished_outcome_name(enum finished_outcome outcome); // "dead-lettered"
 struct finished_view {
+    uint64_t seq;
     enum finished_outcome outcome;
     int64_t at;
     uint32_t attempts;
     struct bytes worker; // the last one; empty: none took part. View into the machine
+    // Since RULES_SIGNALS (queue/signal_view.h); slot 0: none.
+    struct op_place result; // PROCESSED: of the ack that carried it
+    struct op_place reason; // CANCELLED: of the op that says why
+    struct place body;      // retainBody: where the message's bytes are
 };
 bool machine_finished(const struct machine *m, uint64_t seq, int64_t now,
                       struct finished_view *out);
+// Lists finished messages, the newest first: those that ended before this one, or all of them
+// (NULL). Only at and seq of `before` are read. If that message is no longer kept, the list goes on
+// with the messages that ended before its time.
+size_t machine_finished_list(const struct machine *m, int64_t now,
+                             const struct finished_view *before, struct finished_view *out,
+                             size_t max);
 // Workflows, since the rules have RULES_WORKFLOWS. A run begins with its first message. It ends
 // when a message that is marked as the last was sent and none is open. The rows of ended workflows
 // stay for the setting `retention`, and those that wait for a message for a day.
@@ -261,7 +282,7 @@ struct workflow_view {
     uint64_t open; // messages of this run
     uint64_t done;
     uint64_t failed;    // dead, or dead-lettered
-    uint64_t cancelled; // purged
+    uint64_t cancelled; // cancelled, or purged
     uint32_t run;       // from 1
     int64_t begun;
     int64_t seen; // when a message was sent or ended

@@ -4,6 +4,7 @@
 #include "queue/ops.h"
 
 #include "base/check.h"
+#include "queue/ops_signals.h"
 #include "queue/rules.h"
 #include "queue/send_codec.h"
 
@@ -11,24 +12,48 @@
 
 #define SEQS_MAX REFS_MAX
 
+static void head_put(struct buf *out, uint8_t version, const struct request_id *request)
+{
+    CHECK(version > 0);
+    buf_put_u8(out, version);
+    buf_put(out, bytes_of(request->bytes, sizeof request->bytes));
+}
+
 void op_head_put(struct buf *out, const struct request_id *request)
 {
-    buf_put_u8(out, OPS_VERSION);
-    buf_put(out, bytes_of(request->bytes, sizeof request->bytes));
+    head_put(out, OPS_VERSION, request);
+}
+
+// Returns the version.
+static uint8_t head_read(struct reader *r, uint8_t newest, struct request_id *request)
+{
+    uint8_t version = read_u8(r);
+    if (version < OPS_VERSION || version > newest) r->bad = true;
+    struct bytes id = read_bytes(r, sizeof request->bytes);
+    if (id.len > 0) memcpy(request->bytes, id.data, sizeof request->bytes);
+    return version;
 }
 
 void op_head_read(struct reader *r, struct request_id *request)
 {
-    if (read_u8(r) != OPS_VERSION) r->bad = true;
-    struct bytes id = read_bytes(r, sizeof request->bytes);
-    if (id.len > 0) memcpy(request->bytes, id.data, sizeof request->bytes);
+    (void)head_read(r, OPS_VERSION, request);
 }
 
 bool op_request(const struct op *op, struct request_id *out)
 {
     struct reader r = reader_of(op->payload);
-    op_head_read(&r, out);
+    (void)head_read(&r, op_has_extras(op->kind) ? OPS_VERSION_EXTRA : OPS_VERSION, out);
     return reader_ok(&r);
+}
+
+uint16_t op_rules(const struct op *op)
+{
+    bool extra = op_has_extras(op->kind) && op->payload.len > 0;
+    if (extra && op->payload.data[0] == OPS_VERSION_EXTRA) return RULES_SIGNALS;
+    CHECK(op->kind >= OP_KIND_MACHINE);
+    if (op->kind >= OP_SIGNAL) return RULES_SIGNALS;
+    if (op->kind >= OP_PUBLISHED) return RULES_WORKFLOWS;
+    return op->kind >= OP_WORKERS ? RULES_WORKERS : RULES_FIRST;
 }
 
 static void read_fixed(struct reader *r, void *to, size_t len)
@@ -109,7 +134,7 @@ struct lock_ref outcome_ref(const struct op_outcome *op, uint32_t index)
 void outcome_encode(struct buf *out, const struct op_outcome *op)
 {
     CHECK(op->refs.len == (size_t)op->count * LOCK_REF_BYTES);
-    op_head_put(out, &op->request);
+    head_put(out, op->extras.len > 0 ? OPS_VERSION_EXTRA : OPS_VERSION, &op->request);
     buf_put(out, bytes_of(op->queue.bytes, sizeof op->queue.bytes));
     buf_put_u32(out, op->shard);
     buf_put_i64(out, op->arrived_at);
@@ -117,12 +142,27 @@ void outcome_encode(struct buf *out, const struct op_outcome *op)
     buf_put_sized(out, op->reason);
     buf_put_u32(out, op->count);
     buf_put(out, op->refs);
+    buf_put(out, op->extras);
+}
+
+// Reads one extra for each ref. At least one is not empty, so each op has one encoding.
+static bool read_extras(struct reader *r, struct op_outcome *out)
+{
+    bool any = false;
+    const uint8_t *start = r->at;
+    struct outcome_extra extra;
+    for (uint32_t i = 0; i < out->count && outcome_extra_next(r, &extra); i++)
+        any = any || extra.has_result || extra.has_progress;
+    if (r->bad || !any) return false;
+    out->extras = bytes_of(start, (size_t)(r->at - start));
+    return true;
 }
 
 enum err outcome_decode(struct bytes payload, struct op_outcome *out)
 {
     struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
+    out->extras = BYTES_EMPTY;
+    uint8_t version = head_read(&r, OPS_VERSION_EXTRA, &out->request);
     read_fixed(&r, out->queue.bytes, sizeof out->queue.bytes);
     out->shard = read_u32(&r);
     out->arrived_at = read_i64(&r);
@@ -130,6 +170,7 @@ enum err outcome_decode(struct bytes payload, struct op_outcome *out)
     out->reason = read_sized(&r, FAIL_REASON_MAX);
     out->count = read_count(&r, REFS_MAX);
     out->refs = read_bytes(&r, (size_t)out->count * LOCK_REF_BYTES);
+    if (version == OPS_VERSION_EXTRA && (r.bad || !read_extras(&r, out))) return ERR_INVALID;
     return end(&r);
 }
 

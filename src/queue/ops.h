@@ -37,10 +37,16 @@ enum op_kind {
     OP_DISPATCH = OP_KIND_MACHINE + 21, // the owner grants ready messages to registered workers
     // RULES_WORKFLOWS:
     OP_PUBLISHED = OP_KIND_MACHINE + 22, // the owner reports up to where events are on the bus
+    // RULES_SIGNALS (queue/ops_signals.h):
+    OP_SIGNAL = OP_KIND_MACHINE + 23,          // steers, asks or interrupts messages
+    OP_SIGNAL_SETTLE = OP_KIND_MACHINE + 24,   // the holder acknowledges or declines signals
+    OP_SIGNAL_WITHDRAW = OP_KIND_MACHINE + 25, // the sender withdraws a signal
+    OP_CANCEL = OP_KIND_MACHINE + 26,          // ends chosen messages that no worker holds
     OP_KIND_END
 };
 
 #define OPS_VERSION       1
+#define OPS_VERSION_EXTRA 2 // ack and renew with a result or progress, since RULES_SIGNALS
 #define SEND_COUNT_MAX    10000
 #define CLAIM_COUNT_MAX   10000
 #define REFS_MAX          10000
@@ -56,8 +62,16 @@ static inline bool op_is_outcome(uint16_t kind)
     return kind >= OP_RENEW && kind <= OP_RELEASE;
 }
 
+static inline bool op_has_extras(uint16_t kind)
+{
+    return kind == OP_RENEW || kind == OP_ACK;
+}
+
 // Gets the request id of any op of the machine. False: the payload is too short to have one.
 bool op_request(const struct op *op, struct request_id *out);
+// The version of the rules that knows this kind of op and this version of its payload. A message of
+// an OP_SEND may need a later one (struct op_send).
+uint16_t op_rules(const struct op *op);
 
 void send_begin(struct buf *out, const struct request_id *request);
 // CHECKs the limits: the caller must keep them.
@@ -107,6 +121,8 @@ struct op_outcome {
     struct bytes reason; // fail: the worker's reason
     uint32_t count;
     struct bytes refs; // count * LOCK_REF_BYTES; read with outcome_ref
+    // Empty, or one row for each ref, of which at least one says something (queue/ops_signals.h).
+    struct bytes extras;
 };
 
 void lock_ref_put(struct buf *out, const struct lock_ref *ref);

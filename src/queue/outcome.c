@@ -28,10 +28,13 @@ static void hold(struct machine *m, uint32_t h)
     heap_remove(&m->timers, h);
 }
 
-static void hold_op(struct machine *m, struct bytes payload)
+static bool extras_ok(const struct machine *m, uint16_t kind, const struct op_outcome *op);
+
+static void hold_op(struct machine *m, uint16_t kind, struct bytes payload)
 {
     struct op_outcome op;
     if (outcome_decode(payload, &op) != ERR_OK || !is_ours(m, &op)) return;
+    if (!extras_ok(m, kind, &op)) return;
     for (uint32_t i = 0; i < op.count; i++) {
         struct lock_ref ref = outcome_ref(&op, i);
         uint32_t h;
@@ -48,7 +51,7 @@ void outcomes_hold(struct machine *m, const struct machine_entry *e)
     const struct heap_row *top = heap_top(&m->timers);
     if (!top || top->key > m->now) return;
     for (size_t i = 0; i < e->ops_len; i++)
-        if (op_is_outcome(e->ops[i].kind)) hold_op(m, e->ops[i].payload);
+        if (op_is_outcome(e->ops[i].kind)) hold_op(m, e->ops[i].kind, e->ops[i].payload);
 }
 
 void outcomes_unhold(struct machine *m)
@@ -162,10 +165,23 @@ static struct outcome_row apply_one(struct machine *m, uint16_t kind, const stru
     return row;
 }
 
+// An ack may carry results, and a renew progress, since the rules have RULES_SIGNALS.
+static bool extras_ok(const struct machine *m, uint16_t kind, const struct op_outcome *op)
+{
+    if (op->extras.len == 0) return true;
+    if (m->rules < RULES_SIGNALS || !op_has_extras(kind)) return false;
+    struct reader r = reader_of(op->extras);
+    struct outcome_extra extra;
+    while (r.left > 0 && outcome_extra_next(&r, &extra))
+        if (kind == OP_ACK ? extra.has_progress : extra.has_result) return false;
+    CHECK(reader_ok(&r));
+    return true;
+}
+
 enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload)
 {
     struct op_outcome op;
-    if (outcome_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (outcome_decode(payload, &op) != ERR_OK || !extras_ok(m, kind, &op)) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     enum reason first = REASON_NONE;
     uint32_t applied = 0;

@@ -126,7 +126,12 @@ void machine_stats(const struct machine *m, int64_t now, struct machine_stats *o
                                   .records = m->msgs_used,
                                   .requests = m->requests.len,
                                   .bodies = m->bodies.len,
-                                  .finished = m->finished.len};
+                                  .finished = m->finished.len,
+                                  .signals = m->signals.pending,
+                                  .ended = m->signals.ended_len,
+                                  .results = m->retained.results,
+                                  .result_bytes = m->retained.result_bytes,
+                                  .retained = m->retained.bodies};
     for (size_t s = 0; s < STATE_COUNT; s++)
         out->counts[s] = m->counts[s];
     stats_project(m, 0, now, out);

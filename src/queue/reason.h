@@ -56,7 +56,19 @@
     X(WORKFLOW_SHARD, "workflow-shard",                                                            \
       "the messages of this workflow are in another shard; send it again", CONFLICT)               \
     X(LAST_WITHOUT_WORKFLOW, "last-without-workflow",                                              \
-      "workflowLast needs a workflow that the message belongs to", INVALID)
+      "workflowLast needs a workflow that the message belongs to", INVALID)                        \
+    X(LOCKED, "locked",                                                                            \
+      "the message is being processed; stop it with: sluice signal QUEUE ID interrupt", CONFLICT)  \
+    X(NOT_RUNNING, "not-running", "no worker is processing the message", CONFLICT)                 \
+    X(SIGNALS_FULL, "signals-full",                                                                \
+      "as many signals wait as may wait: 256 of a message, 100,000 of a shard", LIMIT)             \
+    X(SIGNAL_SETTLED, "signal-settled", "the signal has ended already", CONFLICT)                  \
+    X(UNKNOWN_SIGNAL, "unknown-signal", "no such signal was delivered, or it is forgotten",        \
+      NOT_FOUND)                                                                                   \
+    X(SIGNAL_ORDER, "signal-order", "an earlier signal of this message has not ended yet",         \
+      CONFLICT)                                                                                    \
+    X(UNKNOWN_WORKFLOW, "unknown-workflow", "the workflow has no message that is not finished",    \
+      NOT_FOUND)
 
 enum reason {
 #define REASON_ENUM(name, id, text, err) REASON_##name,

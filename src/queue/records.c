@@ -5,15 +5,17 @@
 #include "base/memory.h"
 #include "queue/registry.h"
 
-static const char *const state_names[STATE_COUNT] = {
-    "ready", "delayed", "locked", "processed", "dead", "outbound", "moved", "redriven", "purged"};
+static const char *const state_names[STATE_COUNT] = {"ready",  "delayed",  "locked", "processed",
+                                                     "dead",   "outbound", "moved",  "redriven",
+                                                     "purged", "cancelled"};
 
 #define TO(state) (1u << STATE_##state)
 
 static const unsigned moves[STATE_COUNT + 1] = {
-    [STATE_READY] = TO(LOCKED) | TO(PURGED),
-    [STATE_DELAYED] = TO(READY) | TO(PURGED),
-    [STATE_LOCKED] = TO(READY) | TO(DELAYED) | TO(PROCESSED) | TO(DEAD) | TO(OUTBOUND) | TO(PURGED),
+    [STATE_READY] = TO(LOCKED) | TO(PURGED) | TO(CANCELLED),
+    [STATE_DELAYED] = TO(READY) | TO(PURGED) | TO(CANCELLED),
+    [STATE_LOCKED] = TO(READY) | TO(DELAYED) | TO(PROCESSED) | TO(DEAD) | TO(OUTBOUND) |
+                     TO(PURGED) | TO(CANCELLED),
     [STATE_DEAD] = TO(REDRIVEN) | TO(PURGED),
     [STATE_OUTBOUND] = TO(MOVED),
     [STATE_NONE] = TO(READY) | TO(DELAYED),

@@ -3,7 +3,7 @@
 #include "queue/result.h"
 
 #include "base/check.h"
-#include "queue/ops.h"
+#include "queue/ops_signals.h"
 
 #include <assert.h>
 
@@ -11,9 +11,10 @@
 #define SEND_RUN_BYTES    13 // u32 count, u8 reason, u64 first number
 #define OUTCOME_RUN_BYTES 14 // u32 count, u8 reason, u8 status, i64 until
 #define REASON_RUN_BYTES  5  // u32 count, u8 reason
+#define SIGNAL_ROW_BYTES  22 // u64 message, u32 number, u8 reason, u8 state, i64 until
 
-static const char *const status_names[OUTCOME_STATUS_COUNT] = {"none", "processed", "retrying",
-                                                               "dead-lettered"};
+static const char *const status_names[OUTCOME_STATUS_COUNT] = {
+    "none", "processed", "retrying", "dead-lettered", "cancelled", "purged"};
 
 const char *outcome_status_name(enum outcome_status s)
 {
@@ -32,11 +33,16 @@ static size_t row_bytes(uint16_t kind)
     case OP_DISPATCH:
         return GRANT_BYTES;
     case OP_WORKERS:
+    case OP_SIGNAL_SETTLE:
         return REASON_RUN_BYTES;
+    case OP_SIGNAL:
+    case OP_SIGNAL_WITHDRAW:
+        return SIGNAL_ROW_BYTES;
     case OP_RENEW:
     case OP_ACK:
     case OP_FAIL:
     case OP_RELEASE:
+    case OP_CANCEL:
         return OUTCOME_RUN_BYTES;
     default:
         return 0;
@@ -61,7 +67,7 @@ static bool rows_ok(const struct result *out, size_t size)
     struct reader r = out->rows;
     CHECK(size > sizeof(uint32_t));
     if (out->count > ROWS_MAX || r.left % size != 0) return false;
-    if (size == GRANT_BYTES) return r.left / size == out->count;
+    if (size == GRANT_BYTES || size == SIGNAL_ROW_BYTES) return r.left / size == out->count;
     uint64_t sum = 0;
     while (r.left > 0) {
         uint32_t run = read_u32(&r);
@@ -182,6 +188,20 @@ bool worker_reason_next(struct result *r, enum reason *out)
     return reader_ok(&r->rows);
 }
 
+bool signal_row_next(struct result *r, struct signal_row *out)
+{
+    if (r->rows.left == 0) return false;
+    CHECK(r->rows.left >= SIGNAL_ROW_BYTES);
+    out->seq = read_u64(&r->rows);
+    out->number = read_u32(&r->rows);
+    out->reason = read_reason(&r->rows);
+    uint8_t state = read_u8(&r->rows);
+    if (state >= SIGNAL_STATE_COUNT) r->rows.bad = true;
+    out->state = r->rows.bad ? SIGNAL_PENDING : (enum signal_state)state;
+    out->until = read_i64(&r->rows);
+    return reader_ok(&r->rows);
+}
+
 bool dispatch_worker(const struct result *r, uint32_t worker_row, struct bytes *name)
 {
     struct reader names = r->names;
@@ -247,6 +267,16 @@ void outcome_row_put(struct buf *out, size_t rows_at, const struct outcome_row *
     buf_put_u32(out, 1);
     buf_put_u8(out, (uint8_t)row->reason);
     buf_put_u8(out, (uint8_t)row->status);
+    buf_put_i64(out, row->until);
+}
+
+void signal_row_put(struct buf *out, const struct signal_row *row)
+{
+    CHECK((unsigned)row->reason < REASON_COUNT && (unsigned)row->state < SIGNAL_STATE_COUNT);
+    buf_put_u64(out, row->seq);
+    buf_put_u32(out, row->number);
+    buf_put_u8(out, (uint8_t)row->reason);
+    buf_put_u8(out, (uint8_t)row->state);
     buf_put_i64(out, row->until);
 }
 

@@ -8,6 +8,7 @@
 #include "base/err.h"
 #include "base/hash.h"
 #include "queue/message.h"
+#include "queue/ops_signals.h"
 #include "queue/reason.h"
 
 // OP_SEND
@@ -16,12 +17,14 @@ struct send_row {
     uint64_t seq;       // of the message, or of the first message with that dedup key
 };
 
-// OP_RENEW, OP_ACK, OP_FAIL, OP_RELEASE: one row per lock.
+// OP_RENEW, OP_ACK, OP_FAIL, OP_RELEASE: one row per lock. OP_CANCEL: one row per message.
 enum outcome_status {
     OUTCOME_NONE, // refused, renewed or released
     OUTCOME_PROCESSED,
     OUTCOME_RETRYING,
     OUTCOME_DEAD_LETTERED,
+    OUTCOME_CANCELLED, // since RULES_SIGNALS
+    OUTCOME_PURGED,    // OP_CANCEL of a dead message
     OUTCOME_STATUS_COUNT
 };
 const char *outcome_status_name(enum outcome_status s); // "retrying"
@@ -68,7 +71,18 @@ void grant_read(struct reader *r, struct grant *out); // what grant_put wrote
 
 bool outcome_row_next(struct result *r, struct outcome_row *out);
 
-// OP_WORKERS: one reason per row of the op.
+// OP_SIGNAL, OP_SIGNAL_WITHDRAW: one row per message, by number of the message. If an id is known
+// already, the rows say what has become of that signal.
+struct signal_row {
+    uint64_t seq;
+    uint32_t number; // of the signal in its message; 0: refused, or it ended at once
+    enum reason reason;
+    enum signal_state state;
+    int64_t until; // pending: when it expires; interrupt: when the lock ends
+};
+bool signal_row_next(struct result *r, struct signal_row *out);
+
+// OP_WORKERS, OP_SIGNAL_SETTLE: one reason per row of the op.
 bool worker_reason_next(struct result *r, enum reason *out);
 // OP_DISPATCH: the name of a grant's worker. False: no such index.
 bool dispatch_worker(const struct result *r, uint32_t worker_row, struct bytes *name);
@@ -79,4 +93,5 @@ void result_begin(struct buf *out, enum reason reason);
 void send_row_put(struct buf *out, size_t rows_at, enum reason reason, uint64_t seq);
 void grant_put(struct buf *out, const struct grant *g);
 void outcome_row_put(struct buf *out, size_t rows_at, const struct outcome_row *row);
+void signal_row_put(struct buf *out, const struct signal_row *row);
 void worker_reason_put(struct buf *out, size_t rows_at, enum reason reason);

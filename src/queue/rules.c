@@ -17,6 +17,8 @@ const char *rules_about(uint16_t version)
                           "messages to them, and finished messages stay visible for a while",
         [RULES_WORKFLOWS] = "messages of one workflow are counted together, and entries stay until "
                             "their events are on the bus (publish)",
+        [RULES_SIGNALS] = "running messages can be steered, asked and interrupted, messages can be "
+                          "cancelled, and acks can carry a result",
     };
     return version <= RULES_KNOWN && about[version] ? about[version] : "";
 }

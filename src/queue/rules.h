@@ -19,7 +19,10 @@
 // The publisher's cursor, workflows, and the settings `publish`, `publishKeep`, `publishKeepBytes`
 // and `workflowOrder`. A queue that is created with one of these begins with this version.
 #define RULES_WORKFLOWS 5
-#define RULES_KNOWN     5 // the newest one in this source code
+// Signals, the cancel of chosen messages, results, progress, and the setting `retainBody`. A queue
+// that is created with retainBody begins with this version.
+#define RULES_SIGNALS   6
+#define RULES_KNOWN     6 // the newest one in this source code
 #define RULES_OLDEST    1 // the oldest one that it folds
 
 // The newest version that this program folds and raises to. It is RULES_KNOWN, except in a test

@@ -65,6 +65,7 @@ struct queue_config {
     int64_t publish_keep_ms;
     uint64_t publish_keep_bytes;
     enum workflow_order workflow_order;
+    bool retain_body; // finished messages keep their bodies for `retention`
 };
 
 // In the order of storage; a new setting comes last. The columns: key, kind, field of struct
@@ -147,7 +148,11 @@ struct queue_config {
     X("workflowOrder", CHOICE, workflow_order, 0, WORKFLOW_ORDER_ON, WORKFLOW_ORDER_OFF,           \
       "Delivery", "Order of workflows", .choices = "off, on",                                      \
       .labels = "no|yes, in each workflow", .later = 3,                                            \
-      .meaning = "Strict order of the messages of a workflow, as of a group.")
+      .meaning = "Strict order of the messages of a workflow, as of a group.")                     \
+    X("retainBody", FLAG, retain_body, false, true, false, "Limits",                               \
+      "Bodies of finished messages", .choices = "false, true",                                     \
+      .labels = "deleted|kept for the retention", .later = 4,                                      \
+      .meaning = "Whether the body of a finished message stays for the time of retention.")
 
 enum setting_kind {
     SETTING_CHOICE, // the number of a word

@@ -7,7 +7,8 @@
 // Version 1 has no bodies and no costs. Version 4 has the version of the rules, if that was raised.
 // Version 5 has the count of refused claims, if the rules have the setting `consume`. Version 6 has
 // the registry of workers and how messages ended, if the rules have it. Version 7 has the
-// publisher's cursor and the workflows, if the rules have them.
+// publisher's cursor and the workflows, if the rules have them. Version 8 has signals, cancelled
+// messages, results and progress, if the rules have them.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/registry.h"
@@ -22,6 +23,7 @@
 #define VERSION_CONSUME   5           // ... with the count of refused claims
 #define VERSION_WORKERS   6           // ... with the registry of workers
 #define VERSION_WORKFLOWS 7           // ... with the publisher's cursor and workflows
+#define VERSION_SIGNALS   8           // ... with signals and cancelled messages
 
 uint64_t machine_digest(const struct machine *m)
 {
@@ -43,7 +45,7 @@ uint64_t machine_digest(const struct machine *m)
     uint64_t h = m->digest;
     for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
         h = mix(h, scalars[i]);
-    for (size_t i = 0; i < STATE_COUNT; i++)
+    for (size_t i = 0; i < STATE_CANCELLED; i++)
         h = mix(h, m->counts[i]);
     h = spent_mix(&m->spent, h);
     if (m->rules > RULES_FIRST) h = mix(mix(h, m->rules), m->event_count);
@@ -51,6 +53,7 @@ uint64_t machine_digest(const struct machine *m)
     if (m->rules >= RULES_WORKERS) h = mix(h, finished_digest(m));
     if (m->rules >= RULES_WORKFLOWS)
         h = mix(mix(cursor_mix(m, h), m->workflows.serial), m->workflows.listings);
+    if (m->rules >= RULES_SIGNALS) h = mix(h, m->counts[STATE_CANCELLED]);
     struct buf config;
     buf_init(&config, 4096);
     config_encode(&m->config, &config);
@@ -63,6 +66,7 @@ uint64_t machine_digest(const struct machine *m)
 static uint8_t version_needed(const struct machine *m)
 {
     CHECK(m->rules <= RULES_KNOWN);
+    if (m->rules >= RULES_SIGNALS) return VERSION_SIGNALS;
     if (m->rules >= RULES_WORKFLOWS) return VERSION_WORKFLOWS;
     if (m->rules >= RULES_WORKERS) return VERSION_WORKERS;
     if (m->rules >= RULES_CONSUME) return VERSION_CONSUME;
@@ -90,7 +94,7 @@ static void save_scalars(const struct machine *m, struct buf *out)
     buf_put_u64(out, m->deaths);
     buf_put_u64(out, m->serial);
     buf_put_u64(out, m->duplicates);
-    for (size_t i = 0; i < STATE_COUNT; i++)
+    for (size_t i = 0; i < STATE_CANCELLED; i++)
         buf_put_u64(out, m->counts[i]);
 }
 
@@ -242,6 +246,11 @@ void machine_save(const struct machine *m, struct buf *out)
         cursor_save(m, out);
         workflows_save(m, out);
     }
+    if (version_needed(m) >= VERSION_SIGNALS) {
+        buf_put_u64(out, m->counts[STATE_CANCELLED]);
+        signals_save(m, out);
+        retained_save(m, out);
+    }
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -275,7 +284,7 @@ static uint8_t load_scalars(struct machine *m, struct reader *r)
     m->deaths = read_u64(r);
     m->serial = read_u64(r);
     m->duplicates = read_u64(r);
-    for (size_t i = 0; i < STATE_COUNT; i++) {
+    for (size_t i = 0; i < STATE_CANCELLED; i++) {
         m->counts[i] = read_u64(r);
         m->sent += m->counts[i];
     }
@@ -521,6 +530,16 @@ static void load_rules(struct machine *m, struct reader *r, uint8_t version)
     if ((m->rules >= RULES_CONSUME) != consume) r->bad = true;
     if ((m->rules >= RULES_WORKERS) != (version >= VERSION_WORKERS)) r->bad = true;
     if ((m->rules >= RULES_WORKFLOWS) != (version >= VERSION_WORKFLOWS)) r->bad = true;
+    if ((m->rules >= RULES_SIGNALS) != (version >= VERSION_SIGNALS)) r->bad = true;
+}
+
+static void load_signals(struct machine *m, struct reader *r)
+{
+    CHECK(m->counts[STATE_CANCELLED] == 0);
+    m->counts[STATE_CANCELLED] = read_u64(r);
+    m->sent += m->counts[STATE_CANCELLED];
+    if (reader_ok(r)) signals_load(m, r);
+    if (reader_ok(r)) retained_load(m, r);
 }
 
 static bool counts_ok(const struct machine *m, const struct loaded *l)
@@ -555,6 +574,7 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (version >= VERSION_WORKERS && reader_ok(&r)) finished_load(m, &r);
     if (version >= VERSION_WORKFLOWS && reader_ok(&r)) cursor_load(m, &r);
     if (version >= VERSION_WORKFLOWS && reader_ok(&r)) workflows_load(m, &r);
+    if (version >= VERSION_SIGNALS && reader_ok(&r)) load_signals(m, &r);
     if (!r.bad && config_rules(&m->config) > m->rules) r.bad = true;
     if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;
     memory_free(l.tickets);

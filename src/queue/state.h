@@ -9,11 +9,14 @@
 #include "base/heap.h"
 #include "base/map.h"
 #include "base/mutant.h"
+#include "queue/apply.h"
 #include "queue/body_name.h"
 #include "queue/cursor.h"
 #include "queue/finished.h"
 #include "queue/machine.h"
 #include "queue/name_table.h"
+#include "queue/retained.h"
+#include "queue/signals.h"
 #include "queue/workflow.h"
 
 #include <assert.h>
@@ -273,6 +276,8 @@ struct machine {
     struct spent spent;
     struct cursor cursor;       // since the rules have RULES_WORKFLOWS
     struct workflows workflows; // ... too
+    struct signals signals;     // since the rules have RULES_SIGNALS
+    struct retained retained;   // ... too
 
     struct backlog backlog;
     struct dedup dedup;
@@ -546,8 +551,7 @@ void emit_origin(struct machine *m, const struct op_arrive *a);
 void emit_workflow(struct machine *m, struct event *e, struct bytes id);     // e: the last row
 void emit_key(struct machine *m, struct event *e, uint64_t seq, uint32_t h); // e: the last row
 
-// The ops. Each function writes its result body and returns the reason in its first byte.
-enum reason apply_send(struct machine *m, struct bytes payload);
+// claim.c: delivery
 struct grant grant_of(const struct machine *m, uint32_t h); // of a locked record
 bool gives_only_tickets(const struct machine *m);
 void grant_report(struct machine *m, uint32_t h, uint32_t worker_row); // a row of the result
@@ -560,23 +564,6 @@ struct overtaking {
 struct overtaking overtaking_begin(const struct machine *m);
 void overtaking_look(const struct machine *m, struct overtaking *o, uint32_t h);
 void overtaking_end(struct machine *m, const struct overtaking *o); // emits the event
-enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload);
-enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload);
-enum reason apply_publish(struct machine *m, struct bytes payload);
-enum reason apply_recover(struct machine *m, struct bytes payload);
-enum reason apply_worker(struct machine *m, struct bytes payload);
-enum reason apply_configure(struct machine *m, struct bytes payload);
-enum reason apply_pause(struct machine *m, struct bytes payload, bool pause);
-enum reason apply_purge(struct machine *m, struct bytes payload);
-enum reason apply_redrive(struct machine *m, struct bytes payload);
-enum reason apply_delete(struct machine *m, struct bytes payload);
-enum reason apply_arrive(struct machine *m, struct bytes payload);
-enum reason apply_outbox(struct machine *m, struct bytes payload);
-enum reason apply_spent(struct machine *m, struct bytes payload);
-enum reason apply_raise(struct machine *m, struct bytes payload);
-enum reason apply_workers(struct machine *m, struct bytes payload);
-enum reason apply_dispatch(struct machine *m, struct bytes payload);
-enum reason apply_published(struct machine *m, struct bytes payload);
 
 // spent.c: the cost of store requests
 uint64_t spent_mix(const struct spent *s, uint64_t h);

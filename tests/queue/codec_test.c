@@ -114,6 +114,25 @@ static void put_workers(struct buf *b)
     buf_done(&rows);
 }
 
+static void put_settle(struct buf *b)
+{
+    struct buf rows = payload();
+    signal_answer_put(
+        &rows, &(struct signal_answer){
+                   .ref = {7, {1, 2}}, .number = 3, .act = SIGNAL_ACK, .answer = bytes_str("{}")});
+    signal_answer_put(&rows, &(struct signal_answer){.ref = {8, {3, 4}},
+                                                     .number = 1,
+                                                     .act = SIGNAL_DECLINE,
+                                                     .answer = bytes_str("not-listening")});
+    signal_settle_encode(b, &(struct op_signal_settle){.request = request,
+                                                       .queue = {"queue id"},
+                                                       .shard = 4,
+                                                       .arrived_at = 99,
+                                                       .count = 2,
+                                                       .rows = buf_bytes(&rows)});
+    buf_done(&rows);
+}
+
 static void put_any(struct buf *b, uint16_t kind)
 {
     const uint8_t seqs[16] = {1, 0, 0, 0, 0, 0, 0, 0, 2};
@@ -170,6 +189,25 @@ static void put_any(struct buf *b, uint16_t kind)
         break;
     case OP_PUBLISHED:
         published_encode(b, &(struct op_published){request, 17, 99, PUBLISHED_STOP});
+        break;
+    case OP_SIGNAL:
+        signal_encode(b, &(struct op_signal){.request = request,
+                                             .kind = SIGNAL_INTERRUPT,
+                                             .then = THEN_RETRY,
+                                             .grace_ms = 30000,
+                                             .reason = bytes_str("stop"),
+                                             .count = 2,
+                                             .seqs = bytes_of(seqs, sizeof seqs)});
+        break;
+    case OP_SIGNAL_SETTLE:
+        put_settle(b);
+        break;
+    case OP_SIGNAL_WITHDRAW:
+        signal_withdraw_encode(b, &(struct op_signal_withdraw){request, request, 5});
+        break;
+    case OP_CANCEL:
+        cancel_encode(
+            b, &(struct op_cancel){request, bytes_str("why"), 2, bytes_of(seqs, sizeof seqs)});
         break;
     default:
         plain_encode(b, &(struct op_plain){request});

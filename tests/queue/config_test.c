@@ -39,6 +39,7 @@ static void the_defaults_are_those_of_the_design(void **state)
         {"publishKeep", "86400000ms"},
         {"publishKeepBytes", "10737418240"},
         {"workflowOrder", "off"},
+        {"retainBody", "false"},
     };
     struct config_pair pair;
     size_t count = sizeof expected / sizeof *expected;
@@ -215,7 +216,7 @@ static void an_unknown_key_is_refused_with_the_known_ones(void **state)
                  "\"orderMode\" is not one of orderingMode, orderingGuarantee, visibilityTimeout, "
                  "dedupWindow, maxMessageBytes, maxDeliveries, capacity, backpressure, shards, "
                  "consume, dispatch, retention, publish, publishKeep, "
-                 "publishKeepBytes, workflowOrder, "
+                 "publishKeepBytes, workflowOrder, retainBody, "
                  "failureStrategy.*");
     expect_error("failureStrategy.colour", "red",
                  "\"failureStrategy.colour\": failureStrategy has mode, maxRetries, "

@@ -15,6 +15,7 @@ uint16_t model_rules_of(const struct queue_config *config)
     bool workflows = config->publish != PUBLISH_HOLD || config->workflow_order ||
                      config->publish_keep_ms != CONFIG_DAY_MS ||
                      config->publish_keep_bytes != UINT64_C(10) << 30;
+    if (config->retain_body) return 6;
     return workflows ? 5 : workers ? 4 : config->consume == CONSUME_OWNER ? 3 : 1;
 }
 

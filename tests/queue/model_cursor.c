@@ -88,7 +88,7 @@ enum reason model_raise(struct model *m, struct bytes payload)
 {
     struct op_raise op;
     if (raise_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (op.to > 5) return REASON_UNKNOWN_OP;
+    if (op.to > 6) return REASON_UNKNOWN_OP;
     if (m->deleted) return REASON_DELETED;
     if (op.to > m->rules + 1) return REASON_RULES_SKIPPED;
     if (op.to == m->rules + 1) {

@@ -34,6 +34,8 @@ static void the_version_rises_by_one_and_never_falls(void **state)
     assert_int_equal(machine_rules(r.m), 4);
     assert_int_equal(raise_to(&r, 5), REASON_NONE);
     assert_int_equal(machine_rules(r.m), 5);
+    assert_int_equal(raise_to(&r, 6), REASON_NONE);
+    assert_int_equal(machine_rules(r.m), 6);
     assert_int_equal(raise_to(&r, RULES_KNOWN + 1), REASON_UNKNOWN_OP);
     assert_int_equal(raise_to(&r, 0), REASON_MALFORMED);
     rig_done(&r);
@@ -177,7 +179,10 @@ static void snapshots_of_all_versions_load(void **state)
     assert_int_equal(fourth.data[4], 6); // as before there was a cursor
     (void)raise_to(&r, 5);
     struct buf fifth = saved(r.m);
-    assert_int_equal(fifth.data[4], SNAPSHOT_VERSION);
+    assert_int_equal(fifth.data[4], 7); // as before there were signals
+    (void)raise_to(&r, 6);
+    struct buf sixth = saved(r.m);
+    assert_int_equal(sixth.data[4], SNAPSHOT_VERSION);
     struct machine *m = machine_new(&r.queue, RIG_SHARD, &r.config);
     assert_int_equal(machine_load(m, buf_bytes(&first)), ERR_OK);
     assert_int_equal(machine_rules(m), 1);
@@ -193,6 +198,9 @@ static void snapshots_of_all_versions_load(void **state)
     assert_int_equal(machine_load(m, buf_bytes(&fifth)), ERR_OK);
     assert_int_equal(machine_rules(m), 5);
     assert_int_equal(machine_event_count(m), 4);
+    assert_int_equal(machine_load(m, buf_bytes(&sixth)), ERR_OK);
+    assert_int_equal(machine_rules(m), 6);
+    assert_int_equal(machine_event_count(m), 5);
     assert_true(machine_digest(m) == machine_digest(r.m));
     machine_free(m);
     buf_done(&first);
@@ -200,6 +208,7 @@ static void snapshots_of_all_versions_load(void **state)
     buf_done(&third);
     buf_done(&fourth);
     buf_done(&fifth);
+    buf_done(&sixth);
     rig_done(&r);
 }
 

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tables of signals and of progress (signals.c, signal_ops.c, signal_save.c), for the files of
+// this folder.
+#pragma once
+
+#include "base/heap.h"
+#include "base/map.h"
+#include "queue/machine.h"
+
+#include <assert.h>
+
+// A pending signal to one message, or an interrupt in force: its holder may have acknowledged it.
+struct signal {
+    struct request_id id;
+    uint64_t seq;  // 0: a free row
+    uint64_t slot; // of its op, with the payload
+    int64_t sent_at;
+    int64_t due; // when it expires; interrupt: when the lock ends
+    uint32_t op;
+    uint32_t number;
+    uint32_t next;       // of its message, by number; or the next free row
+    uint16_t deliveries; // locks that got it
+    uint8_t kind : 4;    // enum signal_kind
+    uint8_t then : 4;    // enum signal_then
+    bool once : 1;
+    bool settled : 1; // an interrupt that has ended as a signal and is still in force
+};
+static_assert(sizeof(struct signal) == 64, "a pending signal costs at most 64 bytes");
+
+// What an unfinished message has beside its record: its signals, and the progress of its holder.
+struct signal_box {
+    uint64_t seq;    // 0: a free row
+    uint32_t first;  // its signals, by number
+    uint32_t last;   // ... or the next free row
+    uint32_t number; // of its last signal
+    uint16_t waiting;
+    uint8_t percent;
+    uint64_t progress_slot; // of the renew that reported it; 0: no progress
+    int64_t progress_at;
+    uint32_t progress_op;
+    uint32_t progress_index;
+};
+
+struct ended_signal {
+    struct request_id id;
+    uint64_t seq;
+    int64_t sent_at;
+    int64_t at;
+    uint64_t slot; // of the settle with the answer; 0: none
+    uint32_t op;
+    uint32_t index;
+    uint32_t number;
+    uint16_t deliveries;
+    uint8_t kind : 4;
+    uint8_t state : 4; // enum signal_state
+};
+static_assert(sizeof(struct ended_signal) == 64, "a signal that has ended costs at most 64 bytes");
+
+struct signals {
+    struct signal *rows; // row 0 is none
+    uint32_t len;
+    uint32_t cap;
+    uint32_t free;
+    uint32_t used;
+    uint32_t pending;         // of these, without settled interrupts
+    struct signal_box *boxes; // row 0 is none
+    uint32_t boxes_len;
+    uint32_t boxes_cap;
+    uint32_t boxes_free;
+    uint32_t boxes_used;        // 0: no message has anything here
+    struct map by_seq;          // boxes
+    struct map by_id;           // rows
+    struct heap timers;         // steers and asks, by the time when they expire
+    struct ended_signal *ended; // a ring, by time
+    uint64_t ended_first; // rows ended_first .. + ended_len - 1, each at its number modulo cap
+    uint32_t ended_len;
+    uint32_t ended_cap;
+    struct map ended_by_id;
+    // No part of the state:
+    uint64_t orders;
+    struct signal_ends ends;
+};
+
+#define SIGNAL_KEEP_MIN_MS REQUEST_KEEP_MS
+
+// A worker got the message: its pending signals are delivered. h: LOCKED, no ticket.
+void signals_deliver(struct machine *m, uint32_t h);
+// The lock of h, which was no ticket, ends. The record is LOCKED.
+void signals_lock_over(struct machine *m, uint32_t h);
+// The message is finished, or dead. h: its record, or 0.
+void signals_close(struct machine *m, uint64_t seq, uint32_t h);
+void signals_purge(struct machine *m, unsigned states); // before a purge of these states
+void signals_expire(struct machine *m);                 // what is due
+int64_t signals_wake_at(const struct machine *m);
+bool signals_hold(const struct machine *m, uint64_t seq); // the message has something here
+// The interrupt in force, or NULL: the newest one.
+const struct signal *interrupt_of(const struct machine *m, uint64_t seq);
+int64_t interrupt_limit(const struct machine *m, uint64_t seq); // when the lock ends; or TIME_NEVER
+void progress_note(struct machine *m, uint64_t seq, uint8_t percent, uint32_t index);
+void signals_clear(struct machine *m);    // for a new state
+void signals_drop_all(struct machine *m); // the queue was deleted
+void signals_save(const struct machine *m, struct buf *out);
+void signals_load(struct machine *m, struct reader *r);
+void signals_check(const struct machine *m);
