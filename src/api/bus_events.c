@@ -153,11 +153,22 @@ static enum sluice_code take_queues(struct sluice_bus_events *e, const struct sl
     return SLUICE_OK;
 }
 
+// A later release may have other types, so only the form is checked.
+static bool is_word(const char *text, const char *letters, size_t max)
+{
+    size_t len = strspn(text, letters);
+    return len > 0 && len <= max && !text[len];
+}
+
 static enum sluice_code take_options(struct sluice_bus_events *e,
                                      const struct sluice_bus_options *o, struct sluice_error *error)
 {
-    if (o->type && (!*o->type || strlen(o->type) > SUBJECT_NAME_MAX))
-        return refuse(error, ERR_INVALID, "type", "\"%.100s\" is not a type of event", o->type);
+    if (o->type && !is_word(o->type, "abcdefghijklmnopqrstuvwxyz0123456789-", SUBJECT_NAME_MAX))
+        return refuse(error, ERR_INVALID, "type",
+                      "\"%.100s\" is not a type of event, as in message-outcome", o->type);
+    if (o->task && !is_word(o->task, "0123456789abcdef-", SLUICE_ID_MAX - 1))
+        return refuse(error, ERR_INVALID, "task",
+                      "\"%.100s\" is not the id of a message, as in 3f9a01cc-0-9", o->task);
     e->type = memory_text(o->type);
     e->workflow = memory_text(o->workflow);
     e->task = memory_text(o->task);

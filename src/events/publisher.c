@@ -37,6 +37,7 @@ struct publisher {
     bool fresh;     // the stream was not asked since the shard was taken
     bool rewind;    // the reader must begin again
     bool begins;    // the shard was never published: older events are not missing
+    bool waits;     // the fold has no cursor yet, so no floor waits
     bool announces; // ... and `start` is to be committed
     bool alone;     // what is in flight is a gap event
     bool probing;   // fenced: the next event may be in the stream; send one at a time
@@ -115,7 +116,7 @@ static void resync(struct publisher *p, int64_t now, enum err why)
 void publisher_own(struct publisher *p, int64_t now, const struct publisher_cursor *durable)
 {
     CHECK(p->state == IDLE && p->head == p->len);
-    p->begins = !durable;
+    p->begins = p->waits = !durable;
     p->announces = false;
     p->durable = durable ? *durable : (struct publisher_cursor){0, 0};
     p->acked = p->certain = p->fed = p->read = p->fed_slot = p->stream = p->number = 0;
@@ -413,9 +414,10 @@ void publisher_feed(struct publisher *p, const struct publisher_item *item)
     }
     p->items[p->len] = (struct item){.item = *item};
     p->items[p->len++].item.content = bytes_copy(item->content);
-    if (p->begins) p->start = (struct publisher_cursor){item->slot - 1, item->sequence - 1};
-    p->announces = p->announces || p->begins;
-    p->begins = false;
+    // The stream may have events already, of a node that published without a cursor.
+    if (p->waits) p->start = (struct publisher_cursor){item->slot - 1, item->sequence - 1};
+    p->announces = p->announces || p->waits;
+    p->begins = p->waits = false;
     p->fed = item->sequence;
 }
 

@@ -67,9 +67,22 @@ static struct json *about_queue(const struct part *p, const char *reason)
     return o;
 }
 
+static const char *gap_detail(const char *reason)
+{
+    if (strcmp(reason, "beyond-the-end") == 0)
+        return "Last-Event-ID is behind the newest event of the queue; the stream goes on with new "
+               "events";
+    if (strcmp(reason, "another-life") == 0)
+        return "Last-Event-ID has no place in this queue, which was created after the event; the "
+               "stream begins with the queue's oldest event";
+    return "the events after Last-Event-ID are no longer in the journal; the stream goes on with "
+           "the oldest event that is";
+}
+
 static void write_gap(struct part *p, uint32_t shard, const char *reason)
 {
     struct json *o = about_queue(p, reason);
+    json_text(o, "detail", gap_detail(reason));
     json_number(o, "shard", shard);
     write_word(p->owner, "gap", o);
 }
@@ -158,7 +171,11 @@ void part_began(struct part *p)
     }
     p->joining = false;
     p->began = true;
-    if (p->gap) write_word(p->owner, "gap", about_queue(p, "another-life"));
+    if (p->gap) {
+        struct json *o = about_queue(p, "another-life");
+        json_text(o, "detail", gap_detail("another-life"));
+        write_word(p->owner, "gap", o);
+    }
     p->gap = false;
     if (all_began(p->owner)) write_beat(p->owner);
 }

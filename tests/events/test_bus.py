@@ -167,6 +167,19 @@ def a_hostile_name_reads_only_its_own_stream(sluice):
 
 
 @case
+def an_envelope_of_another_major_is_refused_with_a_reason_and_the_others_are_read(sluice):
+    queue = queue_name()
+    put(queue, 0, 1, 2)
+    put(queue, 0, 3, 3, "major")
+    put(queue, 0, 3, 4)
+    lines = events(sluice, queue)
+    same(sequences(lines), [1, 2, 3, 4])
+    refused = [line["refused"] for line in lines if "refused" in line]
+    same(len(refused), 1)
+    contains(str(refused[0]), "schema_version", "2", "1")
+
+
+@case
 def mistakes_are_named(sluice):
     queue, bad = queue_name(), sluice.path("bad")
     put(queue, 0, 1, 1)
@@ -177,6 +190,10 @@ def mistakes_are_named(sluice):
             (INVALID, ["--bus", BUS, "a b"], ['"a b" is not the name of a queue']),
             (INVALID, ["--bus", BUS, queue, "--position", bad], ["position", "cut off or damaged"]),
             (INVALID, ["--bus", BUS, queue, "--from", "17"], ["--from", "now"]),
+            (INVALID, ["--bus", BUS, queue, "--type", "a b"], ['"a b" is not a type of event']),
+            (INVALID, ["--bus", BUS, queue, "--task", "no id"], ['"no id"']),
+            (INVALID, ["--bus", BUS, "*"], ['"*" is not the name of a queue']),
+            (INVALID, ["--bus", BUS, "a.>"], ['"a.>" is not the name of a queue']),
             (INVALID, [queue, "--type", "gap"], ["--type", "--bus"]),
             (INVALID, [queue, "another"], ["another", "--bus"]),
             (NOT_FOUND, ["--bus", BUS, "nothing.here"], ["SLUICE_nothing=2Ehere", "no node has published"])]:

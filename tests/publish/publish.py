@@ -229,6 +229,45 @@ def a_stream_with_other_limits_is_refused():
         holds("event=bus-refused" in node.log(), "the log names it")
 
 
+def a_hostile_name_has_a_stream_of_its_own():
+    """Dots would divide a subject, and wildcards are no names of queues."""
+    with prepared("host.x") as cluster:
+        node = cluster.any()
+        for name in ("%3E", "host.*", "host.%3E", "a%20b"):
+            status, answer = node.ask("PUT", f"/v1/queues/{name}", {})
+            holds(status == 400 and "name" in answer["detail"], f"{name}: {status} {answer}")
+        for name in ("host", "host.x.y"):
+            status, answer = node.ask("PUT", f"/v1/queues/{name}", {"publishKeep": "2d"})
+            holds(status == 201, answer)
+        for count, name in enumerate(("host", "host.x", "host.x.y"), 1):
+            for _ in range(count):
+                holds(node.ask("POST", f"/v1/queues/{name}/messages", {"body": "x"})[0] == 201, f"a send to {name}")
+        for count, name in enumerate(("host", "host.x", "host.x.y"), 1):
+            holds(equals(cluster, name) >= count, f"the events of {name}")
+
+
+def stage_bus():
+    """docs/rollout.md: the bus goes off, shadow, on and back. Messages flow all the time."""
+    with prepared("stages") as cluster:
+        for state in ("off", "shadow", "on", "off"):
+            cluster.options = ("--bus", bus_url(), "--set", f"flags.bus={state}")
+            node = cluster.start("a")
+            before = sum(len(rows) for rows in stream("stages")[0].values())
+            holds(f"bus={state}" in node.ask("GET", "/v1/node")[1]["flags"], f"the node shows bus={state}")
+            load = Load(cluster, "stages", pause=0.0)
+            until(lambda load=load: len(load.acked) > 20, f"messages go through with bus={state}")
+            load.finish()
+            published = "sluice_bus_published_total" in node.text("GET", "/metrics")[1]
+            holds(published == (state != "off"), f"the metrics of the bus with bus={state}")
+            if state != "off":
+                equals(cluster, "stages")
+            else:
+                after = sum(len(rows) for rows in stream("stages")[0].values())
+                holds(after == before, f"nothing is published with bus=off: {before}, then {after}")
+        status, answer = node.ask("PATCH", "/v1/queues/stages", {"publish": "off"})
+        holds(status == 200, f"the way back: {answer}")
+
+
 def a_bad_url_is_refused_at_the_start():
     for url, says in (("kafka://h", "no scheme of a bus"), ("nats://u:secret@h", "credentials must not be in the URL")):
         done = subprocess.run([PROGRAM, "serve", "--bus", url, "--store", "mem:", "--listen", "127.0.0.1:0"],
@@ -255,7 +294,8 @@ def the_leader_of_a_stream_is_killed():
 
 
 CASES = [an_owner_that_changes_while_it_publishes, the_stream_equals_the_journal, a_node_killed_at_random_points,
-         a_stream_with_other_limits_is_refused, a_bad_url_is_refused_at_the_start]
+         stage_bus, a_hostile_name_has_a_stream_of_its_own, a_stream_with_other_limits_is_refused,
+         a_bad_url_is_refused_at_the_start]
 # The cases that stop the server run one after another.
 FAULTS = [events_of_workflows_are_on_the_bus, a_bus_that_is_away_for_some_seconds, a_bus_killed_at_random_points,
           a_bus_that_loses_its_newest_messages]

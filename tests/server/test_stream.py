@@ -142,15 +142,19 @@ def places_that_do_not_fit_are_told_apart(sluice):
         send(node, "tasks", "x")
         _, _, place = event(stream(node, "?queue=tasks&from=0"))
         life = place.partition(".")[0]
-        beyond = stream(node, f"?queue=tasks&from={life}.99_1")
-        kind, value, _ = event(beyond)
-        same((kind, value["reason"]), ("gap", "beyond-the-end"))
+        for beyond in (stream(node, f"?queue=tasks&from={life}.99_1"),
+                       stream(node, "?queue=tasks", {"Last-Event-ID": f"{life}.99_1"})):
+            kind, value, _ = event(beyond)
+            same((kind, value["reason"]), ("gap", "beyond-the-end"))
+            contains(value["detail"], "Last-Event-ID", "behind the newest event")
         node.does(204, "DELETE", "/tasks")
         queue = node.does(201, "PUT", "/tasks")
         send(node, "tasks", "y")
         other = stream(node, "?queue=tasks", {"Last-Event-ID": place})
-        kinds = sorted(event(other)[0] for _ in range(2))
-        same(kinds, ["gap", "message-enqueued"])
+        got = sorted((event(other) for _ in range(2)), key=lambda told: told[0])
+        same([told[0] for told in got], ["gap", "message-enqueued"])
+        same(got[0][1]["reason"], "another-life")
+        contains(got[0][1]["detail"], "Last-Event-ID", "created after the event")
         for query, words in ((f"?from={life}", ["is not a place"]), ("?from=-", ["is not a place"]),
                              (f"?from={life}.1", ["is not a place"]), (f"?from={life}.1_{2**64}", ["is not a place"]),
                              ("?type=nothing", ["nothing", "type of event"]), ("?queue=none", ["none", "does not exist"]),
