@@ -383,8 +383,7 @@ SLUICE_API enum sluice_code sluice_receive(struct sluice *s, const char *queue,
 struct sluice_outcome {
     enum sluice_code code;
     char reason[32]; // why it was refused, such as "lock-expired"; else empty
-    // "processed", "retrying", "dead-lettered", "released" or "renewed"; "" if it was refused. A
-    // constant; do not free it.
+    // A constant: "processed", "retrying", "dead-lettered", "released", "renewed"; "": refused.
     const char *status;
     int64_t until; // renewed: the new deadline. retrying, released: when it is ready again.
 };
@@ -594,6 +593,7 @@ SLUICE_API enum sluice_code sluice_measure(struct sluice *s, size_t len, double 
 }
 #endif
 
+#include "sluice_find.h"
 #include "sluice_workers.h"
 #include "sluice_workflows.h"
 

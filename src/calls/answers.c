@@ -29,6 +29,15 @@ struct json *scopes_json(unsigned scopes)
     return list;
 }
 
+static void put_texts(struct json *o, const struct field *f, const struct field_texts *texts)
+{
+    if (texts->len == 0) return;
+    struct json *list = json_list_new();
+    for (size_t i = 0; i < texts->len; i++)
+        json_list_text(list, texts->rows[i]);
+    json_take(o, f->name, list);
+}
+
 static void put_field(struct json *o, const struct field *f, const void *in)
 {
     const void *at = (const char *)in + f->at;
@@ -62,6 +71,9 @@ static void put_field(struct json *o, const struct field *f, const void *in)
             json_take(o, f->name, scopes_json(*(const unsigned *)at));
         break;
     case FIELD_ANY: // the caller writes it
+        break;
+    case FIELD_TEXTS:
+        put_texts(o, f, at);
         break;
     case FIELD_REQUESTS:
         json_take(o, f->name, fields_json(&requests_answer, at));

@@ -331,7 +331,7 @@ const char *field_text(const struct field *f, const void *in, char out[static FI
     case FIELD_TEXT:
         return *(const char *const *)at;
     case FIELD_TEXTS:
-        return NULL; // no client of ours sends a list
+        return NULL; // it has several
     default:
         if (field_load(f, at) == 0) return NULL;
         (void)snprintf(out, FIELD_TEXT_MAX, "%" PRId64, field_load(f, at));

@@ -84,7 +84,7 @@ struct fields {
 };
 extern const struct fields no_fields;
 
-// Writes the members of a struct into the object. Lists of texts and JSON values cannot be written.
+// Writes the members of a struct into the object. JSON values cannot be written.
 void fields_put(struct json *object, const struct fields *table, const void *in);
 struct json *fields_json(const struct fields *table, const void *in); // a new object
 // Reads an answer. Unknown members are ignored, because a newer node may send them. A member that

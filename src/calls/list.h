@@ -50,7 +50,9 @@
 #define REDRIVE_FIELDS(F, S)                                                                       \
     F(S, TEXT, to, "to", 0, 0, 0,                                                                  \
       "The target of dead letters. null: each goes back to its own queue.")                        \
-    F(S, SMALL, max, "max", 0, UINT32_MAX, 0, "0: all.")
+    F(S, SMALL, max, "max", 0, UINT32_MAX, 0, "0: all.")                                           \
+    F(S, TEXTS, ids, "ids", 0, CALL_ITEMS_MAX, 0,                                                  \
+      "Only these messages, by their ids. \"outcomes\" in the answer has a row for each.")
 
 // The fields that a message has in a query, too.
 #define MESSAGE_QUERY_FIELDS(F, S)                                                                 \
@@ -98,7 +100,17 @@
 #define PEEK_FIELDS(F, S)                                                                          \
     F(S, TEXT, state, "state", 0, 0, 0, "Default: ready.")                                         \
     F(S, TEXT, after, "after", 0, 0, 0, "Starts after this message.")                              \
-    F(S, SMALL, max, "max", 1, CLAIM_COUNT_MAX, 10, NULL)
+    F(S, SMALL, max, "max", 1, CLAIM_COUNT_MAX, 10, NULL)                                          \
+    F(S, TEXT, id, "id", 0, 0, 0, "Returns only this message, in any state.")                      \
+    F(S, TEXTS, headers, "header", 0, SLUICE_FIND_HEADERS_MAX, 0,                                  \
+      "Returns only messages with this header, NAME=VALUE. May be repeated: all must match.")      \
+    F(S, TEXT, contains, "contains", 0, SLUICE_FIND_TEXT_MAX, 0,                                   \
+      "Returns only messages whose body contains this text.")                                      \
+    F(S, NUMBER, before, "before", 0, INT64_MAX, 0,                                                \
+      "Returns only messages that were sent before this time, in milliseconds since 1970.")        \
+    F(S, NUMBER, bytes, "bytes", 0, SLUICE_FIND_BYTES_MAX, 0,                                      \
+      "With one of these filters: how many bytes of messages to read at most. 0: 16 MiB. The "     \
+      "answer says how much was read, and where to continue.")
 
 #define RECEIVE_FIELDS(F, S)                                                                       \
     F(S, SMALL, max, "max", 1, CLAIM_COUNT_MAX, 1, NULL)                                           \
@@ -368,6 +380,13 @@
     A(S, TEXT, content_type, "contentType", OMIT_EMPTY, NULL)                                      \
     A(S, TEXT, workflow, "workflow", OMIT_EMPTY, NULL)
 
+// How far a search came. It follows the messages.
+#define FOUND_ANSWER(A, S)                                                                         \
+    A(S, COUNT, messages, "messagesRead", OMIT_NEVER, "How many messages were read.")              \
+    A(S, COUNT, bytes, "bytesRead", OMIT_NEVER, "The bytes of their bodies and headers.")          \
+    A(S, CHARS, next, "next", OMIT_EMPTY,                                                          \
+      "To continue, use it as \"after\". Missing: all messages were read.")
+
 // "queue" follows the type.
 #define EVENT_ANSWER(A, S)                                                                         \
     A(S, TEXT, id, "id", OMIT_NEVER, "The same event has the same id for every reader.")           \
@@ -413,6 +432,7 @@
 
 // Parts of answers that have no schema of their own: the same columns.
 #define PART_TABLES(T)                                                                             \
+    T(Found, found, sluice_found, FOUND_ANSWER)                                                    \
     T(SentRow, sent_row, sluice_sent, SENT_ROW_ANSWER)                                             \
     T(MessageShown, message_shown, sluice_message, MESSAGE_SHOWN_ANSWER)                           \
     T(QueueRow, queue_row, queue_row, QUEUE_ROW_ANSWER)                                            \
@@ -501,8 +521,8 @@
       .conflicts = true, .summary = "Raises the queue to the newest version of the rules",         \
       .answer = "Upgrade", .about = "The versions and the writers.")                               \
     X(REDRIVE, redrive, .method = "POST", .scope = SCOPE_ADMIN, .blocks = true,                    \
-      CALL_QUEUE "/redrive", CALL_SMALL, .repeat = REPEAT_ONCE, .body = &redrive_fields,           \
-      .takes = "Redrive", .tag = "queues", .operation = "redrive",                                 \
+      CALL_QUEUE "/redrive", .body_max = (size_t)1 << 20, .repeat = REPEAT_ONCE,                   \
+      .body = &redrive_fields, .takes = "Redrive", .tag = "queues", .operation = "redrive",        \
       .summary = "Sends dead messages again", .answer = "Redriven",                                \
       .about = "The number of messages.")                                                          \
     X(STATS, stats, CALL_READS, CALL_QUEUE "/stats", .tag = "queues", .operation = "queueStats",   \

@@ -128,10 +128,16 @@ int cli_end(const struct cli *cli, int status)
 
 int cli_confirm(const struct cli *cli, bool yes, const char *command, const char *question)
 {
+    char warning[100];
+    (void)snprintf(warning, sizeof warning, "%.50s deletes messages permanently", command);
+    return cli_confirm_as(cli, yes, warning, question);
+}
+
+int cli_confirm_as(const struct cli *cli, bool yes, const char *warning, const char *question)
+{
     if (yes) return 0;
     if (cli->json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
-        return cli_usage(cli, "--yes", "%s deletes messages permanently; add --yes to confirm",
-                         command);
+        return cli_usage(cli, "--yes", "%s; add --yes to confirm", warning);
     char answer[16] = "";
     (void)fprintf(stderr, "%s [y/N] ", question);
     if (fgets(answer, sizeof answer, stdin) && (answer[0] == 'y' || answer[0] == 'Y')) return 0;

@@ -115,6 +115,8 @@ int cli_fail_unsent(const struct cli *cli, struct sluice *s, const char *queue,
 // Asks for confirmation on a terminal; `yes` (from --yes) confirms. Returns 0 to continue, else the
 // exit status after printing the reason.
 int cli_confirm(const struct cli *cli, bool yes, const char *command, const char *question);
+// The same for another warning: "redrive sends messages again, 3 of tasks".
+int cli_confirm_as(const struct cli *cli, bool yes, const char *warning, const char *question);
 // Flushes standard output. On false, it is closed or full. A loop that prints must then end, and
 // cli_end reports the reason.
 bool cli_output_ok(void);

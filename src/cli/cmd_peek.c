@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // peek and show: print messages without locking them.
 #include "calls/calls.h"
+#include "cli/choose.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "cli/table.h"
@@ -16,13 +17,9 @@
 #define BODY_COLUMNS   60
 #define REASON_COLUMNS 24
 
-enum { STATE, MAX, AFTER };
+enum { MAX, AFTER, ID, READ, FILTER };
 
 static const struct cli_option options[] = {
-    [STATE] = {.name = "state",
-               .value = "S",
-               .kind = OPTION_TEXT,
-               .help = "ready (default), delayed, locked, dead or outbound"},
     [MAX] = {.name = "max",
              .value = "N",
              .kind = OPTION_COUNT,
@@ -33,6 +30,17 @@ static const struct cli_option options[] = {
                .value = "ID",
                .kind = OPTION_TEXT,
                .help = "start after this message"},
+    [ID] = {.name = "id",
+            .value = "ID",
+            .kind = OPTION_TEXT,
+            .help = "only this message, in any state"},
+    [READ] = {.name = "read",
+              .value = "MIB",
+              .kind = OPTION_COUNT,
+              .min = 1,
+              .max = SLUICE_FIND_BYTES_MAX >> 20,
+              .help = "with a filter: how many MiB to read at most; default 16"},
+    FILTER_ROWS(FILTER, "ready (default), delayed, locked, dead or outbound"),
 };
 
 static const char *failure_text(const struct sluice_failure *f)
@@ -117,25 +125,64 @@ static void print_table(const struct cli *cli, const struct sluice_batch *batch)
     table_free(t);
 }
 
-static int run_peek(const struct cli *cli, const struct arguments *args, struct sluice *s)
+// Says how far a search came, and how to continue.
+static void print_found(const struct cli *cli, const char *queue, size_t len,
+                        const struct sluice_found *found)
+{
+    char messages[TEXT_MAX], bytes[TEXT_MAX], matches[TEXT_MAX];
+    if (cli->json) {
+        struct json *o = json_new();
+        json_text(o, "queue", queue);
+        fields_put(o, &found_answer, found);
+        json_print(o, stdout);
+        return;
+    }
+    cli_say(cli, "read %s messages (%s); %s match%s%s%s", number_text(found->messages, messages),
+            bytes_text(found->bytes, bytes), number_text(len, matches), len == 1 ? "es" : "",
+            *found->next ? "; to continue: --after " : "; all were read", found->next);
+}
+
+static void print_messages(const struct cli *cli, const char *queue,
+                           const struct sluice_batch *batch)
+{
+    if (!cli->json && batch->len > 0) print_table(cli, batch);
+    for (size_t i = 0; cli->json && i < batch->len; i++)
+        json_print(json_message(queue, &batch->messages[i]), stdout);
+}
+
+static int peek_at(const struct cli *cli, const struct arguments *args, struct sluice *s,
+                   struct sluice_find *ask)
 {
     const char *queue = args->words[0];
     const struct cli_value *o = args->options;
-    struct sluice_peek ask = {.state = o[STATE].given ? o[STATE].texts[0] : NULL,
-                              .after_id = o[AFTER].given ? o[AFTER].texts[0] : NULL,
-                              .max = (uint32_t)o[MAX].number};
-    int status = 0;
+    bool filtered = filter_given(o + FILTER);
     struct sluice_batch *batch = NULL;
+    struct sluice_found found = {0};
     struct sluice_error error = {0};
-    if (sluice_peek(s, queue, &ask, &batch, &error) != SLUICE_OK)
-        status = cli_fail_queue(cli, s, queue, &error);
-    else if (!cli->json && batch->len > 0)
-        print_table(cli, batch);
-    else if (!cli->json)
-        cli_say(cli, "queue %s has no %s messages", queue, ask.state ? ask.state : "ready");
-    for (size_t i = 0; cli->json && batch && i < batch->len; i++)
-        json_print(json_message(queue, &batch->messages[i]), stdout);
+    ask->after_id = o[AFTER].given ? o[AFTER].texts[0] : NULL;
+    ask->max = (uint32_t)o[MAX].number;
+    ask->bytes_max = (uint64_t)o[READ].number << 20;
+    enum sluice_code code = o[ID].given ? sluice_show(s, queue, o[ID].texts[0], &batch, &error)
+                                        : sluice_find(s, queue, ask, &batch, &found, &error);
+    if (code != SLUICE_OK) return cli_fail_queue(cli, s, queue, &error);
+    print_messages(cli, queue, batch);
+    if (filtered)
+        print_found(cli, queue, batch->len, &found);
+    else if (batch->len == 0)
+        cli_say(cli, "queue %s has no %s messages", queue, ask->state ? ask->state : "ready");
     sluice_batch_free(batch);
+    return 0;
+}
+
+static int run_peek(const struct cli *cli, const struct arguments *args, struct sluice *s)
+{
+    const struct cli_value *o = args->options;
+    struct sluice_find ask;
+    int status = filter_read(cli, o + FILTER, &ask);
+    if (status == 0 && o[ID].given && (filter_given(o + FILTER) || ask.state))
+        status = cli_usage(cli, "--id", "--id and a filter exclude each other: give one of them");
+    if (status == 0) status = peek_at(cli, args, s, &ask);
+    filter_done(&ask);
     return status;
 }
 
@@ -147,7 +194,10 @@ const struct command command_peek = {
                "the failure in the queue where it died. \"show\" prints every failure. JSON keys\n"
                "are those of \"receive\", and failures: the newest one (attempt, at, worker,\n"
                "reason, kind). A message whose large body is missing or damaged is shown\n"
-               "without it, with the header sluice-body-lost.",
+               "without it, with the header sluice-body-lost.\n"
+               "With a filter the command reads messages until it has enough, or until it has\n"
+               "read --read. It then says how far it came. In JSON that is the last line:\n"
+               "queue, messagesRead, bytesRead, and next unless all were read.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run_on = run_peek,

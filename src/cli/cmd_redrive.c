@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // redrive: sends dead messages again.
+#include "cli/choose.h"
 #include "cli/commands.h"
 
 #include <string.h>
 
-enum { TO, MAX };
+enum { TO, MAX, YES, FILTER };
 
 static const struct cli_option options[] = {
     [TO] = {.name = "to",
@@ -17,6 +18,8 @@ static const struct cli_option options[] = {
              .min = 1,
              .max = UINT32_MAX,
              .help = "the most messages to send; default: all"},
+    [YES] = {.name = "yes", .letter = 'y', .help = "with a filter: do not ask for confirmation"},
+    FILTER_ROWS(FILTER, "with a filter: dead, or ready for dead letters; default: both"),
 };
 
 // Names the missing queue: the source or the target.
@@ -28,6 +31,54 @@ static int fail_redrive(const struct cli *cli, struct sluice *s, const char *que
     return cli_fail_queue(cli, s, target ? to : queue, error);
 }
 
+struct redriving {
+    struct sluice *s;
+    const char *queue, *to;
+};
+
+static enum sluice_code redrive_ids(void *ctx, const char *const *ids, size_t len,
+                                    struct sluice_outcome *rows, struct sluice_error *error)
+{
+    const struct redriving *r = ctx;
+    return sluice_redrive_messages(r->s, r->queue, r->to, ids, len, rows, error);
+}
+
+// A ready message is one to redrive if it died in another queue.
+static bool can_redrive(const struct sluice_message *m)
+{
+    return strcmp(m->state, "ready") != 0 || (m->from.queue && *m->from.queue);
+}
+
+static int redrive_chosen(const struct cli *cli, const struct arguments *args, struct sluice *s,
+                          const char *to)
+{
+    static const char *const states[] = {"dead", "ready"};
+    const struct cli_value *o = args->options;
+    struct redriving redriving = {s, args->words[0], to};
+    struct choice c = {.cli = cli,
+                       .s = s,
+                       .queue = args->words[0],
+                       .command = "redrive",
+                       .verb = "redriven",
+                       .warning = "sends messages again",
+                       .states = states,
+                       .states_len = COUNT_OF(states),
+                       .wanted = can_redrive,
+                       .act = redrive_ids,
+                       .ctx = &redriving};
+    bool filtered = filter_given(o + FILTER) || o[FILTER + FILTER_STATE].given;
+    if (args->words_len > 1 && filtered)
+        return cli_usage(cli, "ID", "ID and a filter exclude each other: give one of them");
+    if (o[MAX].given)
+        return cli_usage(cli, "--max", "--max is for a redrive without IDs and filters");
+    if (args->words_len > 1) return choose_ids(&c, args->words + 1, args->words_len - 1);
+    struct sluice_find filter;
+    int status = filter_read(cli, o + FILTER, &filter);
+    if (status == 0) status = choose_found(&c, &filter, o[YES].given);
+    filter_done(&filter);
+    return status;
+}
+
 static int run_redrive(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
     const char *queue = args->words[0];
@@ -35,6 +86,9 @@ static int run_redrive(const struct cli *cli, const struct arguments *args, stru
     int status = 0;
     struct sluice_error error = {0};
     uint64_t redriven = 0;
+    const struct cli_value *filter = args->options + FILTER;
+    if (args->words_len > 1 || filter_given(filter) || filter[FILTER_STATE].given)
+        return redrive_chosen(cli, args, s, to);
     enum sluice_code code =
         sluice_redrive(s, queue, to, (uint32_t)args->options[MAX].number, &redriven, &error);
     if (code == SLUICE_OK || redriven > 0) cli_count(cli, queue, "redriven", redriven);
@@ -44,12 +98,15 @@ static int run_redrive(const struct cli *cli, const struct arguments *args, stru
 
 const struct command command_redrive = {
     .name = "redrive",
-    .words = "DLQ",
+    .words = "DLQ [ID]...",
     .summary = "Sends dead messages again",
     .details = "Messages that died in this queue are sent again in it. Dead letters of other\n"
                "queues go back to their queue, or to --to. Each becomes a new message that\n"
-               "names its origin.\n"
-               "JSON keys: queue, redriven.",
+               "names its origin. ID chooses messages; - reads ids from standard input, one\n"
+               "in a line. With a filter, the command counts the messages first and asks for\n"
+               "confirmation; without a terminal it requires --yes.\n"
+               "JSON keys: queue, redriven; for IDs: id, queue, status; with a filter: queue,\n"
+               "found, redriven.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run_on = run_redrive,

@@ -13,7 +13,7 @@
 #define TRIES_MAX      3
 #define DELAY_MAX      (INT64_C(365) * 24 * 3600 * 1000)
 
-enum { GROUP, PRIORITY, DELAY, AT, DEDUP, HEADER, REQUIRES, WORKFLOW, LAST, LINES, CREATE };
+enum { GROUP, PRIORITY, DELAY, AT, DEDUP, HEADER, REQUIRES, WORKFLOW, LAST, LINES, FROM, CREATE };
 
 static const struct cli_option options[] = {
     [GROUP] = {.name = "group",
@@ -59,6 +59,11 @@ static const struct cli_option options[] = {
                .kind = OPTION_TEXT,
                .help = "send each line of the file as a message; - is standard\n"
                        "input"},
+    [FROM] = {.name = "from",
+              .value = "ID",
+              .kind = OPTION_TEXT,
+              .help = "send this message again; BODY and options replace what it\n"
+                      "has; QUEUE/ID for a message of another queue"},
     [CREATE] = {.name = "create", .help = "create a missing queue with default settings"},
 };
 
@@ -152,10 +157,12 @@ static int read_form(const struct cli *cli, const struct arguments *args, struct
                          "key, and only the first would be sent");
     if (o[LINES].given && args->words_len > 1)
         return cli_usage(cli, "BODY", "BODY and --lines exclude each other: give one of them");
-    if (!o[LINES].given && args->words_len < 2)
+    if (o[LINES].given && o[FROM].given)
+        return cli_usage(cli, "--from", "--from and --lines exclude each other: give one of them");
+    if (!o[LINES].given && !o[FROM].given && args->words_len < 2)
         return cli_usage(cli, "BODY",
                          "BODY is missing: sluice send QUEUE BODY, or - for standard "
-                         "input, or --lines FILE");
+                         "input, or --lines FILE, or --from ID");
     if (o[LINES].given && o[LAST].given)
         return cli_usage(cli, "--workflow-last",
                          "--workflow-last and --lines exclude each other: send the last message "
@@ -168,21 +175,34 @@ static int read_form(const struct cli *cli, const struct arguments *args, struct
     return status ? status : read_headers(cli, &o[HEADER], form);
 }
 
-static void form_done(struct sluice_send *form)
+static void headers_done(const struct sluice_header *rows, size_t len)
 {
-    for (size_t i = 0; i < form->headers_len; i++)
-        free((char *)(uintptr_t)form->headers[i].name);
-    free((struct sluice_header *)(uintptr_t)form->headers);
+    for (size_t i = 0; i < len; i++)
+        free((char *)(uintptr_t)rows[i].name);
+    free((struct sluice_header *)(uintptr_t)rows);
+}
+
+static int send_from(struct send_input *sending, const struct cli_value *o, const void *body,
+                     size_t len)
+{
+    struct again again = {0};
+    int status = again_read(sending, o[FROM].texts[0], &again, &body, &len);
+    // Without --priority the message keeps its own.
+    if (status == 0 && !o[PRIORITY].given)
+        sending->form.priority = again.batch->messages[0].priority;
+    if (status == 0) status = send_one(sending, body, len);
+    again_done(&again);
+    return status;
 }
 
 static int send_what_is_asked(struct send_input *sending, const struct arguments *args)
 {
-    const struct cli_value *lines = &args->options[LINES];
-    const char *body = args->words_len > 1 ? args->words[1] : "";
+    const struct cli_value *o = args->options, *lines = &o[LINES];
+    const char *body = args->words_len > 1 ? args->words[1] : NULL;
     char *input = NULL;
-    size_t len = strlen(body);
+    size_t len = body ? strlen(body) : 0;
     int status = 0;
-    if (!lines->given && strcmp(body, "-") == 0) {
+    if (body && !lines->given && strcmp(body, "-") == 0) {
         input = cli_read_all(sending->cli, "-", "BODY", BODY_BYTES_MAX, &len, &status);
         if (!input) return status;
     }
@@ -191,6 +211,8 @@ static int send_what_is_asked(struct send_input *sending, const struct arguments
     sending->s = sending->create ? cli_open_making(&own, &status) : cli_open(&own, &status);
     if (sending->s && lines->given)
         status = send_lines(sending, lines->texts[0]);
+    else if (sending->s && o[FROM].given)
+        status = send_from(sending, o, input ? input : body, len);
     else if (sending->s)
         status = send_one(sending, input ? input : body, len);
     sluice_close(sending->s);
@@ -203,8 +225,10 @@ static int run_send(const struct cli *cli, const struct arguments *args)
     struct send_input sending = {
         .cli = cli, .queue = args->words[0], .create = args->options[CREATE].given};
     int status = read_form(cli, args, &sending.form);
+    const struct sluice_header *headers = sending.form.headers;
+    size_t headers_len = sending.form.headers_len;
     if (status == 0) status = send_what_is_asked(&sending, args);
-    form_done(&sending.form);
+    headers_done(headers, headers_len);
     return status;
 }
 
@@ -214,7 +238,9 @@ const struct command command_send = {
     .summary = "Sends a message, or each line of a file",
     .details = "Prints the message's id when the message is durable. A body may be any bytes.\n"
                "From standard input it includes the last newline. With --lines the options\n"
-               "apply to every line, and the newline is not part of the message.\n"
+               "apply to every line, and the newline is not part of the message. With --from\n"
+               "the new message has what the other one has, except its dedup key and delay,\n"
+               "and the header sluice-sent-again with its id.\n"
                "JSON keys: id, queue, duplicate; with --lines: queue, sent, elapsedMs.",
     .options = options,
     .options_len = COUNT_OF(options),

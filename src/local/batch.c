@@ -28,6 +28,14 @@ size_t batch_len(const struct batch_builder *b)
     return b->batch.len;
 }
 
+void batch_drop_last(struct batch_builder *b)
+{
+    CHECK(b->batch.len > 0 && !b->input.data);
+    struct sluice_message *m = &b->batch.messages[--b->batch.len];
+    memory_free((void *)(uintptr_t)m->headers);
+    *m = (struct sluice_message){0};
+}
+
 struct sluice_batch *batch_take(struct batch_builder *b)
 {
     return &b->batch;

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads that change nothing: messages by state or id, statistics.
+// Reads messages by state, content or id.
 #include "local/peek.h"
 
 #include "base/memory.h"
 #include "local/async.h"
 #include "local/bodies.h"
 #include "local/failures.h"
+#include "local/filter.h"
 #include "local/look.h"
-#include "owner/waiting.h"
-#include "store/meter.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #define PEEK_MAX   10000
 #define PEEK_BYTES ((uint64_t)16 << 20) // of bodies in one answer, unless the first has more
 #define PIECE      64                   // messages that are read at a time
+#define FIND_BYTES ((uint64_t)16 << 20) // that a search reads if the caller does not say
+#define FIND_PAGE  4096                 // messages that a search lists at a time
 
 // Messages that were read under the runner's lock. The workers' names are copied. The bodies are
 // read later.
@@ -86,8 +86,11 @@ static void seen_done(struct seen *s)
 // A look at messages: those of a state, or one.
 struct peek_batch {
     struct look look; // first
-    const struct sluice_peek *options;
-    const char *id; // of the message to show
+    const struct sluice_find *want;
+    struct sluice_found *found;
+    uint64_t bytes_max;       // that a search reads
+    char last[SLUICE_ID_MAX]; // the message that it read last
+    const char *id;           // of the message to show
     enum message_state state;
     size_t max;
     uint64_t after; // in the first shard: the messages behind this one; or the one to show
@@ -154,6 +157,13 @@ static void add_failures(struct peek_batch *h, const struct seen *seen, size_t f
     }
 }
 
+static void note_read(struct peek_batch *h, const struct delivery *d, size_t len)
+{
+    h->found->messages += len;
+    for (size_t i = 0; i < len; i++)
+        h->found->bytes += message_body_len(&d[i].message) + d[i].message.headers.len;
+}
+
 // *added: how many of the messages fit.
 static enum sluice_code add_piece(struct peek_batch *h, const struct seen *seen, size_t first,
                                   size_t len, size_t *added)
@@ -172,6 +182,7 @@ static enum sluice_code add_piece(struct peek_batch *h, const struct seen *seen,
     enum sluice_code code = SLUICE_OK;
     if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why ? answer.why : "");
     *added = err ? 0 : count_fitting(h, answer.deliveries, len);
+    note_read(h, answer.deliveries, *added);
     uint64_t more = failures_weight(&seen->failures, first, *added, &answer);
     if (*added > 0 && !take_budget(h, answer.deliveries, *added, more)) {
         *added = 0;
@@ -217,12 +228,19 @@ static enum sluice_code peek_begin(struct look *l, struct open_queue *q, struct 
 {
     struct peek_batch *h = (struct peek_batch *)l;
     h->queue = q;
-    enum sluice_code code = parse_state(h->options->state, &h->state, error);
-    if (code || !h->options->after_id) return code;
-    return id_parse(q, h->options->after_id, &l->first, &h->after, error);
+    enum sluice_code code = parse_state(h->want->state, &h->state, error);
+    if (code || !h->want->after_id) return code;
+    return id_parse(q, h->want->after_id, &l->first, &h->after, error);
 }
 
 // A batch that is not complete is continued after its last message.
+static void note_next(struct peek_batch *h)
+{
+    const struct sluice_batch *batch = batch_take(h->batch);
+    const char *last = batch->len > 0 ? batch->messages[batch->len - 1].id : "";
+    (void)snprintf(h->found->next, sizeof h->found->next, "%s", last);
+}
+
 static enum sluice_code peek_shard(struct look *l, struct open_queue *q, uint32_t shard,
                                    struct shard_runner *d, bool *enough, struct sluice_error *error)
 {
@@ -240,6 +258,7 @@ static enum sluice_code peek_shard(struct look *l, struct open_queue *q, uint32_
     enum sluice_code code = add_bodies(h, &seen, &all);
     seen_done(&seen);
     *enough = !all || batch_len(h->batch) == h->max;
+    if (!code && *enough) note_next(h);
     return code;
 }
 
@@ -259,24 +278,141 @@ static enum sluice_code peek_run(struct sluice *s, const char *queue, struct pee
 enum sluice_code direct_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
                              struct sluice_batch **out, struct sluice_error *error)
 {
-    return peek_within(s, queue, options, NULL, out, error);
-}
-
-enum sluice_code peek_within(struct sluice *s, const char *queue, const struct sluice_peek *options,
-                             struct answer_budget *budget, struct sluice_batch **out,
-                             struct sluice_error *error)
-{
     const struct sluice_peek none = {0};
     const struct sluice_peek *o = options ? options : &none;
-    bool less = budget && budget->most < PEEK_BYTES;
-    struct peek_batch batch = {.look = {.begin = peek_begin, .shard = peek_shard},
-                               .options = o,
-                               .max = o->max == 0         ? 10
-                                      : o->max < PEEK_MAX ? o->max
-                                                          : PEEK_MAX,
-                               .left = less ? budget->most : PEEK_BYTES,
-                               .budget = budget};
-    return peek_run(s, queue, &batch, out, error);
+    struct sluice_find what = {.state = o->state, .after_id = o->after_id, .max = o->max};
+    return find_within(s, queue, &what, NULL, out, NULL, error);
+}
+
+enum sluice_code direct_find(struct sluice *s, const char *queue, const struct sluice_find *what,
+                             struct sluice_batch **out, struct sluice_found *found,
+                             struct sluice_error *error)
+{
+    return find_within(s, queue, what, NULL, out, found, error);
+}
+
+// One message of a search: it is added if it is found. *stop: it has no room any more.
+static enum sluice_code find_one(struct peek_batch *h, const struct seen *seen, size_t index,
+                                 const struct delivery *d, bool *stop)
+{
+    uint64_t before = h->taken;
+    *stop = false;
+    if (!filter_matches(h->want, d)) return SLUICE_OK;
+    *stop = count_fitting(h, d, 1) == 0;
+    if (!*stop && !take_budget(h, d, 1, 0)) {
+        *stop = batch_len(h->batch) > 0;
+        if (!*stop) return refuse_budget(h->error);
+    }
+    if (*stop) return SLUICE_OK;
+    size_t len = batch_len(h->batch);
+    enum sluice_code code = add_fetched(h, &seen->views[index], 1, d);
+    if (code || batch_len(h->batch) == len) return code;
+    const struct sluice_message *m = &batch_take(h->batch)->messages[len];
+    if (filter_matches_body(h->want, bytes_of(m->body, m->body_len))) return SLUICE_OK;
+    h->left += m->body_len;
+    h->taken = before;
+    batch_drop_last(h->batch); // a large body, which is read only here
+    return SLUICE_OK;
+}
+
+// *at: the index of the first message that was not read.
+static enum sluice_code find_piece(struct peek_batch *h, const struct seen *seen, size_t *at,
+                                   size_t len, bool *stop)
+{
+    struct place places[PIECE];
+    for (size_t i = 0; i < len; i++)
+        places[i] = seen->views[*at + i].place;
+    struct shard_wants wants = {.places = places, .places_len = len};
+    size_t first = *at, batch_first = batch_len(h->batch);
+    struct reason_place *reasons =
+        failures_reasons(&seen->failures, first, len, &wants.reasons_len);
+    wants.reasons = reasons;
+    struct runner_answer answer;
+    runner_answer_init(&answer);
+    enum err err = runner_read(h->runner, &wants, &answer);
+    enum sluice_code code = SLUICE_OK;
+    if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why ? answer.why : "");
+    for (size_t i = 0; !code && !*stop && i < len; i++) {
+        code = find_one(h, seen, *at, &answer.deliveries[i], stop);
+        if (code || *stop) break;
+        note_read(h, &answer.deliveries[i], 1);
+        ++*at;
+        *stop = batch_len(h->batch) == h->max || h->found->bytes >= h->bytes_max;
+    }
+    if (!code) add_failures(h, seen, first, *at - first, batch_first, answer.reasons);
+    memory_free(reasons);
+    runner_answer_done(&answer);
+    return code;
+}
+
+// Reads the messages of a page. *after: the last one that was read.
+static enum sluice_code find_page(struct peek_batch *h, const struct seen *seen, uint64_t *after,
+                                  bool *stop)
+{
+    enum sluice_code code = SLUICE_OK;
+    for (size_t at = 0; !code && !*stop && at < seen->len;) {
+        size_t some = seen->len - at < PIECE ? seen->len - at : PIECE;
+        code = find_piece(h, seen, &at, some, stop);
+        if (at > 0) *after = seen->views[at - 1].seq;
+    }
+    return code;
+}
+
+static enum sluice_code find_shard(struct look *l, struct open_queue *q, uint32_t shard,
+                                   struct shard_runner *d, bool *enough, struct sluice_error *error)
+{
+    struct peek_batch *h = (struct peek_batch *)l;
+    uint64_t after = shard == l->first ? h->after : 0;
+    enum sluice_code code = SLUICE_OK;
+    (void)q;
+    h->shard = shard;
+    h->runner = d;
+    h->error = error;
+    for (bool more = true; !code && more && !*enough;) {
+        struct seen seen;
+        seen_init(&seen, FIND_PAGE);
+        seen.state = h->state;
+        seen.after = after;
+        runner_inspect(d, read_messages, &seen);
+        code = find_page(h, &seen, &after, enough);
+        more = seen.len == FIND_PAGE;
+        seen_done(&seen);
+    }
+    if (after > 0) id_print(h->queue, shard, after, h->last);
+    if (*enough) (void)snprintf(h->found->next, sizeof h->found->next, "%s", h->last);
+    return code;
+}
+
+static enum sluice_code check_find(const struct sluice_find *f, struct sluice_error *error)
+{
+    if (f->bytes_max > SLUICE_FIND_BYTES_MAX)
+        return refuse(error, ERR_INVALID, "bytesMax", "bytesMax is %llu; at most %llu are allowed",
+                      (unsigned long long)f->bytes_max, (unsigned long long)SLUICE_FIND_BYTES_MAX);
+    return filter_check(f, error);
+}
+
+enum sluice_code find_within(struct sluice *s, const char *queue, const struct sluice_find *what,
+                             struct answer_budget *budget, struct sluice_batch **out,
+                             struct sluice_found *found, struct sluice_error *error)
+{
+    const struct sluice_find all = {0};
+    const struct sluice_find *o = what ? what : &all;
+    struct sluice_found own;
+    bool less = budget && budget->most < PEEK_BYTES, filtered = filter_is_given(o);
+    struct peek_batch batch = {
+        .look = {.begin = peek_begin, .shard = filtered ? find_shard : peek_shard},
+        .want = o,
+        .found = found ? found : &own,
+        .bytes_max = o->bytes_max > 0 ? o->bytes_max : FIND_BYTES,
+        .max = o->max == 0         ? 10
+               : o->max < PEEK_MAX ? o->max
+                                   : PEEK_MAX,
+        .left = less ? budget->most : PEEK_BYTES,
+        .budget = budget};
+    *batch.found = (struct sluice_found){0};
+    *out = NULL;
+    enum sluice_code code = check_find(o, error);
+    return code ? code : peek_run(s, queue, &batch, out, error);
 }
 
 // The machine keeps no record of a finished message, but for some time how it ended.
@@ -343,127 +479,7 @@ enum sluice_code show_within(struct sluice *s, const char *queue, const char *id
 {
     struct peek_batch batch = {
         .look = {.begin = show_begin, .shard = show_shard}, .id = id, .max = 1, .budget = budget};
+    struct sluice_found found = {0};
+    batch.found = &found;
     return peek_run(s, queue, &batch, out, error);
-}
-
-#define WAITING_MAX 8 // messages that are read to find the oldest
-
-struct stats_read {
-    struct look look; // first
-    struct sluice_stats *out;
-    struct message_view waiting[WAITING_MAX]; // the first that are ready
-    size_t waiting_len;
-    int64_t now;
-};
-
-static void add_requests(struct sluice_requests *to, const struct cost *c)
-{
-    to->writes += c->writes;
-    to->reads += c->reads;
-    to->deletes += c->deletes;
-}
-
-static void add_spent(struct sluice_stats *out, const struct machine *m, int64_t now)
-{
-    struct machine_spent spent;
-    machine_spent(m, now, &spent);
-    add_requests(&out->spent, &spent.total);
-    add_requests(&out->spent_this_hour, &spent.this_hour);
-    add_requests(&out->spent_last_hour, &spent.last_hour);
-    out->hour_ms = spent.hour_ms;
-}
-
-static void add_stats(void *ctx, const struct machine *m, int64_t now)
-{
-    struct stats_read *l = ctx;
-    struct machine_stats stats;
-    machine_stats(m, now, &stats);
-    l->now = now;
-    l->out->ready += stats.counts[STATE_READY];
-    l->out->delayed += stats.counts[STATE_DELAYED];
-    l->out->locked += stats.counts[STATE_LOCKED];
-    l->out->processed += stats.counts[STATE_PROCESSED];
-    l->out->dead += stats.counts[STATE_DEAD];
-    l->out->outbound += stats.counts[STATE_OUTBOUND];
-    l->out->moved += stats.counts[STATE_MOVED];
-    l->out->redriven += stats.counts[STATE_REDRIVEN];
-    l->out->purged += stats.counts[STATE_PURGED];
-    l->out->sent += stats.sent;
-    l->out->duplicates += stats.duplicates;
-    l->out->entries += machine_slot(m);
-    add_spent(l->out, m, now);
-    struct worker_view w;
-    for (size_t i = 0; machine_worker(m, i, &w); i++)
-        if (w.open > 0 || (w.capacity > 0 && w.expires_at > now)) l->out->workers++;
-    l->waiting_len = machine_list(m, STATE_READY, 0, now, l->waiting, WAITING_MAX);
-}
-
-// When the message was ready for the first time, store time.
-static int64_t due_at(const struct delivery *d)
-{
-    const struct message *m = &d->message;
-    if (m->when == WHEN_DUE && m->when_ms > d->sent_at) return m->when_ms;
-    return m->when == WHEN_DELAY ? d->sent_at + m->when_ms : d->sent_at;
-}
-
-// machine_list has the messages in the order they were sent. So the first one without a delay is
-// older than all that follow it, and the search ends there.
-static void note_age(struct shard_runner *d, const struct stats_read *l)
-{
-    bool delayed = true;
-    for (size_t i = 0; delayed && i < l->waiting_len; i++) {
-        struct runner_answer answer;
-        runner_answer_init(&answer);
-        if (!runner_fetch(d, &l->waiting[i].place, 1, &answer)) {
-            int64_t age = l->now - due_at(&answer.deliveries[0]);
-            if (age > l->out->oldest_age_ms) l->out->oldest_age_ms = age;
-            delayed = answer.deliveries[0].message.when != WHEN_NOW;
-        }
-        runner_answer_done(&answer);
-    }
-}
-
-static uint64_t requests_made(const struct sluice *s)
-{
-    struct meter_snapshot meter;
-    uint64_t sum = 0;
-    store_meter_read(s->store, &meter);
-    for (int kind = 0; kind < METER_KINDS; kind++)
-        sum += meter.kind[kind].requests;
-    return sum;
-}
-
-void direct_requests(const struct sluice *s, struct sluice_requests *out)
-{
-    struct meter_snapshot meter;
-    store_meter_read(s->store, &meter);
-    *out = (struct sluice_requests){0};
-    add_requests(out, &meter.cost);
-}
-
-static enum sluice_code stats_shard(struct look *l, struct open_queue *q, uint32_t shard,
-                                    struct shard_runner *d, bool *enough,
-                                    struct sluice_error *error)
-{
-    (void)q;
-    (void)shard;
-    (void)enough;
-    (void)error;
-    note_age(d, (const struct stats_read *)l);
-    return SLUICE_OK;
-}
-
-enum sluice_code direct_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
-                              struct sluice_error *error)
-{
-    *out = (struct sluice_stats){0};
-    struct stats_read read = {.look = {.inspect = add_stats, .shard = stats_shard}, .out = out};
-    enum sluice_code code = look_at_queue(s, queue, &read.look, error);
-    out->requests = requests_made(s);
-    if (code) return code;
-    struct waiting_list waiting = {0};
-    owner_waiting(s, queue, &waiting);
-    out->waiting = waiting_list_count(&waiting, queue);
-    waiting_list_done(&waiting);
-    return SLUICE_OK;
 }

@@ -95,25 +95,19 @@ static enum sluice_code send_again(struct sluice *s, const struct sluice_message
     return code;
 }
 
-// Locks of messages that are no dead letters, or could not be sent. They are released at the end,
-// so that the receives before it return other messages.
-struct leftovers {
-    char (*tokens)[SLUICE_TOKEN_MAX];
-    size_t len;
-};
-
-static void keep_lock(struct leftovers *l, const char *token)
+void leftovers_keep(struct leftovers *l, const char *token)
 {
     l->tokens = memory_resize(l->tokens, (l->len + 1) * sizeof *l->tokens);
     memcpy(l->tokens[l->len++], token, SLUICE_TOKEN_MAX);
 }
 
-static void release_leftovers(struct sluice *s, const char *queue, struct leftovers *l)
+void leftovers_release(struct sluice *s, const char *queue, struct leftovers *l)
 {
-    for (size_t i = 0; i < l->len; i++) {
-        const char *token = l->tokens[i];
-        (void)sluice_release(s, queue, &token, 1, 0, NULL, NULL);
-    }
+    const char **tokens = memory_zeroed(l->len + 1, sizeof *tokens);
+    for (size_t i = 0; i < l->len; i++)
+        tokens[i] = l->tokens[i];
+    if (l->len > 0) (void)sluice_release(s, queue, tokens, l->len, 0, NULL, NULL);
+    memory_free(tokens);
     memory_free(l->tokens);
 }
 
@@ -131,7 +125,23 @@ static enum sluice_code name_target(enum sluice_code code, struct sluice_error *
     return code;
 }
 
-// Sends the letters of a batch and acks them. The first error is the answer.
+bool is_letter(const struct sluice_message *m)
+{
+    return *m->from.queue != 0;
+}
+
+enum sluice_code redrive_letter(struct sluice *s, const char *queue,
+                                const struct redrive_where *where, const struct sluice_message *m,
+                                struct sluice_error *error)
+{
+    const char *to = where->to ? where->to : m->from.queue;
+    const char *token = m->token;
+    enum sluice_code code = allowed(where, to, error);
+    if (!code) code = name_target(send_again(s, m, to, error), error);
+    return code ? code : sluice_ack(s, queue, &token, 1, NULL, error);
+}
+
+// Redrives the letters of a batch. The first error is the answer.
 static enum sluice_code redrive_batch(struct sluice *s, const char *queue,
                                       const struct redrive_where *where,
                                       const struct sluice_batch *batch, struct leftovers *left,
@@ -140,17 +150,12 @@ static enum sluice_code redrive_batch(struct sluice *s, const char *queue,
     enum sluice_code first = SLUICE_OK;
     for (size_t i = 0; i < batch->len; i++) {
         const struct sluice_message *m = &batch->messages[i];
-        const char *to = where->to ? where->to : m->from.queue;
-        const char *token = m->token;
-        if (!*m->from.queue) {
-            keep_lock(left, token); // it is no dead letter
+        if (!is_letter(m)) {
+            leftovers_keep(left, m->token); // it is no dead letter
             continue;
         }
-        struct sluice_error *e = first ? NULL : error;
-        enum sluice_code code = allowed(where, to, e);
-        if (!code) code = name_target(send_again(s, m, to, e), e);
-        if (code) keep_lock(left, token);
-        if (!code) code = sluice_ack(s, queue, &token, 1, NULL, e);
+        enum sluice_code code = redrive_letter(s, queue, where, m, first ? NULL : error);
+        if (code) leftovers_keep(left, m->token);
         if (!code) (*done)++;
         if (!first) first = code;
     }
@@ -179,7 +184,7 @@ static enum sluice_code redrive_letters(struct sluice *s, const char *queue,
         if (!first) first = code;
         sluice_batch_free(batch);
     }
-    release_leftovers(s, queue, &left);
+    leftovers_release(s, queue, &left);
     return first;
 }
 

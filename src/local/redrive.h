@@ -5,6 +5,8 @@
 
 #include "sluice.h"
 
+#include <stdbool.h>
+
 struct redrive_where {
     const char *to; // NULL: each letter goes to the queue that it died in
     // Called before a letter is sent to `queue`. If it refuses, the letter stays, and the first
@@ -17,3 +19,24 @@ struct redrive_where {
 enum sluice_code redrive_where(struct sluice *s, const char *queue,
                                const struct redrive_where *where, uint32_t max, uint64_t *redriven,
                                struct sluice_error *error);
+
+// sluice_redrive_messages. `where` as above.
+enum sluice_code redrive_chosen(struct sluice *s, const char *queue,
+                                const struct redrive_where *where, const char *const *ids,
+                                size_t len, struct sluice_outcome *outcomes,
+                                struct sluice_error *error);
+
+// Sends a dead letter, whose lock the caller holds, to its queue and acks it.
+enum sluice_code redrive_letter(struct sluice *s, const char *queue,
+                                const struct redrive_where *where, const struct sluice_message *m,
+                                struct sluice_error *error);
+bool is_letter(const struct sluice_message *m); // it died in another queue
+
+// Locks of messages that are no dead letters, or could not be sent. They are released at the end,
+// so that the receives before it return other messages.
+struct leftovers {
+    char (*tokens)[SLUICE_TOKEN_MAX];
+    size_t len;
+};
+void leftovers_keep(struct leftovers *l, const char *token);
+void leftovers_release(struct sluice *s, const char *queue, struct leftovers *l);

@@ -67,6 +67,10 @@ struct worker_order; // local/worker_change.h: join, beat, leave, and the orders
       (struct sluice * s, const char *queue, const struct sluice_peek *options,                    \
        struct sluice_batch **out, struct sluice_error *error),                                     \
       (s, queue, options, out, error))                                                             \
+    C(enum sluice_code, PASSED, find,                                                              \
+      (struct sluice * s, const char *queue, const struct sluice_find *what,                       \
+       struct sluice_batch **out, struct sluice_found *found, struct sluice_error *error),         \
+      (s, queue, what, out, found, error))                                                         \
     C(enum sluice_code, PASSED, show,                                                              \
       (struct sluice * s, const char *queue, const char *id, struct sluice_batch **out,            \
        struct sluice_error *error),                                                                \
@@ -95,6 +99,10 @@ struct worker_order; // local/worker_change.h: join, beat, leave, and the orders
       (struct sluice * s, const char *queue, const char *to, uint32_t max, uint64_t *redriven,     \
        struct sluice_error *error),                                                                \
       (s, queue, to, max, redriven, error))                                                        \
+    C(enum sluice_code, PASSED, redrive_messages,                                                  \
+      (struct sluice * s, const char *queue, const char *to, const char *const *ids, size_t len,   \
+       struct sluice_outcome *outcomes, struct sluice_error *error),                               \
+      (s, queue, to, ids, len, outcomes, error))                                                   \
     C(enum sluice_code, PASSED, events_open,                                                       \
       (struct sluice * s, const char *queue, uint64_t position, struct sluice_events **out,        \
        struct sluice_error *error),                                                                \

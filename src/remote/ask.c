@@ -98,8 +98,13 @@ static void put_query(struct line *l, const struct fields *table, const void *in
     char before = '?';
     for (size_t i = 0; i < table->len; i++) {
         char number[FIELD_TEXT_MAX];
-        const char *value = field_text(&table->rows[i], in, number);
-        if (value) put_parameter(l, &before, table->rows[i].name, value);
+        const struct field *f = &table->rows[i];
+        const char *value = field_text(f, in, number);
+        if (value) put_parameter(l, &before, f->name, value);
+        if (f->kind != FIELD_TEXTS) continue;
+        const struct field_texts *list = (const void *)((const char *)in + f->at);
+        for (size_t k = 0; k < list->len; k++)
+            put_parameter(l, &before, f->name, list->rows[k]);
     }
 }
 

@@ -237,6 +237,50 @@ enum sluice_code remote_redrive(struct sluice *s, const char *queue, const char 
     return ask_count(s, &ask, "redriven", redriven, error);
 }
 
+static enum sluice_code redrive_part(struct sluice *s, const char *queue, const char *to,
+                                     const char *const *ids, size_t len,
+                                     struct sluice_outcome *outcomes, struct sluice_error *error)
+{
+    enum sluice_code code;
+    struct redrive_in in = {.to = to, .ids = {ids, len}};
+    struct ask ask = {.call = CALL_REDRIVE, .queue = queue, .in = &in};
+    struct json *o = remote_ask_json(remote_of(s), &ask, &code, error);
+    struct json *rows = o ? json_member(o, "outcomes") : NULL;
+    bool told = rows && json_kind(rows) == JSON_KIND_LIST && json_list_len(rows) == len;
+    if (o && !told)
+        code = refuse(error, ERR_CORRUPT, "store", "the node's answer has not %zu outcomes", len);
+    for (size_t i = 0; i < len; i++) {
+        outcomes[i] = (struct sluice_outcome){.code = code, .status = ""};
+        if (told) fields_take(json_list_at(rows, i), &outcome_answer, &outcomes[i]);
+        if (!outcomes[i].code) outcomes[i].status = "redriven";
+    }
+    struct json *why = told ? json_member(o, "error") : NULL;
+    struct sluice_error first = {.code = SLUICE_OK};
+    if (why) fields_take(why, &problem_answer, &first);
+    if (first.code && error) *error = first;
+    json_free(o);
+    return first.code ? first.code : code;
+}
+
+enum sluice_code remote_redrive_messages(struct sluice *s, const char *queue, const char *to,
+                                         const char *const *ids, size_t len,
+                                         struct sluice_outcome *outcomes,
+                                         struct sluice_error *error)
+{
+    struct sluice_outcome *rows = outcomes ? outcomes : memory_zeroed(len + 1, sizeof *rows);
+    enum sluice_code first = SLUICE_OK;
+    size_t done = 0;
+    do {
+        size_t some = len - done < CALL_ITEMS_MAX ? len - done : CALL_ITEMS_MAX;
+        enum sluice_code code =
+            redrive_part(s, queue, to, ids + done, some, rows + done, first ? NULL : error);
+        if (!first) first = code;
+        done += some;
+    } while (done < len);
+    if (!outcomes) memory_free(rows);
+    return first;
+}
+
 static void add_requests(struct remote *r, size_t node, struct sluice_requests *out)
 {
     CLEANUP(http_call_done) struct http_call call;

@@ -57,7 +57,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
 // valid as long as `head`.
 #define ASK_HEADERS_MAX 7
 #define ASK_REQUEST_MAX 64
-#define ASK_PATH_MAX    960 // with the query; each byte of a workflow's id may become three
+#define ASK_PATH_MAX    4608 // with the query; each byte of a value may become three
 struct ask_head {
     char url[NODE_URL_MAX + ASK_PATH_MAX];
     char owners[NODES_HASH_MAX];

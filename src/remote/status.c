@@ -1,13 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads messages from a node (peek and show) in the compact encoding.
+// Reads messages from a node (peek, find and show) in the compact encoding.
 #include "remote/remote.h"
 
+#include "local/filter.h"
+#include "local/peek.h"
 #include "wire/wire.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#define FIND_QUERY_MAX 1200 // bytes; each may become three
+
+// The answer's headers say how far the search came. An older node says nothing.
+static void read_found(const struct http_call *call, struct sluice_found *out)
+{
+    struct bytes next = http_header(call, FOUND_NEXT_HEADER);
+    struct bytes read = http_header(call, FOUND_READ_HEADER);
+    unsigned long long messages = 0, bytes = 0;
+    char text[64];
+    (void)snprintf(text, sizeof text, "%.*s", (int)read.len, (const char *)read.data);
+    if (sscanf(text, "messages=%llu; bytes=%llu", &messages, &bytes) != 2) messages = bytes = 0;
+    *out = (struct sluice_found){.messages = messages, .bytes = bytes};
+    (void)snprintf(out->next, sizeof out->next, "%.*s", (int)next.len, (const char *)next.data);
+}
+
 static enum sluice_code ask_batch(struct remote *r, struct ask *ask, struct sluice_batch **out,
-                                  struct sluice_error *error)
+                                  struct sluice_found *found, struct sluice_error *error)
 {
     CLEANUP(http_call_done) struct http_call call;
     ask->wire = ask->failures = true;
@@ -16,6 +34,7 @@ static enum sluice_code ask_batch(struct remote *r, struct ask *ask, struct slui
     enum sluice_code code = remote_ask(r, ask, &call, NULL, error);
     if (!code && !wire_read_looked(buf_bytes(&call.body_in), out))
         code = remote_unreadable(&call, error);
+    if (!code && found) read_found(&call, found);
     return code;
 }
 
@@ -34,17 +53,62 @@ static enum sluice_code check_id(struct sluice *s, const char *queue, const char
                   "\"%.100s\" is not a message id; one looks like 3f9a01cc-0-17", id);
 }
 
+// A filter that does not fit into the request would be left out, and all messages found.
+static enum sluice_code check_filters(const struct sluice_find *f, struct sluice_error *error)
+{
+    size_t len = f->contains ? strlen(f->contains) : 0;
+    for (size_t i = 0; i < f->headers_len; i++)
+        len += strlen(f->headers[i].name) + strlen(f->headers[i].value) + sizeof "&header==";
+    if (len <= FIND_QUERY_MAX) return SLUICE_OK;
+    return refuse(error, ERR_INVALID, f->headers_len > 0 ? "header" : "contains",
+                  "the texts to find have %zu bytes; a node takes %d", len, FIND_QUERY_MAX);
+}
+
+enum sluice_code remote_find(struct sluice *s, const char *queue, const struct sluice_find *what,
+                             struct sluice_batch **out, struct sluice_found *found,
+                             struct sluice_error *error)
+{
+    const struct sluice_find all = {0};
+    const struct sluice_find *f = what ? what : &all;
+    struct sluice_found own;
+    struct remote *r = remote_of(s);
+    enum sluice_code code = remote_check(r, queue, error);
+    if (!code) code = filter_check(f, error);
+    if (!code) code = check_filters(f, error);
+    if (!code && f->after_id) code = check_id(s, queue, f->after_id, error);
+    if (code) return code;
+    CLEANUP(buf_done) struct buf text;
+    buf_init(&text, SIZE_MAX);
+    const char *headers[SLUICE_FIND_HEADERS_MAX];
+    size_t at[SLUICE_FIND_HEADERS_MAX];
+    for (size_t i = 0; i < f->headers_len; i++) {
+        at[i] = text.len;
+        buf_put(&text, bytes_str(f->headers[i].name));
+        buf_put_u8(&text, '=');
+        buf_put(&text, bytes_str(f->headers[i].value));
+        buf_put_u8(&text, 0);
+    }
+    for (size_t i = 0; i < f->headers_len; i++)
+        headers[i] = (const char *)text.data + at[i];
+    struct peek_in in = {.state = f->state,
+                         .after = f->after_id,
+                         .max = f->max,
+                         .headers = {headers, f->headers_len},
+                         .contains = f->contains && *f->contains ? f->contains : NULL,
+                         .before = f->before,
+                         .bytes = (int64_t)f->bytes_max};
+    struct ask ask = {.call = CALL_PEEK, .queue = queue, .in = &in};
+    return ask_batch(r, &ask, out, found ? found : &own, error);
+}
+
 enum sluice_code remote_peek(struct sluice *s, const char *queue, const struct sluice_peek *options,
                              struct sluice_batch **out, struct sluice_error *error)
 {
-    struct remote *r = remote_of(s);
-    enum sluice_code code = remote_check(r, queue, error);
-    if (!code && options && options->after_id) code = check_id(s, queue, options->after_id, error);
-    if (code) return code;
-    struct peek_in in = {0};
-    if (options) in = (struct peek_in){options->state, options->after_id, options->max};
-    struct ask ask = {.call = CALL_PEEK, .queue = queue, .in = &in};
-    return ask_batch(r, &ask, out, error);
+    struct sluice_find what = {0};
+    if (options)
+        what = (struct sluice_find){
+            .state = options->state, .after_id = options->after_id, .max = options->max};
+    return remote_find(s, queue, &what, out, NULL, error);
 }
 
 enum sluice_code remote_show(struct sluice *s, const char *queue, const char *id,
@@ -55,5 +119,5 @@ enum sluice_code remote_show(struct sluice *s, const char *queue, const char *id
     if (!code) code = check_id(s, queue, id, error);
     if (code) return code;
     struct ask ask = {.call = CALL_SHOW, .queue = queue, .id = id};
-    return ask_batch(r, &ask, out, error);
+    return ask_batch(r, &ask, out, NULL, error);
 }

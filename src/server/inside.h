@@ -118,13 +118,14 @@ struct exchange {
     const char *workflow; // in the path; NULL: none
     struct sluice_request request;
     bool has_request;
-    bool head;          // HEAD: the handler of GET, without a body
-    bool wire_in;       // the request is in the compact encoding
-    bool wire_out;      // the answer is in the compact encoding
-    bool wire_failures; // the answer has the messages' failure reasons
-    bool wire_finished; // ... and how finished messages ended
-    bool wire_requires; // ... and the labels that messages require
-    bool single;        // it has one part: a refusal of the part is the answer
+    bool head;                        // HEAD: the handler of GET, without a body
+    bool wire_in;                     // the request is in the compact encoding
+    bool wire_out;                    // the answer is in the compact encoding
+    bool wire_failures;               // the answer has the messages' failure reasons
+    bool wire_finished;               // ... and how finished messages ended
+    bool wire_requires;               // ... and the labels that messages require
+    bool single;                      // it has one part: a refusal of the part is the answer
+    const struct sluice_found *found; // how far a search came; NULL: it is none
     struct kept_texts kept;
     int status;
     int64_t began_ns;

@@ -251,6 +251,30 @@ static void refuse_redrive(struct exchange *x, uint64_t redriven, struct sluice_
     answer_problem(x, 403, error, NULL);
 }
 
+static void redrive_ids(struct exchange *x, const struct redrive_in *in,
+                        const struct redrive_where *where)
+{
+    struct sluice_error error = {.code = SLUICE_OK};
+    struct sluice_outcome *rows = kept_new(&x->kept, (in->ids.len + 1) * sizeof *rows);
+    enum sluice_code code =
+        redrive_chosen(x->server->store, x->queue, where, in->ids.rows, in->ids.len, rows, &error);
+    uint64_t redriven = 0, refused = 0;
+    for (size_t i = 0; i < in->ids.len; i++) {
+        redriven += rows[i].code == SLUICE_OK;
+        refused += rows[i].code != SLUICE_OK && *rows[i].reason;
+    }
+    if (code && redriven + refused == 0) {
+        answer_error(x, &error);
+        return;
+    }
+    struct json *o = json_new();
+    json_number(o, "redriven", (int64_t)redriven);
+    struct async_answer rest = {.outcomes = rows, .len = in->ids.len};
+    json_take(o, "outcomes", outcomes_json(&rest));
+    if (code) json_take(o, "error", problem_json(err_http((enum err)code), &error));
+    answer_json(x, 200, o);
+}
+
 void handle_redrive(struct exchange *x)
 {
     struct redrive_in in = {0};
@@ -258,6 +282,18 @@ void handle_redrive(struct exchange *x)
     struct sluice_error error;
     if (!read_request(x, &in)) return;
     struct redrive_where where = {.to = in.to, .may = may_redrive, .ctx = x};
+    if (in.ids.rows && in.ids.len == 0) { // not the same as all
+        (void)refuse_request(x, SLUICE_INVALID, "", "ids", "ids is empty: give at least one id");
+        return;
+    }
+    if (in.ids.len > 0 && in.max > 0) {
+        (void)refuse_request(x, SLUICE_INVALID, "", "max", "give ids or max, not both");
+        return;
+    }
+    if (in.ids.len > 0) {
+        redrive_ids(x, &in, &where);
+        return;
+    }
     enum sluice_code code =
         redrive_where(x->server->store, x->queue, &where, in.max, &redriven, &error);
     if (code == SLUICE_DENIED && strcmp(error.reason, "forbidden") == 0)

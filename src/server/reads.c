@@ -5,7 +5,9 @@
 #include "server/inside.h"
 #include "wire/wire.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 // Sluice-Took is the time that the request took here, in ms. The client subtracts it from the time
 // it measured. The rest is network time, by which the locks' remaining time is shorter.
@@ -15,9 +17,17 @@ static void answer_wire(struct exchange *x, const struct sluice_batch *b,
     char took[24];
     struct buf body;
     (void)snprintf(took, sizeof took, "%lld", (long long)(clock_boot_ns() - x->began_ns) / 1000000);
-    struct httpd_pair headers[] = {{"Cache-Control", "no-store"}, {"Sluice-Took", took}};
+    struct httpd_pair headers[4] = {{"Cache-Control", "no-store"}, {"Sluice-Took", took}};
     struct httpd_answer a = {
         .status = 200, .type = WIRE_TYPE, .headers = headers, .headers_len = 2};
+    const struct sluice_found *f = x->found;
+    char read[64];
+    if (f) {
+        (void)snprintf(read, sizeof read, "messages=%" PRIu64 "; bytes=%" PRIu64, f->messages,
+                       f->bytes);
+        headers[a.headers_len++] = (struct httpd_pair){FOUND_READ_HEADER, read};
+    }
+    if (f && *f->next) headers[a.headers_len++] = (struct httpd_pair){FOUND_NEXT_HEADER, f->next};
     buf_init(&body, SIZE_MAX);
     wire_put_batch(&body, b);
     if (x->wire_failures && !acked) wire_put_failures(&body, b);
@@ -41,6 +51,7 @@ void answer_messages(struct exchange *x, const struct sluice_batch *b, struct sl
         json_list_take(list, json_message_all(x->queue, &b->messages[i]));
     json_take(o, "messages", list);
     sluice_batch_free(spent); // so that a large one is not in memory three times
+    if (x->found) fields_put(o, &found_answer, x->found);
     if (acked) json_take(o, "acked", outcomes_json(acked));
     if (acked && acked->code)
         json_take(o, "error", problem_json(err_http((enum err)acked->code), acked->error));
@@ -52,16 +63,63 @@ void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct
     answer_messages(x, b, NULL, a);
 }
 
-void handle_peek(struct exchange *x)
+// Splits "NAME=VALUE". The texts are the request's.
+static bool read_filters(struct exchange *x, const struct field_texts *given,
+                         struct sluice_header *out)
 {
-    struct peek_in in = {0};
-    if (!read_request(x, &in)) return;
-    struct sluice_peek ask = {.state = in.state, .after_id = in.after, .max = (uint32_t)in.max};
+    for (size_t i = 0; i < given->len; i++) {
+        const char *equals = strchr(given->rows[i], '=');
+        if (given->len > SLUICE_FIND_HEADERS_MAX)
+            return refuse_request(x, SLUICE_INVALID, "", "header",
+                                  "%zu headers are given; at most %d are allowed", given->len,
+                                  SLUICE_FIND_HEADERS_MAX);
+        if (!equals || equals == given->rows[i])
+            return refuse_request(x, SLUICE_INVALID, "", "header",
+                                  "header \"%.80s\" is not of the form NAME=VALUE", given->rows[i]);
+        size_t len = (size_t)(equals - given->rows[i]);
+        char *name = kept_new(&x->kept, len + 1);
+        memcpy(name, given->rows[i], len);
+        name[len] = '\0';
+        out[i] = (struct sluice_header){name, equals + 1};
+    }
+    return true;
+}
+
+static void find_one(struct exchange *x, const char *id)
+{
     struct sluice_batch *batch = NULL;
     struct sluice_error error;
     enum sluice_code code =
-        peek_within(x->server->store, x->queue, &ask, answer_budget_of(x), &batch, &error);
+        show_within(x->server->store, x->queue, id, answer_budget_of(x), &batch, &error);
     if (answer_unless(x, code, &error)) answer_messages(x, batch, batch, NULL);
+}
+
+void handle_peek(struct exchange *x)
+{
+    struct peek_in in = {0};
+    struct sluice_header headers[SLUICE_FIND_HEADERS_MAX];
+    if (!read_request(x, &in) || !read_filters(x, &in.headers, headers)) return;
+    if (in.id) {
+        find_one(x, in.id);
+        return;
+    }
+    struct sluice_find ask = {.state = in.state,
+                              .after_id = in.after,
+                              .max = (uint32_t)in.max,
+                              .before = in.before,
+                              .contains = in.contains,
+                              .headers = headers,
+                              .headers_len = in.headers.len,
+                              .bytes_max = (uint64_t)in.bytes};
+    struct sluice_batch *batch = NULL;
+    struct sluice_found found;
+    struct sluice_error error;
+    enum sluice_code code =
+        find_within(x->server->store, x->queue, &ask, answer_budget_of(x), &batch, &found, &error);
+    if (!answer_unless(x, code, &error)) return;
+    x->found = &found;
+    answer_messages(x, batch, batch, NULL);
+    x->found = NULL;
 }
 
 void handle_show(struct exchange *x)

@@ -231,7 +231,22 @@ def answers_about_messages_are_what_the_file_says(sluice):
         node.ask("ackMessages", 200, {"tokens": tokens})
         for message in locked:
             node.ask("showMessage", 200, id=message["id"])
-        node.ask("peekMessages", 200, query="?state=dead")
+        dead = node.ask("peekMessages", 200, query="?state=dead")["messages"]
+        found = node.ask("peekMessages", 200, query="?state=dead&header=Trace=7&contains=bytes&before=9999999999999&bytes=9")
+        same([m["id"] for m in found["messages"]], [m["id"] for m in dead])
+        same([found["messagesRead"], "next" in found], [1, True])
+        same(node.ask("peekMessages", 200, query="?state=dead&header=Trace=8")["messages"], [])
+        same(node.ask("peekMessages", 200, query=f"?id={dead[0]['id']}")["messages"][0]["state"], "dead")
+        node.ask("peekMessages", 200, query="?state=dead&max=1", headers={"Accept": WIRE})
+        node.ask("peekMessages", 400, query="?header=Trace")
+        node.ask("peekMessages", 400, query="?" + "header=a=b&" * 17 + "max=1")
+        node.ask("redrive", 400, {"ids": []})
+        node.ask("redrive", 400, {"ids": [dead[0]["id"]], "max": 1})
+        rows = node.ask("redrive", 200, {"ids": [dead[0]["id"], locked[1]["id"]]})
+        same([(row["code"], row.get("status")) for row in rows["outcomes"]], [("OK", "redriven"), ("CONFLICT", None)])
+        same((rows["redriven"], rows["error"]["reason"]), (1, "not-dead"))
+        again = node.ask("receiveMessages", 200, {})["messages"][0]["token"]
+        node.ask("failMessages", 200, {"token": again})
         node.ask("queueStats", 200)
         node.ask("listWorkers", 200)
         node.ask("listQueues", 200, query="?stats=1")

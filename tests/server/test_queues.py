@@ -43,6 +43,9 @@ def a_redrive_goes_only_where_the_token_may_send(sluice):
         contains(problem["detail"], "queue secret", "redriven: 1")
         same((sent("jobs"), sent("secret")), (2, 1))
         same(node.does(403, "POST", "/jobs-dlq/redrive", {"to": "secret"}, keys["both"])["reason"], "forbidden")
+        left = node.does(200, "GET", "/jobs-dlq/messages", headers=boss)["messages"][0]["id"]
+        rows = node.does(200, "POST", "/jobs-dlq/redrive", {"ids": [left]}, keys["both"])
+        same((rows["redriven"], rows["outcomes"][0]["code"], rows["error"]["reason"]), (0, "DENIED", "forbidden"))
         same(node.does(200, "GET", "/jobs-dlq/stats", headers=boss)["ready"], 1)
         same(node.does(200, "POST", "/jobs-dlq/redrive", {"to": "jobs"}, keys["both"])["redriven"], 1)
         holds("sluice_http_forbidden_total 3" in node.raw("GET", "/metrics", headers=boss).body.decode(), "counted")

@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/choose.h"
+
+#include "cli/progress.h"
+#include "cli/table.h"
+#include "cli/text.h"
+#include "json/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define IDS_BYTES_MAX ((size_t)64 << 20)
+#define AT_ONCE       500 // messages of one call, so that the progress moves
+#define PAGE          1000
+#define READ_AT_ONCE  ((uint64_t)16 << 20)
+
+bool filter_given(const struct cli_value *rows)
+{
+    return rows[FILTER_HEADER].given || rows[FILTER_CONTAINS].given || rows[FILTER_BEFORE].given;
+}
+
+void filter_done(struct sluice_find *f)
+{
+    for (size_t i = 0; i < f->headers_len; i++)
+        free((char *)(uintptr_t)f->headers[i].name);
+    free((struct sluice_header *)(uintptr_t)f->headers);
+}
+
+int filter_read(const struct cli *cli, const struct cli_value *o, struct sluice_find *out)
+{
+    const struct cli_value *h = &o[FILTER_HEADER];
+    struct sluice_header *rows = cli_alloc(h->texts_len * sizeof *rows);
+    *out = (struct sluice_find){.state = o[FILTER_STATE].given ? o[FILTER_STATE].texts[0] : NULL,
+                                .contains =
+                                    o[FILTER_CONTAINS].given ? o[FILTER_CONTAINS].texts[0] : NULL,
+                                .before = o[FILTER_BEFORE].number,
+                                .headers = rows};
+    if (out->contains && !*out->contains)
+        return cli_usage(cli, "--contains", "--contains \"\" is empty: every body contains it");
+    for (; out->headers_len < h->texts_len; out->headers_len++) {
+        const char *text = h->texts[out->headers_len];
+        const char *equals = strchr(text, '=');
+        if (!equals || equals == text)
+            return cli_usage(cli, "--header", "--header \"%.80s\" is not of the form NAME=VALUE",
+                             text);
+        size_t name = (size_t)(equals - text), all = strlen(text) + 1;
+        char *copy = cli_alloc(all);
+        memcpy(copy, text, all);
+        copy[name] = '\0';
+        rows[out->headers_len] = (struct sluice_header){copy, copy + name + 1};
+    }
+    return 0;
+}
+
+struct ids {
+    const char **rows;
+    size_t len, room;
+    char *input; // the content of standard input
+};
+
+static void ids_add(struct ids *ids, const char *id)
+{
+    if (ids->len == ids->room) {
+        ids->room = 2 * ids->room + 64;
+        ids->rows = cli_realloc(ids->rows, ids->room * sizeof *ids->rows);
+    }
+    ids->rows[ids->len++] = id;
+}
+
+static int ids_read(const struct cli *cli, struct ids *ids)
+{
+    int status = 0;
+    size_t len;
+    ids->input = cli_read_all(cli, "-", "ID", IDS_BYTES_MAX, &len, &status);
+    for (char *at = ids->input; at && *at;) {
+        size_t line = strcspn(at, "\r\n");
+        char *next = at + line + strspn(at + line, "\r\n");
+        at[line] = '\0';
+        if (line > 0) ids_add(ids, at);
+        at = next;
+    }
+    return status;
+}
+
+static void print_done(const struct choice *c, const char *id, const struct sluice_outcome *o)
+{
+    if (c->cli->json) {
+        struct json *line = json_new();
+        json_text(line, "id", id);
+        json_text(line, "queue", c->queue);
+        json_text(line, "status", o->status);
+        json_print(line, stdout);
+    } else if (!c->cli->quiet) {
+        print_line(stdout, "%s  %s", id, o->status);
+    }
+}
+
+// The library's message is about one of them. The others print their own reason.
+static void print_refused(const struct choice *c, const char *id, const struct sluice_outcome *o,
+                          const struct sluice_error *told)
+{
+    struct sluice_error error = {.code = o->code, .field = "id"};
+    if (strstr(told->message, id))
+        (void)snprintf(error.message, sizeof error.message, "%s", told->message);
+    else
+        (void)snprintf(error.message, sizeof error.message, "message %.64s: %s%s%s", id, o->reason,
+                       *o->reason ? ": " : "", sluice_code_text(o->code));
+    (void)cli_fail(c->cli, &error);
+}
+
+static int act_on_ids(const struct choice *c, const struct ids *ids)
+{
+    struct sluice_error error = {0};
+    struct sluice_outcome *rows = cli_alloc(ids->len * sizeof *rows);
+    memset(rows, 0, ids->len * sizeof *rows);
+    int status = 0;
+    bool told = false;
+    enum sluice_code code = c->act(c->ctx, ids->rows, ids->len, rows, &error);
+    for (size_t i = 0; i < ids->len; i++)
+        told = told || rows[i].code == SLUICE_OK || *rows[i].reason;
+    bool whole = code && (!told || strcmp(error.field, "queue") == 0);
+    if (whole && ids->len > 1) status = cli_fail_queue(c->cli, c->s, c->queue, &error);
+    if (code && ids->len == 1) status = cli_fail_queue(c->cli, c->s, c->queue, &error);
+    for (size_t i = 0; status == 0 && i < ids->len; i++)
+        if (rows[i].code == SLUICE_OK) print_done(c, ids->rows[i], &rows[i]);
+    for (size_t i = 0; status == 0 && code && i < ids->len; i++)
+        if (rows[i].code != SLUICE_OK) print_refused(c, ids->rows[i], &rows[i], &error);
+    free(rows);
+    return status ? status : sluice_code_exit(code);
+}
+
+int choose_ids(const struct choice *c, const char **words, size_t len)
+{
+    struct ids ids = {0};
+    int status = 0;
+    if (len == 1 && strcmp(words[0], "-") == 0)
+        status = ids_read(c->cli, &ids);
+    else
+        for (size_t i = 0; i < len; i++)
+            ids_add(&ids, words[i]);
+    if (status == 0) status = act_on_ids(c, &ids);
+    free(ids.rows);
+    free(ids.input);
+    return status;
+}
+
+static void found_free(struct ids *ids)
+{
+    for (size_t i = 0; i < ids->len; i++)
+        free((char *)(uintptr_t)ids->rows[i]);
+    free(ids->rows);
+}
+
+static char *copy_id(const char *id)
+{
+    size_t len = strlen(id) + 1;
+    return memcpy(cli_alloc(len), id, len);
+}
+
+// Finds all messages of one state.
+static enum sluice_code find_state(const struct choice *c, const struct sluice_find *filter,
+                                   const char *state, struct ids *ids, uint64_t *bytes,
+                                   struct progress *p, struct sluice_error *error)
+{
+    struct sluice_find what = *filter;
+    struct sluice_found found = {0};
+    char after[SLUICE_ID_MAX];
+    what.state = state;
+    what.max = PAGE;
+    what.bytes_max = READ_AT_ONCE;
+    do {
+        struct sluice_batch *batch = NULL;
+        enum sluice_code code = sluice_find(c->s, c->queue, &what, &batch, &found, error);
+        if (code != SLUICE_OK) return code;
+        for (size_t i = 0; i < batch->len; i++)
+            if (!c->wanted || c->wanted(&batch->messages[i]))
+                ids_add(ids, copy_id(batch->messages[i].id));
+        sluice_batch_free(batch);
+        *bytes += found.bytes;
+        progress_move(p, ids->len, 0, 0);
+        (void)snprintf(after, sizeof after, "%s", found.next);
+        what.after_id = after;
+    } while (*found.next);
+    return SLUICE_OK;
+}
+
+static enum sluice_code find_all(const struct choice *c, const struct sluice_find *filter,
+                                 struct ids *ids, uint64_t *bytes, struct sluice_error *error)
+{
+    struct progress p;
+    enum sluice_code code = SLUICE_OK;
+    progress_begin(&p, c->cli, "found", "messages");
+    if (filter->state) code = find_state(c, filter, filter->state, ids, bytes, &p, error);
+    for (size_t i = 0; !code && !filter->state && i < c->states_len; i++)
+        code = find_state(c, filter, c->states[i], ids, bytes, &p, error);
+    progress_end(&p);
+    return code;
+}
+
+struct counts {
+    uint64_t done, refused;
+    enum sluice_code code; // the first that ended the run, or of the first refusal
+};
+
+static void act_on_found(const struct choice *c, const struct ids *ids, struct counts *n,
+                         struct sluice_error *error)
+{
+    struct sluice_outcome rows[AT_ONCE];
+    struct progress p;
+    progress_begin(&p, c->cli, c->verb, "messages");
+    for (size_t at = 0; at < ids->len;) {
+        size_t some = ids->len - at < AT_ONCE ? ids->len - at : AT_ONCE;
+        uint64_t before = n->done + n->refused;
+        struct sluice_error why = {0};
+        memset(rows, 0, sizeof rows);
+        enum sluice_code code = c->act(c->ctx, ids->rows + at, some, rows, &why);
+        for (size_t i = 0; i < some; i++) {
+            n->done += rows[i].code == SLUICE_OK;
+            n->refused += rows[i].code != SLUICE_OK && *rows[i].reason;
+        }
+        if (code && !n->code) *error = why;
+        if (code && !n->code) n->code = code;
+        at += some;
+        progress_move(&p, n->done, at, ids->len);
+        if (code && n->done + n->refused - before < some) break; // the store failed it
+    }
+    progress_end(&p);
+}
+
+static void print_counts(const struct choice *c, size_t found, const struct counts *n)
+{
+    char a[TEXT_MAX], b[TEXT_MAX];
+    if (!c->cli->json) {
+        cli_say(c->cli, "%s %s of %s message%s of %s", c->verb, number_text(n->done, a),
+                number_text(found, b), found == 1 ? "" : "s", c->queue);
+        return;
+    }
+    struct json *o = json_new();
+    json_text(o, "queue", c->queue);
+    json_number(o, "found", (int64_t)found);
+    json_number(o, c->verb, (int64_t)n->done);
+    json_print(o, stdout);
+}
+
+static int confirm(const struct choice *c, size_t found, uint64_t bytes, bool yes)
+{
+    char question[300], warning[200], count[TEXT_MAX], read[TEXT_MAX];
+    (void)number_text(found, count);
+    (void)snprintf(question, sizeof question, "%s message%s of %.80s match (%s were read). %c%s?",
+                   count, found == 1 ? "" : "s", c->queue, bytes_text(bytes, read),
+                   c->command[0] - 'a' + 'A', c->command + 1);
+    (void)snprintf(warning, sizeof warning, "%s %s, %s of %.80s", c->command, c->warning, count,
+                   c->queue);
+    return cli_confirm_as(c->cli, yes, warning, question);
+}
+
+int choose_found(const struct choice *c, const struct sluice_find *filter, bool yes)
+{
+    struct ids ids = {0};
+    struct sluice_error error = {0};
+    struct counts n = {0};
+    uint64_t bytes = 0;
+    int status = 0;
+    if (find_all(c, filter, &ids, &bytes, &error) != SLUICE_OK)
+        status = cli_fail_queue(c->cli, c->s, c->queue, &error);
+    if (status == 0 && ids.len > 0) status = confirm(c, ids.len, bytes, yes);
+    if (status == 0) {
+        act_on_found(c, &ids, &n, &error);
+        print_counts(c, ids.len, &n);
+        if (n.code) status = cli_fail_queue(c->cli, c->s, c->queue, &error);
+    }
+    found_free(&ids);
+    return status;
+}

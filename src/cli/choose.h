@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands about chosen messages: by their ids, or by a filter. With a filter, the command counts
+// first and asks for confirmation.
+#pragma once
+
+#include "cli/cli.h"
+
+// The options of a filter, in this order from `first` on.
+enum { FILTER_STATE, FILTER_HEADER, FILTER_CONTAINS, FILTER_BEFORE, FILTER_OPTIONS };
+#define FILTER_ROWS(first, state_help)                                                             \
+    [(first) +                                                                                     \
+        FILTER_STATE] = {.name = "state",                                                          \
+                         .value = "S",                                                             \
+                         .kind = OPTION_TEXT,                                                      \
+                         .help = (state_help)},                                                    \
+        [(first) + FILTER_HEADER] = {.name = "header",                                             \
+                                     .letter = 'H',                                                \
+                                     .value = "K=V",                                               \
+                                     .kind = OPTION_TEXTS,                                         \
+                                     .help = "only messages with this header; may be repeated"},   \
+        [(first) + FILTER_CONTAINS] = {.name = "contains",                                         \
+                                       .value = "TEXT",                                            \
+                                       .kind = OPTION_TEXT,                                        \
+                                       .help = "only messages whose body contains the text"},      \
+        [(first) + FILTER_BEFORE] = {.name = "before",                                             \
+                                     .value = "TIME",                                              \
+                                     .kind = OPTION_MOMENT,                                        \
+                                     .help = "only messages that were sent before this time"}
+
+// Reads the options into `out`. Returns 0, or the exit status after printing the error. Call
+// filter_done in both cases.
+int filter_read(const struct cli *cli, const struct cli_value *rows, struct sluice_find *out);
+void filter_done(struct sluice_find *f);
+bool filter_given(const struct cli_value *rows); // more than a state
+
+struct choice {
+    const struct cli *cli;
+    struct sluice *s;
+    const char *queue;
+    const char *command;       // "redrive"
+    const char *verb;          // "redriven": what a message is afterwards
+    const char *warning;       // "sends messages again"
+    const char *const *states; // that are searched unless --state is given
+    size_t states_len;
+    // Whether a message that was found is one; NULL: each is.
+    bool (*wanted)(const struct sluice_message *m);
+    enum sluice_code (*act)(void *ctx, const char *const *ids, size_t len,
+                            struct sluice_outcome *rows, struct sluice_error *error);
+    void *ctx;
+};
+
+// Acts on the ids in `words` ("-": one in each line of standard input). Prints a line for each, and
+// returns the exit status.
+int choose_ids(const struct choice *c, const char **words, size_t len);
+// Finds the messages, asks unless `yes`, and acts on them.
+int choose_found(const struct choice *c, const struct sluice_find *filter, bool yes);

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counts the messages of a queue.
+#include "local/look.h"
+#include "local/transport.h"
+#include "owner/waiting.h"
+#include "store/meter.h"
+
+#define WAITING_MAX 8 // messages that are read to find the oldest
+
+struct stats_read {
+    struct look look; // first
+    struct sluice_stats *out;
+    struct message_view waiting[WAITING_MAX]; // the first that are ready
+    size_t waiting_len;
+    int64_t now;
+};
+
+static void add_requests(struct sluice_requests *to, const struct cost *c)
+{
+    to->writes += c->writes;
+    to->reads += c->reads;
+    to->deletes += c->deletes;
+}
+
+static void add_spent(struct sluice_stats *out, const struct machine *m, int64_t now)
+{
+    struct machine_spent spent;
+    machine_spent(m, now, &spent);
+    add_requests(&out->spent, &spent.total);
+    add_requests(&out->spent_this_hour, &spent.this_hour);
+    add_requests(&out->spent_last_hour, &spent.last_hour);
+    out->hour_ms = spent.hour_ms;
+}
+
+static void add_stats(void *ctx, const struct machine *m, int64_t now)
+{
+    struct stats_read *l = ctx;
+    struct machine_stats stats;
+    machine_stats(m, now, &stats);
+    l->now = now;
+    l->out->ready += stats.counts[STATE_READY];
+    l->out->delayed += stats.counts[STATE_DELAYED];
+    l->out->locked += stats.counts[STATE_LOCKED];
+    l->out->processed += stats.counts[STATE_PROCESSED];
+    l->out->dead += stats.counts[STATE_DEAD];
+    l->out->outbound += stats.counts[STATE_OUTBOUND];
+    l->out->moved += stats.counts[STATE_MOVED];
+    l->out->redriven += stats.counts[STATE_REDRIVEN];
+    l->out->purged += stats.counts[STATE_PURGED];
+    l->out->sent += stats.sent;
+    l->out->duplicates += stats.duplicates;
+    l->out->entries += machine_slot(m);
+    add_spent(l->out, m, now);
+    struct worker_view w;
+    for (size_t i = 0; machine_worker(m, i, &w); i++)
+        if (w.open > 0 || (w.capacity > 0 && w.expires_at > now)) l->out->workers++;
+    l->waiting_len = machine_list(m, STATE_READY, 0, now, l->waiting, WAITING_MAX);
+}
+
+// When the message was ready for the first time, store time.
+static int64_t due_at(const struct delivery *d)
+{
+    const struct message *m = &d->message;
+    if (m->when == WHEN_DUE && m->when_ms > d->sent_at) return m->when_ms;
+    return m->when == WHEN_DELAY ? d->sent_at + m->when_ms : d->sent_at;
+}
+
+// machine_list has the messages in the order they were sent. So the first one without a delay is
+// older than all that follow it, and the search ends there.
+static void note_age(struct shard_runner *d, const struct stats_read *l)
+{
+    bool delayed = true;
+    for (size_t i = 0; delayed && i < l->waiting_len; i++) {
+        struct runner_answer answer;
+        runner_answer_init(&answer);
+        if (!runner_fetch(d, &l->waiting[i].place, 1, &answer)) {
+            int64_t age = l->now - due_at(&answer.deliveries[0]);
+            if (age > l->out->oldest_age_ms) l->out->oldest_age_ms = age;
+            delayed = answer.deliveries[0].message.when != WHEN_NOW;
+        }
+        runner_answer_done(&answer);
+    }
+}
+
+static uint64_t requests_made(const struct sluice *s)
+{
+    struct meter_snapshot meter;
+    uint64_t sum = 0;
+    store_meter_read(s->store, &meter);
+    for (int kind = 0; kind < METER_KINDS; kind++)
+        sum += meter.kind[kind].requests;
+    return sum;
+}
+
+void direct_requests(const struct sluice *s, struct sluice_requests *out)
+{
+    struct meter_snapshot meter;
+    store_meter_read(s->store, &meter);
+    *out = (struct sluice_requests){0};
+    add_requests(out, &meter.cost);
+}
+
+static enum sluice_code stats_shard(struct look *l, struct open_queue *q, uint32_t shard,
+                                    struct shard_runner *d, bool *enough,
+                                    struct sluice_error *error)
+{
+    (void)q;
+    (void)shard;
+    (void)enough;
+    (void)error;
+    note_age(d, (const struct stats_read *)l);
+    return SLUICE_OK;
+}
+
+enum sluice_code direct_stats(struct sluice *s, const char *queue, struct sluice_stats *out,
+                              struct sluice_error *error)
+{
+    *out = (struct sluice_stats){0};
+    struct stats_read read = {.look = {.inspect = add_stats, .shard = stats_shard}, .out = out};
+    enum sluice_code code = look_at_queue(s, queue, &read.look, error);
+    out->requests = requests_made(s);
+    if (code) return code;
+    struct waiting_list waiting = {0};
+    owner_waiting(s, queue, &waiting);
+    out->waiting = waiting_list_count(&waiting, queue);
+    waiting_list_done(&waiting);
+    return SLUICE_OK;
+}
