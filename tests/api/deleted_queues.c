@@ -359,6 +359,47 @@ static void a_deletion_that_is_refused_takes_nothing(void **state)
     sluice_batch_free(b);
 }
 
+static bool exists(struct rig *r, const char *key)
+{
+    struct store_answer a;
+    store_answer_init(&a);
+    enum err err = store_get(r->s->store, key, 0, SIZE_MAX, &a);
+    store_answer_done(&a);
+    return err == ERR_OK;
+}
+
+static void leave_mail(struct rig *r, const char *folder, const char *what, char key[RIG_KEY_MAX])
+{
+    struct store_answer a;
+    store_answer_init(&a);
+    (void)snprintf(key, RIG_KEY_MAX, "%.*s0/box/%s", (int)RIG_KEY_MAX - 48, folder, what);
+    ANSWERS(ERR_OK, &a, store_put_new(r->s->store, key, bytes_str("mail"), &a));
+    store_answer_done(&a);
+}
+
+// Workers that reach only the store leave objects there. A store with a low latency has none.
+static void mail_of_a_deleted_queue_is_deleted_and_that_of_others_stays(void **state)
+{
+    struct rig *r = *state;
+    char gone[RIG_KEY_MAX], lives[RIG_KEY_MAX], keys[3][RIG_KEY_MAX], other[RIG_KEY_MAX];
+    if (!store_is_high_latency(r->s->store)) return;
+    make(r, "gone", "1");
+    make(r, "lives", "1");
+    send_body(r, "gone", 1, KIB);
+    send_body(r, "lives", 1, KIB);
+    folder_of(r, "gone", gone);
+    folder_of(r, "lives", lives);
+    leave_mail(r, gone, "mark", keys[0]);
+    leave_mail(r, gone, "out/worker-1/00000000000000000001", keys[1]);
+    leave_mail(r, gone, "in/worker-1/00000000000000000001", keys[2]);
+    leave_mail(r, lives, "mark", other);
+    drop(r, "gone");
+    sweep(r, 1);
+    for (size_t i = 0; i < 3; i++)
+        assert_false(exists(r, keys[i]));
+    assert_true(exists(r, other));
+}
+
 // It knew the queue before, and looks again only now.
 static void a_handle_that_slept_through_a_deletion_answers_not_found(void **state)
 {
@@ -379,15 +420,6 @@ static void a_handle_that_slept_through_a_deletion_answers_not_found(void **stat
     sluice_close(sleeper);
 }
 
-static bool is_marked(struct rig *r, const char *key)
-{
-    struct store_answer a;
-    store_answer_init(&a);
-    enum err err = store_get(r->s->store, key, 0, SIZE_MAX, &a);
-    store_answer_done(&a);
-    return err == ERR_OK;
-}
-
 static void a_handle_that_lives_long_enough_does_it_by_itself(void **state)
 {
     struct rig *r = *state;
@@ -395,9 +427,9 @@ static void a_handle_that_lives_long_enough_does_it_by_itself(void **state)
     send_body(r, "slow", 1, KIB);
     drop(r, "slow");
     int64_t until = clock_boot_ms() + DEADLINE_MS;
-    for (; !is_marked(r, "swept/slow/00000001") && clock_boot_ms() < until; nap())
+    for (; !exists(r, "swept/slow/00000001") && clock_boot_ms() < until; nap())
         deleted_queues_again(upkeep_deleted_queues(r->s)); // rather than in an hour
-    assert_true(is_marked(r, "swept/slow/00000001"));
+    assert_true(exists(r, "swept/slow/00000001"));
 }
 
 static void die(struct rig *r, size_t queues)
@@ -530,6 +562,7 @@ int main(int argc, char **argv)
         CASE(one_that_is_just_gone_is_left_alone),
         CASE(a_queue_that_was_not_deleted_loses_nothing),
         CASE(a_deletion_that_is_refused_takes_nothing),
+        CASE(mail_of_a_deleted_queue_is_deleted_and_that_of_others_stays),
         CASE(a_handle_that_slept_through_a_deletion_answers_not_found),
         CASE(a_handle_that_lives_long_enough_does_it_by_itself),
         CASE(a_walk_meets_each_of_them_once),
