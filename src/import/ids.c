@@ -58,6 +58,7 @@ static void insert(struct ids *s, size_t at, uint64_t first, uint64_t last)
 static void remove_ranges(struct ids *s, size_t from, size_t to)
 {
     CHECK(from <= to && to <= s->len);
+    if (from == to) return; // the set may be empty
     memmove(s->ranges + from, s->ranges + to, (s->len - to) * sizeof *s->ranges);
     s->len -= to - from;
 }

@@ -198,7 +198,7 @@ void emit_worker_name(struct machine *m, struct event *e, struct bytes name)
     struct events *list = m->events;
     CHECK(name.len <= WORKER_NAME_MAX);
     struct bytes last = BYTES_EMPTY;
-    if (list->text.len >= name.len)
+    if (name.len > 0 && list->text.len >= name.len)
         last = bytes_of(list->text.data + list->text.len - name.len, name.len);
     e->worker_len = (uint32_t)name.len;
     e->worker_at = (uint32_t)(list->text.len - name.len);

@@ -221,7 +221,7 @@ static void give_headers(struct sluice_batch *b, const struct sluice_header *nex
     for (size_t i = 0; i < b->len; i++) {
         struct sluice_message *m = &b->messages[i];
         m->headers = m->headers_len > 0 ? next : NULL;
-        next += m->headers_len;
+        if (m->headers_len > 0) next += m->headers_len; // NULL: there is no header
         if (*m->from.queue) read_letter_headers(m);
     }
 }

@@ -8,9 +8,15 @@
 #define FILL_TEXTS 64
 #define FILL_ITEMS 4
 
-union any_struct { // any struct of the table, aligned
-    char bytes[1024];
-    max_align_t align;
+union any_struct { // any struct of the tables
+    char bytes[1];
+#define REQUEST(name, type, list) struct type name##_request;
+    REQUEST_TABLES(REQUEST)
+#undef REQUEST
+#define ANSWER(schema, name, type, list) struct type name##_answer;
+    ANSWER_TABLES(ANSWER)
+    PART_TABLES(ANSWER)
+#undef ANSWER
 };
 
 struct fill {

@@ -28,7 +28,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct stream_cursor c;
     char *text = memory_new(size + 1);
-    memcpy(text, data, size);
+    if (size > 0) memcpy(text, data, size);
     text[size] = '\0';
     if (stream_cursor_read(text, &c)) {
         CHECK(c.len > 0 && c.places_len >= c.len);

@@ -72,7 +72,8 @@ bool model_floor_ok(const struct model *m, uint64_t slot)
         if (m->entries[i].slot > slot) after += m->entries[i].bytes;
         if (m->entries[i].slot <= slot) youngest = m->entries[i].at;
     }
-    return m->now - youngest >= m->config.publish_keep_ms || after >= m->config.publish_keep_bytes;
+    bool old = youngest == TIME_UNKNOWN || m->now - youngest >= m->config.publish_keep_ms;
+    return old || after >= m->config.publish_keep_bytes;
 }
 
 enum reason model_spent(struct model *m, struct bytes payload)
