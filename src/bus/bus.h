@@ -24,6 +24,7 @@
 #define BUS_HEADERS_MAX 16
 
 struct bus;
+struct bus_message;
 struct bus_sender;
 struct bus_subscription;
 
@@ -46,6 +47,11 @@ struct bus_config {
     // The connection came up or went down. Called by a thread of the bus; must be quick. May be
     // NULL.
     void (*changed)(void *ctx, bool up);
+    // Messages whose subject matches, as they are published. They are not read from a stream, so
+    // those of an outage are lost. One thread of the bus calls it; its views are valid until it
+    // returns. NULL: none.
+    const char *listen;
+    void (*heard)(void *ctx, const struct bus_message *m);
     void *ctx;
 };
 

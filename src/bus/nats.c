@@ -21,13 +21,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CONNECT_MS     2000 // for one server
-#define PING_MS        2000 // two pings without an answer end the connection
-#define BACKOFF_MIN_MS 50
-#define BACKOFF_MAX_MS 5000
-#define CLOSED_POLL_MS 500
-#define ACKS_MAX       (1 << 20) // acknowledgements that wait in memory
-#define WRITE_MS       10000
+#define CONNECT_MS      2000 // for one server
+#define PING_MS         2000 // two pings without an answer end the connection
+#define BACKOFF_MIN_MS  50
+#define BACKOFF_MAX_MS  5000
+#define CLOSED_POLL_MS  500
+#define ACKS_MAX        (1 << 20) // acknowledgements that wait in memory
+#define WRITE_MS        10000
+// Messages that wait for the listener. More are lost.
+#define HEARD_MAX       (1 << 16)
+#define HEARD_BYTES_MAX (64 << 20)
 
 enum err nats_err(int status, int code)
 {
@@ -70,6 +73,7 @@ void nats_link_drop(struct nats_link *l)
     (void)pthread_mutex_unlock(&b->lock);
     if (!last) return;
     natsSubscription_Destroy(l->acks);
+    natsSubscription_Destroy(l->heard);
     jsCtx_Destroy(l->js);
     natsConnection_Destroy(l->nc);
     memory_free(l);
@@ -160,6 +164,20 @@ static void on_ack(natsConnection *nc, natsSubscription *sub, natsMsg *m, void *
     natsMsg_Destroy(m);
 }
 
+static void on_message(natsConnection *nc, natsSubscription *sub, natsMsg *m, void *ctx)
+{
+    struct bus *b = ctx;
+    (void)nc;
+    (void)sub;
+    struct bus_message heard = {.subject = natsMsg_GetSubject(m),
+                                .id = "",
+                                .body =
+                                    bytes_of(natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m)),
+                                .inside = m};
+    b->heard(b->ctx, &heard);
+    natsMsg_Destroy(m);
+}
+
 static natsStatus set_credentials(natsOptions *o, const struct bus_credentials *c, bool tls,
                                   char why[static BUS_WHY_MAX])
 {
@@ -209,20 +227,30 @@ static natsStatus make_options(struct bus *b, natsOptions **out, char why[static
     return s;
 }
 
+static natsStatus subscribe(struct nats_link *l, natsSubscription **out, const char *subject,
+                            natsMsgHandler call, int messages_max, int bytes_max)
+{
+    struct bus *b = l->bus;
+    natsStatus s = natsConnection_Subscribe(out, l->nc, subject, call, b);
+    if (s != NATS_OK) return s;
+    note_begin(b);
+    s = natsSubscription_SetOnCompleteCB(*out, note_end_of, b);
+    if (s != NATS_OK)
+        note_end(b);
+    else
+        s = natsSubscription_SetPendingLimits(*out, messages_max, bytes_max);
+    return s;
+}
+
 static natsStatus link_prepare(struct nats_link *l)
 {
     struct bus *b = l->bus;
     char subject[BUS_INBOX_MAX + 2];
     natsStatus s = natsConnection_JetStream(&l->js, l->nc, NULL);
     (void)snprintf(subject, sizeof subject, "%s.*", b->inbox);
-    if (s == NATS_OK) s = natsConnection_Subscribe(&l->acks, l->nc, subject, on_ack, b);
-    if (s != NATS_OK) return s;
-    note_begin(b);
-    s = natsSubscription_SetOnCompleteCB(l->acks, note_end_of, b);
-    if (s != NATS_OK)
-        note_end(b);
-    else
-        s = natsSubscription_SetPendingLimits(l->acks, ACKS_MAX, ACKS_MAX * 128);
+    if (s == NATS_OK) s = subscribe(l, &l->acks, subject, on_ack, ACKS_MAX, ACKS_MAX * 128);
+    if (s == NATS_OK && b->listen[0])
+        s = subscribe(l, &l->heard, b->listen, on_message, HEARD_MAX, HEARD_BYTES_MAX);
     return s;
 }
 
@@ -314,7 +342,9 @@ enum err bus_open(const struct bus_config *config, struct bus **out, char why[st
 {
     natsOptions *options = NULL;
     struct bus *b = NEW(struct bus);
-    *b = (struct bus){.changed = config->changed, .ctx = config->ctx};
+    *b = (struct bus){.changed = config->changed, .heard = config->heard, .ctx = config->ctx};
+    CHECK(!config->listen || config->heard);
+    (void)snprintf(b->listen, sizeof b->listen, "%s", config->listen ? config->listen : "");
     enum err e = bus_url_read(config->url, &b->url, why);
     (void)snprintf(b->name, sizeof b->name, "%.100s", config->name ? config->name : "sluice");
     (void)pthread_mutex_init(&b->lock, NULL);

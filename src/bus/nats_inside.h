@@ -17,6 +17,7 @@ struct nats_link {
     struct __natsConnection *nc;
     struct __jsCtx *js;
     struct __natsSubscription *acks;
+    struct __natsSubscription *heard; // NULL: the bus does not listen
     uint32_t users;
 };
 
@@ -34,6 +35,8 @@ struct bus {
     char name[128];
     char inbox[BUS_INBOX_MAX]; // the subjects of its acknowledgements begin with it
     void (*changed)(void *ctx, bool up);
+    char listen[BUS_SUBJECT_MAX]; // "": it does not
+    void (*heard)(void *ctx, const struct bus_message *m);
     void *ctx;
     struct thread thread;
     struct rng rng;         // of the thread

@@ -430,9 +430,10 @@ static int64_t run_tick(struct pool_task *task)
     struct hub *h = (struct hub *)((char *)task - offsetof(struct hub, tick));
     task_may_block(task);
     sweep(h);
+    hub_bus_look(h);
     if (wants_all(h)) look_for_queues(h);
     (void)pthread_mutex_lock(&h->lock);
-    bool idle = !h->subscribers && !h->sources;
+    bool idle = !h->subscribers && !h->sources && !h->bus;
     (void)pthread_mutex_unlock(&h->lock);
     return idle ? TASK_NEVER : clock_boot_ms() + TICK_MS;
 }
@@ -463,6 +464,7 @@ void hub_free(struct hub *h)
     if (!h) return;
     CHECK(atomic_load(&h->server->stopping));
     task_remove(&h->tick);
+    hub_bus_close(h);
     while (!is_empty(h)) {
         sweep(h);
         clock_sleep(1);

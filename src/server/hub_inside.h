@@ -32,6 +32,8 @@ struct part {
 struct recent {
     struct bytes data; // owned
     struct stream_place place;
+    uint64_t sequence;
+    int64_t time;
     uint32_t shard;
     uint16_t kind;
     char message[SLUICE_ID_MAX];
@@ -51,9 +53,16 @@ struct source {
     bool waiting; // a wait is under way
     int64_t unused_ms; // clock_boot_ms since when it has no subscribers; 0: it has some
     struct source_shard {
-        struct stream_place at;      // of the last event that was read
+        struct stream_place at;      // of the last event that was told
         struct stream_place dropped; // of the last one that is not in `recent`
+        uint64_t sequence;           // of the last event that was told; 0: none, or not numbered
+        uint64_t heard;              // the highest sequence that came from the bus
+        uint64_t since;              // the bus must have told the events above this one
     } * by_shard;
+    struct recent *ahead; // events of the bus that wait for an earlier one
+    size_t ahead_len;
+    bool opened; // of the task: its first wait began
+    bool paused; // of the task: the bus feeds it, and the journal is looked at now and then
     struct recent *recent;
     size_t recent_len; // ... that were ever put
     struct pool_task task;
@@ -89,12 +98,15 @@ struct hub {
     size_t catching; // sources of one subscriber that are open
     struct pool_task tick;
     int64_t listed_ms; // when queues were last listed
+    struct bus *bus;   // of the tick: events as they are published; NULL: none
+    bool bus_up;
 };
 
 // An event as it is passed to the subscribers of a source.
 struct told {
     struct bytes data; // the JSON
     struct stream_place place;
+    uint64_t sequence; // 0: not numbered
     uint32_t shard;
     uint16_t kind;
     const char *message;
@@ -111,6 +123,22 @@ void source_start(struct source *s); // opens it, now or when fewer catch up
 void source_close(struct source *s); // its task does nothing more; source_free follows
 bool source_is_closed(const struct source *s);
 void source_free(struct source *s); // without the lock
+
+// Passes an event on to the subscribers, unless it was told before. place.n is filled here.
+void source_tell(struct source *s, struct told *t);
+struct source *source_find_shared(struct hub *h, const char *life); // NULL: none
+uint16_t stream_kind_of(const char *type);                          // EVENT_COUNT: unknown
+void recent_fill(struct recent *r, const struct told *t);           // copies
+struct told recent_told(const struct recent *r);                    // a view
+
+// hub_bus.c. These need the hub's lock.
+void source_take_ahead(struct source *s); // passes on what waited for the last event
+void source_forget_ahead(struct source *s);
+void source_bus_begins(struct source *s);
+bool source_trusts_bus(const struct source *s);
+// Without the lock, by the tick: connects to the bus while there are sources, and closes it.
+void hub_bus_look(struct hub *h);
+void hub_bus_close(struct hub *h);
 
 // Passes an event to the part of a subscriber.
 void part_tell(struct part *p, const struct told *t);

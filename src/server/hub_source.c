@@ -13,8 +13,9 @@
 
 #define CATCHING_MAX 16 // sources of single subscribers at once: each folds a whole queue
 #define WAIT_MS      20000
-#define STALL_MS     50   // until a slow client is looked at again
-#define RETRY_MS     1000 // after an error of the store
+#define STALL_MS     50    // until a slow client is looked at again
+#define RETRY_MS     1000  // after an error of the store
+#define LOOK_MS      10000 // between looks at the journal while the bus feeds the source
 #define DATA_MAX     ((size_t)256 << 10)
 
 static struct source *source_of_task(struct pool_task *task)
@@ -33,34 +34,64 @@ static void wait_ended(struct async_call *l, const struct async_answer *a)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
+void recent_fill(struct recent *r, const struct told *t)
+{
+    *r = (struct recent){.data = bytes_copy(t->data),
+                         .place = t->place,
+                         .sequence = t->sequence,
+                         .time = t->time,
+                         .shard = t->shard,
+                         .kind = t->kind};
+    (void)snprintf(r->message, sizeof r->message, "%s", t->message);
+    (void)snprintf(r->workflow, sizeof r->workflow, "%s", t->workflow);
+}
+
+struct told recent_told(const struct recent *r)
+{
+    return (struct told){.data = r->data,
+                         .place = r->place,
+                         .sequence = r->sequence,
+                         .time = r->time,
+                         .shard = r->shard,
+                         .kind = r->kind,
+                         .message = r->message,
+                         .workflow = r->workflow};
+}
+
 static void keep_recent(struct source *s, const struct told *t)
 {
     struct recent *r = &s->recent[s->recent_len % RECENT];
     if (s->recent_len++ >= RECENT) s->by_shard[r->shard].dropped = r->place;
     bytes_free(r->data);
-    *r = (struct recent){
-        .data = bytes_copy(t->data), .place = t->place, .shard = t->shard, .kind = t->kind};
-    (void)snprintf(r->message, sizeof r->message, "%s", t->message);
-    (void)snprintf(r->workflow, sizeof r->workflow, "%s", t->workflow);
+    recent_fill(r, t);
+    r->time = 0; // a subscriber that joins does not measure the lag
 }
 
-static uint16_t kind_of(const char *type)
+uint16_t stream_kind_of(const char *type)
 {
     for (int kind = 0; kind < EVENT_COUNT; kind++)
         if (strcmp(event_name((enum event_kind)kind), type) == 0) return (uint16_t)kind;
     return EVENT_COUNT;
 }
 
-// Needs the lock.
-static void tell(struct source *s, const struct told *t)
+static bool was_told(const struct source *s, uint32_t shard, uint64_t sequence)
 {
-    CHECK(t->shard < s->shards);
-    CHECK(stream_place_compare(&t->place, &s->by_shard[t->shard].at) > 0);
-    s->by_shard[t->shard].at = t->place;
+    CHECK(shard < s->shards);
+    return sequence > 0 && sequence <= s->by_shard[shard].sequence;
+}
+
+void source_tell(struct source *s, struct told *t)
+{
+    if (was_told(s, t->shard, t->sequence)) return;
+    struct source_shard *shard = &s->by_shard[t->shard];
+    t->place.n = shard->at.slot == t->place.slot ? shard->at.n + 1 : 1;
+    CHECK(stream_place_compare(&t->place, &shard->at) > 0);
+    shard->at = t->place;
+    if (t->sequence > 0) shard->sequence = t->sequence;
     if (!s->alone && s->live)
         keep_recent(s, t);
     else
-        s->by_shard[t->shard].dropped = t->place;
+        shard->dropped = t->place;
     for (struct part *p = s->parts, *next; p; p = next) {
         next = p->next_in;
         part_tell(p, t);
@@ -86,11 +117,13 @@ static void print_event(const struct source *s, const struct sluice_event *e, st
     envelope_print(&made, to);
 }
 
-static struct stream_place place_of(const struct source *s, const struct sluice_event *e)
+// Returns whether the bus told the event before.
+static bool is_known(struct source *s, const struct sluice_event *e)
 {
-    const struct stream_place *last = &s->by_shard[e->shard].at;
-    return (struct stream_place){.slot = e->position,
-                                 .n = last->slot == e->position ? last->n + 1 : 1};
+    (void)pthread_mutex_lock(&s->hub->lock);
+    bool known = was_told(s, e->shard, e->sequence);
+    (void)pthread_mutex_unlock(&s->hub->lock);
+    return known;
 }
 
 // Returns false if a slow client must read first.
@@ -102,25 +135,27 @@ static bool drain(struct source *s)
     while (!stalls(s)) {
         if (!async_events_take(s->events, &e)) return true;
         if (strncmp(e.id, s->life, strlen(s->life)) != 0) continue; // of an earlier life
-        struct stream_place place = place_of(s, &e);
+        if (is_known(s, &e)) continue;
         buf_clear(&data);
         // A shared source that catches up passes no event on.
         if (s->alone || s->live) print_event(s, &e, &data);
         struct told t = {.data = buf_bytes(&data),
-                         .place = place,
+                         .place = {.slot = e.position},
+                         .sequence = e.sequence,
                          .shard = e.shard,
-                         .kind = kind_of(e.type),
+                         .kind = stream_kind_of(e.type),
                          .message = e.message,
                          .workflow = e.workflow,
                          .time = e.time};
         (void)pthread_mutex_lock(&s->hub->lock);
-        tell(s, &t);
+        source_tell(s, &t);
+        if (s->ahead_len > 0) source_take_ahead(s);
         (void)pthread_mutex_unlock(&s->hub->lock);
     }
     return false;
 }
 
-static struct source *shared_of(struct hub *h, const char *life)
+struct source *source_find_shared(struct hub *h, const char *life)
 {
     for (struct source *s = h->sources; s; s = s->next)
         if (!s->alone && !s->over && strcmp(s->life, life) == 0) return s;
@@ -140,13 +175,8 @@ static void tell_recent(const struct source *shared, struct part *p)
 {
     size_t kept = shared->recent_len < RECENT ? shared->recent_len : RECENT;
     for (size_t i = kept; i-- > 0;) {
-        const struct recent *r = &shared->recent[(shared->recent_len - 1 - i) % RECENT];
-        part_tell(p, &(struct told){.data = r->data,
-                                    .place = r->place,
-                                    .shard = r->shard,
-                                    .kind = r->kind,
-                                    .message = r->message,
-                                    .workflow = r->workflow});
+        struct told t = recent_told(&shared->recent[(shared->recent_len - 1 - i) % RECENT]);
+        part_tell(p, &t);
     }
 }
 
@@ -164,7 +194,7 @@ static void share(struct source *s)
 static void meet(struct source *s)
 {
     struct part *p = s->parts;
-    struct source *shared = shared_of(s->hub, s->life);
+    struct source *shared = source_find_shared(s->hub, s->life);
     if (p && !shared) share(s);
     if (!p || !shared || !shared->live || !has_all_since(shared, p)) return;
     source_leave(p);
@@ -178,6 +208,7 @@ static void read_all(struct source *s)
     (void)pthread_mutex_lock(&s->hub->lock);
     bool first = !s->live;
     s->live = true;
+    if (first) source_bus_begins(s);
     for (struct part *p = s->parts, *next; first && p; p = next) {
         next = p->next_in;
         part_began(p);
@@ -206,10 +237,10 @@ static bool open_events(struct source *s)
 }
 
 // A source that is not live does not wait: it looks for the end first.
-static void start_wait(struct source *s)
+static void start_wait(struct source *s, bool look)
 {
     (void)pthread_mutex_lock(&s->hub->lock);
-    int64_t wait_ms = !s->live ? 0 : s->alone ? STALL_MS : WAIT_MS;
+    int64_t wait_ms = !s->live || look ? 0 : s->alone ? STALL_MS : WAIT_MS;
     bool closing = s->over;
     s->waiting = !closing;
     (void)pthread_mutex_unlock(&s->hub->lock);
@@ -224,15 +255,27 @@ static bool may_run(struct source *s)
     return may;
 }
 
+// The journal was read to its end. Returns whether the bus tells what comes now.
+static bool may_pause(struct source *s)
+{
+    (void)pthread_mutex_lock(&s->hub->lock);
+    bool may = source_trusts_bus(s);
+    (void)pthread_mutex_unlock(&s->hub->lock);
+    return may;
+}
+
 static int64_t run_source(struct pool_task *task)
 {
     struct source *s = source_of_task(task);
     if (!may_run(s)) return TASK_NEVER;
-    if (!s->events) {
-        if (!open_events(s)) return clock_boot_ms() + RETRY_MS;
-        start_wait(s);
+    if (!s->events && !open_events(s)) return clock_boot_ms() + RETRY_MS;
+    if (!s->opened || s->paused) {
+        start_wait(s, s->paused);
+        s->opened = true;
+        s->paused = false;
         return TASK_NEVER;
     }
+    bool at_end = false;
     if (!drain(s)) return clock_boot_ms() + STALL_MS;
     if (s->waited) {
         s->waited = SLUICE_OK;
@@ -241,9 +284,12 @@ static int64_t run_source(struct pool_task *task)
         end(s, "queue-deleted");
     } else if (async_events_end(s->events) == EVENTS_NONE) {
         read_all(s);
+        at_end = true;
     }
     if (s->retry_at > clock_boot_ms()) return s->retry_at;
-    start_wait(s);
+    s->paused = at_end && may_pause(s);
+    if (s->paused) return clock_boot_ms() + LOOK_MS;
+    start_wait(s, false);
     return TASK_NEVER;
 }
 
@@ -276,7 +322,7 @@ void source_start(struct source *s)
 
 struct source *source_shared(struct hub *h, const struct stream_queue *q)
 {
-    struct source *s = shared_of(h, q->life);
+    struct source *s = source_find_shared(h, q->life);
     if (!s) s = source_new(h, q, false);
     source_start(s);
     return s;
@@ -315,6 +361,7 @@ void source_free(struct source *s)
     CHECK(!s->parts && s->over);
     if (s->added) task_remove(&s->task);
     if (s->events) sluice_events_close(s->events);
+    source_forget_ahead(s);
     for (size_t i = 0; s->recent && i < RECENT; i++)
         bytes_free(s->recent[i].data);
     memory_free(s->recent);

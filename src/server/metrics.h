@@ -39,7 +39,9 @@
     X(streams, "sluice_event_streams_opened_total", "Event streams opened.")                       \
     X(events, "sluice_events_written_total", "Events written to streams.")                         \
     X(streams_lagged, "sluice_streams_lagged_total",                                               \
-      "Streams that ended because their client read too slowly.")
+      "Streams that ended because their client read too slowly.")                                  \
+    X(stream_bus, "sluice_stream_bus_events_total",                                                \
+      "Events that the queues of /v1/stream had from the bus before the journal was read.")
 
 #define METRICS_ROUTES_MAX 64
 #define METRICS_OUTCOMES   4 // enum settle_kind

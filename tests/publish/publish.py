@@ -16,10 +16,13 @@ import random
 import signal
 import subprocess
 import sys
+import threading
 import time
 import traceback
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "member"))
+for folder in ("member", "cli", "server"):
+    sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
+from serving import Stream  # noqa: E402
 from nodes import PATIENCE, PROGRAM, Cluster, Load, Wrong, control, holds, until  # noqa: E402
 
 BUS = os.environ["SLUICE_TEST_NATS"]
@@ -90,6 +93,50 @@ def equals(cluster, queue):
     return total
 
 
+class Watch:
+    """A client of /v1/stream. When a stream ends, it goes on where it stopped, at the node that it is told."""
+
+    def __init__(self, cluster, queue, name):
+        self.cluster, self.path, self.name = cluster, f"/v1/stream?queue={queue}", name
+        self.rows, self.place, self.wrong, self.begun, self.over, self.made = [], None, [], 0, False, None
+        threading.Thread(target=self.run, daemon=True).start()
+        until(lambda: self.begun, "the stream has begun")
+
+    def run(self):
+        while not self.over:
+            try:
+                self.made = Stream(self.cluster.nodes[self.name].address, self.path,
+                                   {"Last-Event-ID": self.place} if self.place else {})
+                while found := self.made.next():
+                    self.take(*found)
+            except Exception:  # the node or the connection ended; harness.Wrong: the node is not ready
+                time.sleep(0.05)
+
+    def take(self, kind, value, place):
+        self.place = place or self.place
+        self.begun += kind is None
+        if kind in ("gap", "end"):
+            self.wrong.append(value)
+        elif kind not in (None, "lagged"):
+            self.rows.append((value["shard"], value["sequence"], value["event_id"]))
+
+    def go_to(self, name):
+        self.name, begun = name, self.begun
+        self.made.close()
+        until(lambda: self.begun > begun, f"the stream goes on at {name}")
+
+    def equals(self, want):
+        """Each event of the journal came once, in the order of its shard."""
+        total = sum(len(rows) for rows in want.values())
+        until(lambda: len(self.rows) >= total or self.wrong, f"the stream has {total} events")
+        self.over = True
+        holds(not self.wrong, f"the stream says {self.wrong[:3]}")
+        for shard, rows in want.items():
+            mine = [(sequence, name) for at, sequence, name in self.rows if at == shard]
+            holds(mine == rows, f"shard {shard}: {len(mine)} events, not {len(rows)}; the first that differ: "
+                  f"{next(((a, b) for a, b in zip(rows, mine) if a != b), None)}")
+
+
 def prepared(queue, shards=1, nodes=1, **settings):
     cluster = Cluster("--bus", bus_url(), nodes=nodes)
     try:
@@ -138,6 +185,36 @@ def events_of_workflows_are_on_the_bus():
         for kind in ("workflow-submitted", "workflow-completed"):
             holds(sum(f"-{kind}-" in name for name in ids) == 30, f"30 events {kind}")
         holds("event=bus-schema" not in node.log(), "an event does not fit its schema")
+
+
+def the_bus_feeds_the_stream_of_another_node():
+    with prepared("fed", 2, nodes=2) as cluster:
+        watches = [Watch(cluster, "fed", name) for name in "ab"]
+        load = Load(cluster, "fed", pause=0.0)
+        until(lambda: len(load.acked) > 100, "messages go through")
+        fed = {name: cluster.nodes[name].metric("sluice_stream_bus_events_total") for name in "ab"}
+        load.finish()
+        equals(cluster, "fed")
+        for watch in watches:
+            watch.equals(journal(cluster, "fed"))
+        holds(sum(fed.values()) > 0, f"the bus tells events before the journal: {fed}")
+
+
+def a_stream_that_the_bus_feeds_and_then_does_not():
+    """The server restarts and stays away, and the client changes the node: no gap, nothing twice."""
+    with prepared("fed-cut", 2, nodes=2) as cluster:
+        watch = Watch(cluster, "fed-cut", "a")
+        load = Load(cluster, "fed-cut", pause=0.0)
+        for number in range(4):
+            seen = len(watch.rows)
+            nats("restart 0" if number % 2 else "kill 0")
+            until(lambda seen=seen: len(watch.rows) > seen + 50, "events come without the bus")
+            watch.go_to("ba"[number % 2])
+            nats("mend")
+            load.progresses()
+        load.finish()
+        watch.equals(journal(cluster, "fed-cut"))
+        equals(cluster, "fed-cut")
 
 
 def a_node_killed_at_random_points():
@@ -294,11 +371,12 @@ def the_leader_of_a_stream_is_killed():
 
 
 CASES = [an_owner_that_changes_while_it_publishes, the_stream_equals_the_journal, a_node_killed_at_random_points,
+         the_bus_feeds_the_stream_of_another_node,
          stage_bus, a_hostile_name_has_a_stream_of_its_own, a_stream_with_other_limits_is_refused,
          a_bad_url_is_refused_at_the_start]
 # The cases that stop the server run one after another.
 FAULTS = [events_of_workflows_are_on_the_bus, a_bus_that_is_away_for_some_seconds, a_bus_killed_at_random_points,
-          a_bus_that_loses_its_newest_messages]
+          a_bus_that_loses_its_newest_messages, a_stream_that_the_bus_feeds_and_then_does_not]
 if SERVERS == 3:
     CASES, FAULTS = [], [the_leader_of_a_stream_is_killed]
 
