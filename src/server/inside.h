@@ -53,6 +53,7 @@ struct server {
     // NULL: the node is no member of a cluster, or not yet. Requests come before it is one.
     struct membership *_Atomic member;
     struct publishing *publishing;     // of events to the bus; NULL: none
+    struct cluster_bus *cluster_bus;   // ... of the cluster; NULL: none
     struct owners_shown *owners_shown; // the owners of shards, as clients are told
     struct tls *tls;                   // NULL: plain HTTP
     pthread_rwlock_t tokens_lock;

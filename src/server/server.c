@@ -15,6 +15,7 @@
 #include "owner/owner.h"
 #include "owner/peer.h"
 #include "publish/publish.h"
+#include "server/cluster_bus.h"
 #include "server/hub.h"
 #include "server/inside.h"
 #include "server/owners.h"
@@ -454,6 +455,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     if (!code) code = announce(s, e);
     if (!code) code = join_cluster(s, e);
     if (!code) code = start_publishing(s, e);
+    if (!code) s->cluster_bus = cluster_bus_new(s);
     if (!code) s->heartbeats = heartbeats_new(s);
     if (code) {
         atomic_store(&s->stopping, true);
@@ -507,6 +509,7 @@ bool server_stop(struct server *s, int64_t drain_ms)
     bool drained = httpd_stop(s->httpd, drain_ms);
     // Calls in progress still use the server, so it is not freed then.
     if (!calls_end(s, drained ? drain_ms : 0)) return false;
+    cluster_bus_free(s->cluster_bus);
     publishing_stop(s->publishing);
     stop_shares(s);
     heartbeats_free(s->heartbeats);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints the events of a queue's stream, as a consumer sees them, up to the stream's end:
 //   bus-dump URL QUEUE      one line "event SHARD SEQUENCE ID" or "gap SHARD FIRST LAST" for each
+//   bus-dump URL --cluster  "cluster PUBLISHER TYPE NODE STATUS QUEUE SHARD", "-" for what is empty
 // Last line: "messages M duplicates D". Exit status 1: the bus does not answer.
 #include "bus/bus.h"
 #include "events/consumer.h"
@@ -8,14 +9,28 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define PATIENCE_MS 60000
+
+static const char *word(const char *text)
+{
+    return *text ? text : "-";
+}
+
+static void print_cluster(const struct envelope *e)
+{
+    printf("cluster %s %s %s %s %s %u\n", e->node_id, e->event_type, word(e->payload.node),
+           word(e->payload.status), word(e->queue), e->shard);
+}
 
 static void print_all(struct consumer *c, int64_t now)
 {
     struct consumer_out o;
     while (consumer_next(c, now, &o)) {
-        if (o.kind == CONSUMER_EVENT)
+        if (o.kind == CONSUMER_EVENT && o.envelope->sequence == 0)
+            print_cluster(o.envelope);
+        else if (o.kind == CONSUMER_EVENT)
             printf("event %u %" PRIu64 " %s\n", o.envelope->shard, o.envelope->sequence,
                    o.envelope->event_id);
         if (o.kind == CONSUMER_GAP)
@@ -56,7 +71,11 @@ int main(int argc, char **argv)
     char why[BUS_WHY_MAX] = "", stream[SUBJECT_STREAM_MAX];
     struct bus *b = NULL;
     uint64_t messages = 0;
-    if (argc != 3 || subject_stream(bytes_str(argv[2]), stream)) return 2;
+    if (argc != 3) return 2;
+    if (strcmp(argv[2], "--cluster") == 0)
+        (void)snprintf(stream, sizeof stream, SUBJECT_CLUSTER_STREAM);
+    else if (subject_stream(bytes_str(argv[2]), stream))
+        return 2;
     struct schema_set *set = schema_set_new();
     struct consumer *c = consumer_new(&(struct consumer_config){.from_first = true}, set);
     enum err e = bus_open(&(struct bus_config){.url = argv[1], .name = "dump"}, &b, why);

@@ -93,6 +93,14 @@ def equals(cluster, queue):
     return total
 
 
+def cluster_events():
+    """The stream of the cluster: rows of publisher, type, node, status, queue."""
+    out = subprocess.run([DUMP, BUS, "--cluster"], stdout=subprocess.PIPE, check=True, timeout=3 * PATIENCE).stdout.decode()
+    lines = [line.split(" ") for line in out.splitlines()]
+    holds(not [line for line in lines if line[0] == "refused"], f"an event does not fit its schema: {out[:400]}")
+    return [line[1:6] for line in lines if line[0] == "cluster"]
+
+
 class Watch:
     """A client of /v1/stream. When a stream ends, it goes on where it stopped, at the node that it is told."""
 
@@ -292,6 +300,12 @@ def an_owner_that_changes_while_it_publishes():
             load.avoid = None
         load.finish()
         equals(cluster, "moved")
+        wanted = {"coordinator-elected", "coordinator-promoted", "member-health", "ownership-acquired"}
+        until(lambda: wanted <= {row[1] for row in cluster_events()}, "the events of the cluster are on the bus")
+        rows = cluster_events()
+        holds({row[0] for row in rows if row[1].startswith("ownership-") and row[4] == "moved"} >= {"a", "b"},
+              f"each node tells of its own shards: {rows}")
+        holds([row for row in rows if row[1] == "member-health" and row[2] != row[0]], f"a leader tells of others: {rows}")
 
 
 def a_stream_with_other_limits_is_refused():
