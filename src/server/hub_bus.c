@@ -4,8 +4,9 @@
 // next event from the bus or from the journal, whichever has it first, and drops the other one.
 // The journal stays the truth: no event is missing if the bus loses one.
 //
-// While the bus has told every event that the journal had, the source looks at the journal only
-// now and then. It follows the journal if the bus is away, or if an event is missing.
+// While the bus tells the events that the journal has, the source pauses: it looks at the journal
+// only now and then. It follows the journal if the bus is away or behind, or if an event is
+// missing.
 #include "base/check.h"
 #include "base/memory.h"
 #include "bus/bus.h"
@@ -16,9 +17,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SUBJECTS  "sluice.v1.>"
-#define AHEAD_MAX 1024 // events that wait for an earlier one
-#define LIFE_LEN  32
+#define SUBJECTS   "sluice.v1.>"
+#define AHEAD_MAX  1024 // events that wait for an earlier one
+#define LIFE_LEN   32
+// The publisher reads the journal, too, so the bus is behind it by what is under way.
+#define BEHIND_MAX 1024
 
 // "<queue id>-<shard>-<slot>-...". A gap event has no slot.
 static bool read_id(const char *id, char life[LIFE_LEN + 1], uint32_t *shard, uint64_t *slot)
@@ -86,23 +89,36 @@ void source_take_ahead(struct source *s)
     s->ahead_len = kept;
 }
 
-bool source_trusts_bus(const struct source *s)
+// Returns whether the bus has told all that was known when the source paused last, and nearly all
+// that is known now.
+static bool trusts(const struct source *s)
 {
     bool heard = false;
     if (!s->hub->bus_up || s->alone || !s->live || s->ahead_len > 0) return false;
     for (uint32_t i = 0; i < s->shards; i++) {
         const struct source_shard *shard = &s->by_shard[i];
-        if (shard->sequence > shard->since && shard->heard < shard->sequence) return false;
-        heard = heard || shard->heard > 0;
+        bool idle = shard->sequence <= shard->since;
+        if (shard->heard > shard->sequence) return false; // the journal has what is missing
+        if (!idle && shard->heard < shard->needed) return false;
+        if (!idle && shard->heard + BEHIND_MAX < shard->sequence) return false;
+        heard = heard || shard->heard > shard->since;
     }
     return heard;
+}
+
+bool source_may_pause(struct source *s)
+{
+    if (!trusts(s)) return false;
+    for (uint32_t i = 0; i < s->shards; i++)
+        s->by_shard[i].needed = s->by_shard[i].sequence;
+    return true;
 }
 
 // From now on the bus must tell each event.
 void source_bus_begins(struct source *s)
 {
     for (uint32_t i = 0; i < s->shards; i++) {
-        s->by_shard[i].since = s->by_shard[i].sequence;
+        s->by_shard[i].since = s->by_shard[i].needed = s->by_shard[i].sequence;
         s->by_shard[i].heard = 0;
     }
 }

@@ -57,7 +57,8 @@ struct source {
         struct stream_place dropped; // of the last one that is not in `recent`
         uint64_t sequence;           // of the last event that was told; 0: none, or not numbered
         uint64_t heard;              // the highest sequence that came from the bus
-        uint64_t since;              // the bus must have told the events above this one
+        uint64_t since;              // the bus must tell the events above this one
+        uint64_t needed;             // ... and has to have told this one before the next pause
     } * by_shard;
     struct recent *ahead; // events of the bus that wait for an earlier one
     size_t ahead_len;
@@ -135,7 +136,8 @@ struct told recent_told(const struct recent *r);                    // a view
 void source_take_ahead(struct source *s); // passes on what waited for the last event
 void source_forget_ahead(struct source *s);
 void source_bus_begins(struct source *s);
-bool source_trusts_bus(const struct source *s);
+// The journal was read. Returns whether the bus tells what comes now.
+bool source_may_pause(struct source *s);
 // Without the lock, by the tick: connects to the bus while there are sources, and closes it.
 void hub_bus_look(struct hub *h);
 void hub_bus_close(struct hub *h);

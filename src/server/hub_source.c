@@ -255,11 +255,10 @@ static bool may_run(struct source *s)
     return may;
 }
 
-// The journal was read to its end. Returns whether the bus tells what comes now.
 static bool may_pause(struct source *s)
 {
     (void)pthread_mutex_lock(&s->hub->lock);
-    bool may = source_trusts_bus(s);
+    bool may = source_may_pause(s);
     (void)pthread_mutex_unlock(&s->hub->lock);
     return may;
 }
@@ -275,7 +274,6 @@ static int64_t run_source(struct pool_task *task)
         s->paused = false;
         return TASK_NEVER;
     }
-    bool at_end = false;
     if (!drain(s)) return clock_boot_ms() + STALL_MS;
     if (s->waited) {
         s->waited = SLUICE_OK;
@@ -284,10 +282,9 @@ static int64_t run_source(struct pool_task *task)
         end(s, "queue-deleted");
     } else if (async_events_end(s->events) == EVENTS_NONE) {
         read_all(s);
-        at_end = true;
     }
     if (s->retry_at > clock_boot_ms()) return s->retry_at;
-    s->paused = at_end && may_pause(s);
+    s->paused = may_pause(s);
     if (s->paused) return clock_boot_ms() + LOOK_MS;
     start_wait(s, false);
     return TASK_NEVER;
