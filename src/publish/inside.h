@@ -9,11 +9,22 @@
 #include "node/thread_pool.h"
 #include "publish/publish.h"
 
+#define PAUSE_MS        5   // so that one run of a shard serves several entries
 #define PUBLISH_LOOK_MS 500 // how often the node looks at the shards that it owns
+
+// Which message of an event was acknowledged. With two versions, the event waits for both.
+enum ack_of { ACK_ONLY, ACK_OLDER, ACK_NEWER, ACK_KINDS };
 
 struct ack_row {
     uint64_t tag;
+    enum ack_of of;
     struct publisher_answer answer;
+};
+
+struct ack_way {
+    struct published_shard *shard;
+    enum ack_of of;
+    struct bus_sender *sender;
 };
 
 // What the owner's runner knows of the shard.
@@ -38,7 +49,9 @@ struct published_shard {
     // Of the task.
     struct shard_runner *reader; // NULL: none
     struct publisher *publisher;
-    struct bus_sender *sender;
+    struct ack_way ways[ACK_KINDS];
+    struct ack_row *half; // of events whose other message was not acknowledged yet
+    size_t half_len, half_cap;
     struct buf content; // for one event
     struct buf payload; // of the op that is committed
     struct machine_look seen;
@@ -100,3 +113,5 @@ void published_shard_want(struct published_shard *s, bool wanted);
 bool published_shard_is_done(struct published_shard *s);
 void publishing_say(struct publishing *p, enum publishing_note note, const char *queue,
                     uint32_t shard, const char *why);
+bus_ack_fn acks_note; // ctx: struct ack_way
+void acks_take(struct published_shard *s, int64_t now);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "bus/bus.h"
+#include "events/envelope.h"
 #include "sluice.h"
 
 struct publishing;
@@ -24,6 +25,9 @@ struct publishing_config {
     const char *bus;  // the URL of the bus
     const char *node; // the name of the node, for envelopes
     bool shadow;      // publish, but commit no cursor: no journal waits for the bus
+    // The versions of the envelope. While the window is open, each event is two messages, and it
+    // counts as published when the bus has both.
+    struct envelope_window window;
     // Called by threads of the pool; must be quick. queue "": of all queues. May be NULL.
     void (*note)(void *ctx, enum publishing_note note, const char *queue, uint32_t shard,
                  const char *why);

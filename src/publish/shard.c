@@ -17,40 +17,8 @@
 #define IDLE_TICK_MS    30000
 #define LOOK_MS         100
 #define READER_RETRY_MS 1000
-#define PAUSE_MS        5 // so that one run serves several entries
 #define FEW_EVENTS      64
-#define MANY_ACKS       128
-#define CONTENT_MAX     (ENVELOPE_MAX + ((size_t)16 << 10))
-
-static void on_ack(void *ctx, const struct bus_ack *ack)
-{
-    struct published_shard *s = ctx;
-    (void)pthread_mutex_lock(&s->lock);
-    if (s->acks_len == s->acks_cap) {
-        s->acks_cap = s->acks_cap > 0 ? 2 * s->acks_cap : 64;
-        s->acks = memory_resize(s->acks, s->acks_cap * sizeof *s->acks);
-    }
-    s->acks[s->acks_len++] = (struct ack_row){
-        ack->tag, {.err = ack->err, .sequence = ack->sequence, .duplicate = ack->duplicate}};
-    if (ack->err) (void)snprintf(s->why, sizeof s->why, "%s", ack->why ? ack->why : "");
-    size_t waiting = s->acks_len;
-    (void)pthread_mutex_unlock(&s->lock);
-    if (waiting == 1) task_schedule_at(&s->task, clock_boot_ms() + PAUSE_MS);
-    if (waiting == MANY_ACKS) task_schedule(&s->task);
-}
-
-static void take_acks(struct published_shard *s, int64_t now)
-{
-    (void)pthread_mutex_lock(&s->lock);
-    struct ack_row *rows = s->acks;
-    size_t len = s->acks_len;
-    s->acks = NULL;
-    s->acks_len = s->acks_cap = 0;
-    (void)pthread_mutex_unlock(&s->lock);
-    for (size_t i = 0; i < len; i++)
-        publisher_ack(s->publisher, now, rows[i].tag, &rows[i].answer);
-    memory_free(rows);
-}
+#define CONTENT_MAX     (2 * (ENVELOPE_MAX + ((size_t)16 << 10)))
 
 static void followed(struct runner_async *l, enum err err, struct runner_answer *a)
 {
@@ -109,6 +77,30 @@ static struct envelope_place place_of(const struct published_shard *s)
     return (struct envelope_place){.queue = s->queue->row.name, .node = s->all->node};
 }
 
+// Whether each event of the stream is one of this shard, and one message.
+static bool is_alone(const struct published_shard *s)
+{
+    return s->queue->row.birth.shards == 1 && s->all->config.window.also == 0;
+}
+
+// Writes the messages of the event: one for each version.
+static void write_content(struct published_shard *s, const struct envelope *e)
+{
+    uint32_t versions[2];
+    size_t len = envelope_versions(&s->all->config.window, clock_realtime_ms(), versions);
+    buf_clear(&s->content);
+    for (size_t i = 0; i < len; i++) {
+        struct envelope one = *e;
+        one.schema_version = versions[i];
+        size_t at = s->content.len;
+        buf_put_u32(&s->content, 0);
+        enum err err = content_write(&one, &s->content);
+        CHECK(err == ERR_OK); // a queue's name is a name of a subject, and an envelope has a limit
+        uint32_t size = (uint32_t)(s->content.len - at - 4);
+        memcpy(s->content.data + at, &size, sizeof size); // read by this process only
+    }
+}
+
 static void feed(struct published_shard *s, const struct envelope *e, uint64_t slot,
                  uint64_t missing)
 {
@@ -118,17 +110,15 @@ static void feed(struct published_shard *s, const struct envelope *e, uint64_t s
         s->told_schema = true;
         publishing_say(s->all, PUBLISHING_SCHEMA, s->queue->row.name, s->shard, why);
     }
-    buf_clear(&s->content);
-    enum err err = content_write(e, &s->content);
-    CHECK(err == ERR_OK); // a queue's name is a name of a subject, and an envelope has a limit
-    publisher_feed(s->publisher,
-                   &(struct publisher_item){.sequence = e->sequence,
-                                            .slot = slot,
-                                            .at = e->timestamp,
-                                            .missing = missing,
-                                            .in_tail = s->queue->row.birth.shards == 1 ||
-                                                       envelope_subject(e).kind == SUBJECT_TASK,
-                                            .content = buf_bytes(&s->content)});
+    write_content(s, e);
+    publisher_feed(
+        s->publisher,
+        &(struct publisher_item){.sequence = e->sequence,
+                                 .slot = slot,
+                                 .at = e->timestamp,
+                                 .missing = missing,
+                                 .in_tail = is_alone(s) || envelope_subject(e).kind == SUBJECT_TASK,
+                                 .content = buf_bytes(&s->content)});
 }
 
 static bool feed_gap(struct published_shard *s, uint64_t before, uint64_t slot, int64_t at)
@@ -238,16 +228,21 @@ static void set_why(struct published_shard *s, const char *why, bool refused)
 static enum err ensure_stream(struct published_shard *s, struct bus_stream_state *state,
                               char why[static BUS_WHY_MAX])
 {
-    char subjects[2][SUBJECT_MAX];
-    const char *list[2] = {subjects[0], subjects[1]};
+    char subjects[4][SUBJECT_MAX];
+    const char *list[4] = {subjects[0], subjects[1], subjects[2], subjects[3]};
+    const struct envelope_window *w = &s->all->config.window;
+    uint32_t versions[2] = {w->newest, w->also};
     struct bytes name = bytes_str(s->queue->row.name);
-    struct bus_stream stream = {
-        .subjects = list, .subjects_len = 2, .limits = bus_limits(s->all->bus)};
-    struct subject_filter task = {.kind = SUBJECT_TASK, .every_shard = true, .queue = name};
-    struct subject_filter flow = {.kind = SUBJECT_WORKFLOW, .queue = name};
-    enum err e = subject_filter_print(&task, subjects[0]);
-    if (!e) e = subject_filter_print(&flow, subjects[1]);
-    if (e) return e;
+    struct bus_stream stream = {.subjects = list, .limits = bus_limits(s->all->bus)};
+    for (size_t i = 0; i < (w->also > 0 ? 2 : 1); i++) {
+        struct subject_filter task = {
+            .version = versions[i], .kind = SUBJECT_TASK, .every_shard = true, .queue = name};
+        struct subject_filter flow = {
+            .version = versions[i], .kind = SUBJECT_WORKFLOW, .queue = name};
+        enum err e = subject_filter_print(&task, subjects[stream.subjects_len++]);
+        if (!e) e = subject_filter_print(&flow, subjects[stream.subjects_len++]);
+        if (e) return e;
+    }
     (void)snprintf(stream.name, sizeof stream.name, "%.*s", BUS_STREAM_MAX - 1, s->stream);
     return bus_stream_ensure(s->all->bus, &stream, state, why);
 }
@@ -273,9 +268,11 @@ static struct publisher_tail ask_tail(struct published_shard *s)
     char filter[SUBJECT_MAX], why[BUS_WHY_MAX] = "";
     struct bus_stream_state state = {0};
     struct bus_message last = {0};
-    bool alone = s->queue->row.birth.shards == 1;
-    struct subject_filter shard = {
-        .kind = SUBJECT_TASK, .queue = bytes_str(s->queue->row.name), .shard = s->shard};
+    bool alone = is_alone(s);
+    struct subject_filter shard = {.version = s->all->config.window.also,
+                                   .kind = SUBJECT_TASK,
+                                   .queue = bytes_str(s->queue->row.name),
+                                   .shard = s->shard};
     struct publisher_tail tail = {.err = ensure_stream(s, &state, why)};
     if (!tail.err) tail.err = subject_filter_print(&shard, filter);
     tail.stream_last = state.last;
@@ -291,21 +288,40 @@ static struct publisher_tail ask_tail(struct published_shard *s)
     return tail;
 }
 
-static void publish(struct published_shard *s, int64_t now, const struct publisher_effect *e)
+static enum err publish_one(struct published_shard *s, const struct publisher_effect *e,
+                            enum ack_of of, struct bytes content)
 {
     struct content c;
-    content_read(e->content, &c);
-    enum err err =
-        bus_publish(s->sender, &(struct bus_publish){.stream = s->stream,
-                                                     .subject = c.subject,
-                                                     .id = c.id,
-                                                     .headers = c.headers,
-                                                     .headers_len = c.headers_len,
-                                                     .body = c.body,
-                                                     .last_of_stream =
-                                                         e->fenced ? e->stream_last : BUS_NO_FENCE,
-                                                     .last_of_subject = BUS_NO_FENCE,
-                                                     .tag = e->tag});
+    content_read(content, &c);
+    struct bus_publish message = {.stream = s->stream,
+                                  .subject = c.subject,
+                                  .id = c.id,
+                                  .headers = c.headers,
+                                  .headers_len = c.headers_len,
+                                  .body = c.body,
+                                  .last_of_stream = e->fenced ? e->stream_last : BUS_NO_FENCE,
+                                  .last_of_subject = BUS_NO_FENCE,
+                                  .tag = e->tag};
+    return bus_publish(s->ways[of].sender, &message);
+}
+
+static struct bytes take_part(struct bytes *from)
+{
+    uint32_t size;
+    CHECK(from->len >= sizeof size);
+    memcpy(&size, from->data, sizeof size);
+    CHECK(size <= from->len - sizeof size);
+    struct bytes part = bytes_of(from->data + sizeof size, size);
+    *from = bytes_of(part.data + size, from->len - sizeof size - size);
+    return part;
+}
+
+static void publish(struct published_shard *s, int64_t now, const struct publisher_effect *e)
+{
+    struct bytes rest = e->content, first = take_part(&rest);
+    bool two = rest.len > 0;
+    enum err err = publish_one(s, e, two ? ACK_OLDER : ACK_ONLY, first);
+    if (!err && two) err = publish_one(s, e, ACK_NEWER, take_part(&rest));
     if (err == ERR_LIMIT) set_why(s, "an event is larger than the bus allows", true);
     if (err) publisher_refused(s->publisher, now, e->tag);
 }
@@ -452,7 +468,7 @@ static int64_t run(struct pool_task *task)
     }
     meet_bus(s, now);
     meet_owner(s, now, &s->seen);
-    take_acks(s, now);
+    acks_take(s, now);
     perform(s);
     now = clock_boot_ms();
     meet_reader(s, now);
@@ -483,10 +499,13 @@ struct published_shard *published_shard_new(struct publishing *all, struct open_
     buf_init(&s->payload, JOURNAL_OP_MAX);
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->moved, NULL);
-    s->publisher = publisher_new(&(struct publisher_config){
-        .fenced = q->row.birth.shards == 1, .settle_ms = -1, .seed = entropy_u64()});
+    s->publisher = publisher_new(
+        &(struct publisher_config){.fenced = is_alone(s), .settle_ms = -1, .seed = entropy_u64()});
     enum err err = subject_stream(bytes_str(q->row.name), s->stream);
-    if (!err) err = bus_sender_new(all->bus, on_ack, s, &s->sender);
+    for (int of = 0; !err && of < ACK_KINDS; of++) {
+        s->ways[of] = (struct ack_way){.shard = s, .of = (enum ack_of)of};
+        err = bus_sender_new(all->bus, acks_note, &s->ways[of], &s->ways[of].sender);
+    }
     if (!err) err = pool_share_add(all->share, &s->task, run);
     if (!err) return s;
     s->task.pool = NULL; // it was not added
@@ -506,7 +525,8 @@ void published_shard_free(struct published_shard *s)
             (void)pthread_cond_wait(&s->moved, &s->lock);
         (void)pthread_mutex_unlock(&s->lock);
     }
-    bus_sender_free(s->sender);
+    for (int of = 0; of < ACK_KINDS; of++)
+        bus_sender_free(s->ways[of].sender);
     if (s->task.pool) task_remove(&s->task);
     publisher_free(s->publisher);
     queue_let_go(&s->queue);
@@ -515,6 +535,7 @@ void published_shard_free(struct published_shard *s)
     (void)pthread_cond_destroy(&s->moved);
     (void)pthread_mutex_destroy(&s->lock);
     memory_free(s->acks);
+    memory_free(s->half);
     memory_free(s);
 }
 

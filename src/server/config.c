@@ -477,6 +477,7 @@ void conf_peek(const struct conf *c, struct server_config *out)
                   [CAPABILITY_DISPATCH] = (int)c->values[CONF_FLAGS_DISPATCH].number,
                   [CAPABILITY_STREAM] = (int)c->values[CONF_FLAGS_STREAM].number},
         .bus = c->values[CONF_FLAGS_BUS].number != ROLLOUT_OFF ? text_or_null(c, CONF_BUS) : NULL,
+        .bus_both_until = conf_both_until(c),
         .capacity = (unsigned)c->values[CONF_CAPACITY].number,
         .observe_only = c->values[CONF_OBSERVE_ONLY].number != 0 ||
                         c->values[CONF_FLAGS_PLACEMENT].number == ROLLOUT_SHADOW,

@@ -25,6 +25,8 @@
       "show plans of the cluster, but claim no shard")                                             \
     X(BUS, "bus", TEXT, "", 0, 0, false,                                                           \
       "the message bus for events: nats://h1,h2 or tls://host; empty: none")                       \
+    X(BUS_BOTH_UNTIL, "bus.bothUntil", TEXT, "", 0, 0, false,                                      \
+      "until when events are published in two versions: 2030-01-31T00:00:00.000Z; empty: in one")  \
     X(FLAGS_BUS, "flags.bus", ROLLOUT, "on", 0, 0, false,                                          \
       "events to the bus: off, shadow (nothing relies on them) or on")                             \
     X(FLAGS_PLACEMENT, "flags.placement", ROLLOUT, "on", 0, 0, false,                              \
@@ -114,6 +116,7 @@ const char *conf_name(enum conf_key key);
 const char *conf_text(const struct conf *c, enum conf_key key);   // as it was given
 int64_t conf_number(const struct conf *c, enum conf_key key);     // number, bytes, ms, word's index
 const char *conf_source(const struct conf *c, enum conf_key key); // "default", "file:3", ...
+int64_t conf_both_until(const struct conf *c);                    // of bus.bothUntil; 0: none
 // The text for display, without the user and password of a URL.
 const char *conf_shown(const struct conf *c, enum conf_key key, char *out, size_t out_len);
 // The value that an empty setting will get from the others; "" if it is set or has no such value.

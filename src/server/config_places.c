@@ -3,6 +3,7 @@
 #include "api/place.h"
 #include "bus/bus.h"
 #include "coord/coord.h"
+#include "events/envelope.h"
 #include "net/listen.h"
 #include "owner/peer.h"
 #include "server/config.h"
@@ -75,10 +76,24 @@ static bool check_coord(const struct conf *c, struct sluice_error *error)
     return false;
 }
 
+int64_t conf_both_until(const struct conf *c)
+{
+    int64_t until = 0;
+    const char *text = conf_text(c, CONF_BUS_BOTH_UNTIL);
+    return *text && envelope_time_read(bytes_str(text), &until) ? until : 0;
+}
+
 static bool check_bus(const struct conf *c, struct sluice_error *error)
 {
     char why[BUS_WHY_MAX];
-    const char *url = conf_text(c, CONF_BUS);
+    const char *url = conf_text(c, CONF_BUS), *until = conf_text(c, CONF_BUS_BOTH_UNTIL);
+    if (*until && conf_both_until(c) <= 0) {
+        *error = error_of(SLUICE_INVALID, "", "bus.bothUntil",
+                          "%s: bus.bothUntil \"%.40s\" is not a moment, as in "
+                          "2030-01-31T00:00:00.000Z",
+                          conf_source(c, CONF_BUS_BOTH_UNTIL), until);
+        return false;
+    }
     if (!*url || bus_check_url(url, NULL, why) == ERR_OK) return true;
     *error = error_of(SLUICE_INVALID, "", "bus", "%s: bus: %s", conf_source(c, CONF_BUS), why);
     return false;

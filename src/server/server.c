@@ -373,11 +373,14 @@ static void log_publishing(void *ctx, enum publishing_note note, const char *que
 
 static enum sluice_code start_publishing(struct server *s, struct sluice_error *error)
 {
-    struct publishing_config config = {.bus = s->config.bus,
-                                       .node = s->node,
-                                       .shadow = s->config.flags[CAPABILITY_BUS] == ROLLOUT_SHADOW,
-                                       .note = log_publishing,
-                                       .ctx = s};
+    struct publishing_config config = {
+        .bus = s->config.bus,
+        .node = s->node,
+        .shadow = s->config.flags[CAPABILITY_BUS] == ROLLOUT_SHADOW,
+        .window = {.also = s->config.bus_both_until > 0 ? ENVELOPE_VERSION - 1 : 0,
+                   .until = s->config.bus_both_until},
+        .note = log_publishing,
+        .ctx = s};
     return config.bus ? publishing_start(s->store, &config, &s->publishing, error) : SLUICE_OK;
 }
 

@@ -21,8 +21,9 @@ struct server_config {
                            // environment says (owner/peer.h)
     const char *coord;     // the coordination service (coord/coord.h); NULL: no member of a cluster
     const char *bus;       // the message bus for events (bus/bus.h); NULL: none
-    unsigned capacity;     // its share of the shards, relative to other nodes; 0: 1
-    bool observe_only;     // plans are computed and shown, and no shard is claimed
+    int64_t bus_both_until;   // events are published in two versions before this; 0: in one
+    unsigned capacity;        // its share of the shards, relative to other nodes; 0: 1
+    bool observe_only;        // plans are computed and shown, and no shard is claimed
     void (*leave)(void *ctx); // ends the node in order; NULL: it cannot be asked to
     void *leave_ctx;
     const char *store;           // the name that the node shows for the store

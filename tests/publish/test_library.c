@@ -27,6 +27,7 @@ struct rig {
     struct sluice *s;
     struct publishing *p;
     const char *queue;
+    struct envelope_window window;
     char notes[1024]; // what publishing said
     pthread_mutex_t lock;
 };
@@ -55,6 +56,7 @@ static void publish(struct rig *r, bool shadow)
                           &(struct publishing_config){.bus = getenv("SLUICE_TEST_NATS"),
                                                       .node = "one",
                                                       .shadow = shadow,
+                                                      .window = r->window,
                                                       .note = note,
                                                       .ctx = r},
                           &r->p, &error));
@@ -123,7 +125,7 @@ static uint64_t oldest(struct rig *r)
 
 struct seen {
     unsigned long long events, first, last; // of the gap
-    unsigned long long newest;
+    unsigned long long newest, refused, messages;
     int gaps;
 };
 
@@ -147,6 +149,11 @@ static struct seen dump(const struct rig *r)
             seen.newest = seen.last = last;
             seen.first = first;
             seen.gaps++;
+        } else if (strncmp(line, "refused", 7) == 0) {
+            assert_non_null(strstr(line, "schema_version 2"));
+            seen.refused++;
+        } else {
+            (void)sscanf(line, "messages %llu", &seen.messages);
         }
     }
     assert_int_equal(pclose(from), 0);
@@ -230,11 +237,43 @@ static void in_shadow_no_journal_waits_for_the_bus(void **state)
     end(&r);
 }
 
+// A consumer of version 1 reads on while both versions are published, and drops nothing.
+static void both_versions_are_published_until_the_window_closes(void **state)
+{
+    (void)state;
+    struct rig r;
+    const struct sluice_setting hold[] = {{"publishKeep", "2d"}};
+    begin(&r, "versions", hold, 1);
+    r.window = (struct envelope_window){
+        .newest = ENVELOPE_VERSION + 1, .also = ENVELOPE_VERSION, .until = INT64_MAX};
+    publish(&r, false);
+    send(&r, 300);
+    await_published(&r, 300);
+    control("restart 0"); // what was in flight is sent again, in both versions
+    send(&r, 10);
+    await_published(&r, 310);
+    struct seen both = dump(&r);
+    assert_int_equal(both.events, 310);
+    assert_int_equal(both.gaps, 0);
+    assert_int_equal(both.refused, 310);
+    assert_int_equal(both.messages, 620);
+    publishing_stop(r.p);
+    r.window.until = 1; // long ago
+    publish(&r, false);
+    send(&r, 5);
+    await_published(&r, 5);
+    struct seen one = dump(&r);
+    assert_true(one.refused >= 315);
+    assert_int_equal(one.events, 310);
+    end(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(skipped_events_are_named_by_a_gap),
         cmocka_unit_test(in_shadow_no_journal_waits_for_the_bus),
+        cmocka_unit_test(both_versions_are_published_until_the_window_closes),
     };
     cmocka_set_message_output(CM_OUTPUT_TAP);
     return cmocka_run_group_tests(tests, NULL, NULL);
