@@ -10,6 +10,7 @@ export class Refused extends Error {
     super(problem.detail ?? problem.title ?? `the node answered ${status}`);
     this.status = status;
     this.code = problem.code ?? "";
+    this.reason = problem.reason ?? "";
     this.field = problem.field ?? "";
   }
 }
@@ -21,6 +22,7 @@ export const hasToken = () => token !== "";
 
 export function setToken(text) {
   token = text;
+  dispatchEvent(new Event("token-changed"));
   if (text) sessionStorage.setItem(TOKEN, text);
   else sessionStorage.removeItem(TOKEN);
 }
@@ -145,11 +147,11 @@ export function peek(queue, state, after, max) {
 
 // ---- events
 
-// Yields the parts of an event stream as objects {id, event, data}.
-async function* readStream(body) {
+// Yields the parts of an event stream as objects {id, event, data, comment}.
+async function* readParts(body) {
   const reader = body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
-  let event = {};
+  let part = {};
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
@@ -157,41 +159,73 @@ async function* readStream(body) {
     rest = lines.pop();
     for (const line of lines) {
       if (line === "") {
-        if (event.data !== undefined || event.id) yield event;
-        event = {};
-      } else if (!line.startsWith(":")) {
+        if (part.data !== undefined || part.comment) yield part;
+        part = {};
+      } else if (line.startsWith(":")) {
+        part.comment = true;
+      } else {
         const colon = line.indexOf(":");
-        event[line.slice(0, colon)] = line.slice(colon + 1).trimStart();
+        part[line.slice(0, colon)] = line.slice(colon + 1).trimStart();
       }
     }
   }
 }
 
-// Follows a queue's events, over lost connections, until the caller calls the returned function. It
-// uses fetch, because EventSource cannot send a token. It calls tell({event}) or tell({open: true
-// or false}). After the queue is deleted it reports nothing, not even about a new queue of the same
-// name: the page is rebuilt for that one.
-export function follow(queue, query, tell) {
+// Opens an event stream and yields its parts. It uses fetch, because EventSource cannot send a
+// token. last: the id to resume after, or "".
+export async function* openStream(path, last, signal) {
+  const used = token;
+  const headers = headersWith(last ? { "Last-Event-ID": last } : {});
+  const answer = await fetch(path, { headers, cache: "no-store", signal });
+  noteClock(answer);
+  if (!answer.ok) checkStatus(answer, await problemOf(answer), used);
+  yield { open: true };
+  yield* readParts(answer.body);
+}
+
+// Resolves when the tab is visible. A browser has few connections to one host for all its tabs, so
+// a hidden tab must not keep one.
+export function whenVisible() {
+  if (!document.hidden) return Promise.resolve();
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden) return;
+      document.removeEventListener("visibilitychange", look);
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look);
+  });
+}
+
+// Follows an event stream, over lost connections, until the caller calls the returned function. It
+// calls tell({event}) or tell({open: true or false}). After the end of the stream's queue it
+// reports nothing, not even about a new queue of the same name: the page is rebuilt for that one.
+function followPath(path, tell) {
   const ends = new AbortController();
-  let last = null;
+  let last = "";
   const connect = async () => {
-    const used = token;
-    const headers = headersWith(last ? { "Last-Event-ID": last } : {});
-    const path = queuePath(queue, `/events?${new URLSearchParams(query)}`);
-    const answer = await fetch(path, { headers, cache: "no-store", signal: ends.signal });
-    if (!answer.ok) checkStatus(answer, await problemOf(answer), used);
-    tell({ open: true });
-    for await (const { id, event, data } of readStream(answer.body)) {
-      if (event === "end" || event === "gap") return ends.abort();
-      if (id) last = id;
-      if (data !== undefined) tell({ event: JSON.parse(data) });
+    const away = new AbortController();
+    const hide = () => document.hidden && away.abort();
+    document.addEventListener("visibilitychange", hide);
+    try {
+      const signal = AbortSignal.any([ends.signal, away.signal]);
+      for await (const { open, id, event, data } of openStream(path, last, signal)) {
+        if (event === "end" || event === "gap") return ends.abort();
+        if (open) tell({ open });
+        if (id) last = id;
+        if (data !== undefined) tell({ event: JSON.parse(data) });
+      }
+    } finally {
+      document.removeEventListener("visibilitychange", hide);
     }
   };
   const run = async () => {
     while (!ends.signal.aborted) {
       let why = null;
+      await whenVisible();
       await connect().catch((error) => (why = error));
       if (ends.signal.aborted) return;
+      if (document.hidden) continue;
       tell({ open: false, why });
       if (why instanceof Refused && why.status === 404) return;
       await new Promise((resolve) => setTimeout(resolve, 1000));
@@ -200,3 +234,6 @@ export function follow(queue, query, tell) {
   run();
   return () => ends.abort();
 }
+
+export const follow = (queue, query, tell) =>
+  followPath(queuePath(queue, `/events?${new URLSearchParams(query)}`), tell);

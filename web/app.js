@@ -137,10 +137,16 @@ function liveState() {
   return live.listed ? "following" : "begins";
 }
 
+function liveWords() {
+  if (live.streaming) return "Updates come with events.";
+  return `Updates are asked for${live.streamWhy && `: ${live.streamWhy}`}.`;
+}
+
 function showLive() {
   dot.dataset.state = liveState();
+  dot.dataset.stream = live.streaming ? "open" : "closed";
   dot.setAttribute("aria-pressed", String(live.following));
-  dot.title = live.error ? live.error.message : "Pause or resume updates (l)";
+  dot.title = live.error ? live.error.message : `${liveWords()} Pause or resume them (l)`;
   setText(document.getElementById("live-text"), LIVE_WORDS[liveState()]);
   showOutage();
 }
@@ -154,12 +160,15 @@ const alarm = {
 
 function showOutage() {
   const away = live.following ? outage() : "";
-  const words = away || (live.notReady && `The store takes no writes: ${live.notReady}.`);
+  const writes = live.notReady && `The store takes no writes: ${live.notReady}.`;
+  const words = away || writes || live.streamLost;
   alarm.node.hidden = !words;
+  alarm.node.className = `banner ${away || writes ? "bad" : "warn"}`;
   setText(alarm.words, words);
   const ago = duration(Math.floor((Date.now() - live.seenAt) / 1000) * 1000);
   const seen = live.seenAt ? `Last seen ${ago} ago, at ${clockTime(live.seenAt).slice(0, 8)}. ` : "";
-  setText(alarm.seen, away ? `${seen}Trying again.` : "");
+  const meanwhile = words && words === live.streamLost ? "The page asks every second until it is back." : "";
+  setText(alarm.seen, away ? `${seen}Trying again.` : meanwhile);
   document.body.classList.toggle("stale", away !== "" && live.seenAt > 0);
 }
 setInterval(showOutage, 1000); // the age keeps counting while no answer arrives

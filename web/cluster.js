@@ -4,7 +4,9 @@
 import * as api from "./api.js";
 import { empty, h, keyedRows, setText, table } from "./dom.js";
 import { count, duration } from "./format.js";
+import { slowly } from "./live.js";
 
+const CLUSTER_MS = 3000; // the stream has events of queues, not of nodes
 const COLOURS = 8; // classes owner-0 to owner-7 of style.css
 const BAD = ["suspect", "unhealthy", "gone"];
 
@@ -157,6 +159,7 @@ export function clusterPage() {
   const moves = h("ul", { class: "moves" });
   const still = empty("No shard moves.");
   const unused = empty("No shard is used yet.");
+  const due = slowly(CLUSTER_MS);
   let busy = false;
   let drawn = "";
 
@@ -184,7 +187,7 @@ export function clusterPage() {
     moves.replaceChildren(...under.map((shard) => h("li", {}, words(shard))));
   }
   async function update() {
-    if (busy) return;
+    if (busy || !due()) return;
     busy = true;
     await api.cluster().then(show, (error) => setText(warning, error.message));
     busy = false;

@@ -1,14 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the node's state once per second and keeps the last five minutes for the charts. Nothing is
-// stored, so a reload starts again.
+// Keeps the node's state, and the last five minutes of it for the charts. The state is read when an
+// event arrives on the stream, or once per second while there is no stream. Nothing is stored, so a
+// reload starts again.
 import { Refused, listQueues, ready } from "./api.js";
+import { followAll } from "./stream.js";
 
 export const SPAN_MS = 300000;
-const EVERY_MS = 1000;
+const EVERY_MS = 1000; // without a stream
+const EVENTS_MS = 400; // with a stream, while events arrive
+const TIME_MS = 5000; // with a stream, while locks or delays may end
+const POINT_MS = 900; // between two points of a chart
+const TICK_MS = 1000;
 const HIDDEN_MS = 10000; // while the page is hidden; the charts then have no gap
 const BUSY_TIMES = 4; // a slow node is asked less often: one part asking, three parts waiting
 const RATE_MS = 5000; // a rate is the mean of this time
 const READY_MS = 30000; // the node may have to write to its store for this answer
+const IDLE_MS = READY_MS + 500; // with a stream: what no event tells, as receives that wait
 const SILENT_MS = 5000; // a request that takes longer counts as an outage
 
 export const live = {
@@ -16,6 +23,9 @@ export const live = {
   scopes: [], // what the token may do with at least one queue
   totals: [],
   following: true,
+  streaming: false, // events arrive, and nothing is polled
+  streamLost: "", // the stream broke, and cannot be opened again
+  streamWhy: "", // why there is no stream, if that is no fault
   error: null,
   notReady: "", // why the store accepts no writes
   listed: false,
@@ -25,6 +35,11 @@ export const live = {
 
 let timer = 0;
 let askedAt = 0;
+let restUntil = 0; // a slow node is asked less often
+let told = false; // an event arrived that the list does not show yet
+let stream = null;
+let openings = 0; // of the stream, and its ends
+const listeners = new Set();
 let readyAt = -READY_MS;
 let asking = false;
 let again = false;
@@ -51,6 +66,11 @@ function pointOf(stats, before, now) {
   return point;
 }
 
+// A point is replaced if the one before it is less than a second old.
+function dropNear(points, now) {
+  if (points.length > 1 && now - points.at(-2).at < POINT_MS) points.pop();
+}
+
 function keep(points, point) {
   points.push(point);
   while (points[0].at < point.at - SPAN_MS - 5000) points.shift();
@@ -68,7 +88,11 @@ function takeQueue(row, now) {
   queue.sources = []; // the queues that send their dead letters here
   queue.problem = row.detail; // why it cannot be read
   queue.stats = row.stats ?? queue.stats;
-  if (row.stats) keep(queue.points, pointOf(row.stats, queue.points.at(-1), now));
+  queue.listedAge = queue.stats?.oldestAgeMs ?? 0;
+  queue.listedAt = now;
+  if (!row.stats) return;
+  dropNear(queue.points, now);
+  keep(queue.points, pointOf(row.stats, queue.points.at(-1), now));
 }
 
 function total(now) {
@@ -99,6 +123,7 @@ function take({ queues: rows, scopes }) {
   live.scopes = scopes ?? [];
   live.listed = true;
   live.seenAt = now;
+  dropNear(live.totals, now);
   keep(live.totals, total(now));
 }
 
@@ -115,29 +140,118 @@ async function pollReady() {
   live.events.dispatchEvent(new Event("change"));
 }
 
+// ---- when to ask for the list
+
+// Locks expire and delays end without an event, so such queues are asked for now and then.
+const changesByTime = () =>
+  [...live.queues.values()].some(({ stats }) => stats && (stats.locked || stats.delayed));
+
+// Milliseconds from the start of one request to the start of the next.
+function pace() {
+  if (document.hidden) return HIDDEN_MS;
+  if (!live.streaming) return EVERY_MS;
+  if (told) return EVENTS_MS;
+  return changesByTime() ? TIME_MS : IDLE_MS;
+}
+
+function schedule() {
+  clearTimeout(timer);
+  if (asking || !live.following) return;
+  const now = performance.now();
+  timer = setTimeout(poll, Math.max(askedAt + pace() - now, restUntil - now, live.streaming ? 0 : 50));
+}
+
 async function poll() {
   asking = true;
   askedAt = performance.now();
-  again = false;
+  again = told = false;
   const asked = waiting;
   waiting = [];
-  const began = performance.now();
   try {
     take(await listQueues());
+    if (live.error) stream?.retry();
     live.error = null;
+    stream ??= followAll(readable, takeEvent);
+    stream.queuesChanged(readable());
     pollReady();
   } catch (error) {
     live.error = error;
   }
   asking = false;
+  restUntil = performance.now() + (performance.now() - askedAt) * (BUSY_TIMES - 1);
   live.events.dispatchEvent(new Event("change"));
   for (const tell of asked) tell();
-  const busy = (performance.now() - began) * BUSY_TIMES;
-  const every = document.hidden ? HIDDEN_MS : EVERY_MS;
-  clearTimeout(timer);
   if (again) poll();
-  else if (live.following)
-    timer = setTimeout(poll, Math.max(every - (performance.now() - began), busy, 50));
+  else schedule();
+}
+
+const readable = () => [...live.queues.keys()];
+
+// ---- the stream
+
+function takeEvent(news) {
+  if (news.seen) live.seenAt = Date.now();
+  if (news.event) for (const tell of listeners) tell(news);
+  if (news.open !== undefined) takeOpening(news);
+  if (!news.event && !news.all) return;
+  told = true;
+  if (live.streaming) schedule();
+}
+
+// Polling ends with a list that was requested after the stream opened: it has all earlier events.
+async function takeOpening({ open, why, planned, tries }) {
+  const mine = ++openings;
+  live.streamLost = !open && !planned && tries > 0 ? streamWords(why) : "";
+  live.streamWhy = planned ? (why?.message ?? "") : "";
+  if (open) await refresh();
+  if (mine !== openings) return;
+  live.streaming = open;
+  live.events.dispatchEvent(new Event("change"));
+  schedule();
+}
+
+const streamWords = (why) =>
+  why instanceof Refused
+    ? `The stream of events is refused: ${why.message}.`
+    : "The stream of events broke off.";
+
+// Calls tell({queue, type, event}) with each event. The returned function ends it.
+export function onEvent(tell) {
+  listeners.add(tell);
+  return () => listeners.delete(tell);
+}
+
+// While no event arrives, nothing has changed but ages: the charts go on without a request.
+function tick() {
+  if (!live.streaming || !live.following || asking || told || document.hidden) return;
+  const now = Date.now();
+  if (now - (live.totals.at(-1)?.at ?? now) < TICK_MS / 2) return;
+  for (const queue of live.queues.values()) {
+    if (!queue.stats) continue;
+    const age = queue.listedAge ? queue.listedAge + now - queue.listedAt : 0;
+    queue.stats = { ...queue.stats, oldestAgeMs: age };
+    keep(queue.points, pointOf(queue.stats, queue.points.at(-1), now));
+  }
+  keep(live.totals, total(now));
+  live.events.dispatchEvent(new Event("change"));
+}
+setInterval(tick, TICK_MS);
+
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && live.following) refresh();
+});
+addEventListener("token-changed", () => stream?.restart());
+
+// For data that no event tells. Returns a function that is true if it is time to ask again: with
+// each update while the dashboard polls, else every `ms`.
+export function slowly(ms) {
+  let at = -Infinity;
+  return () => {
+    const now = performance.now();
+    if (live.streaming && now - at < ms) return false;
+    at = now;
+    return true;
+  };
 }
 
 // Why the data is old: "", or what is wrong with the node. A missing token is not counted.

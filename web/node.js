@@ -4,8 +4,10 @@ import * as api from "./api.js";
 import { askToken } from "./dialogs.js";
 import { empty, h, keyedRows, setText, table, toast } from "./dom.js";
 import { bytes, count, duration, rate } from "./format.js";
-import { live } from "./live.js";
+import { live, slowly } from "./live.js";
 import { labelsOf, meanMs, readSamples, summing } from "./metrics.js";
+
+const COUNTERS_MS = 3000; // no event tells the counters
 
 const time = (ms) => {
   if (!Number.isFinite(ms)) return "–";
@@ -175,6 +177,7 @@ export function nodePage() {
     tables.map(({ node }) => node),
   );
   nothing.hidden = true;
+  const due = slowly(COUNTERS_MS);
   let busy = false;
   let shown = true; // a node that shows no counters is not asked again
 
@@ -199,7 +202,7 @@ export function nodePage() {
     forget.hidden = !api.hasToken();
     // a node without tokens needs none
     token.hidden = !api.hasToken() && live.error?.status !== 401;
-    if (busy) return;
+    if (busy || !due()) return;
     busy = true;
     await readFacts().then(
       () => setText(problem, ""),

@@ -9,6 +9,7 @@ import { may } from "./live.js";
 import { makeReader } from "./reader.js";
 
 const LOCKS_MAX = 200; // locks read, over all workers
+const WAITING_MS = 3000; // no event tells that a receive waits
 const SHOWN_MAX = 12; // locks shown per worker
 
 const COLUMNS = [
@@ -150,7 +151,7 @@ export function workersView({ name }) {
   const nothing = empty("No active workers, and no receive waits at a node.");
   const absent = h("p", { class: "muted" });
   const problem = h("p", { class: "problem", role: "alert" });
-  const reader = makeReader(read);
+  const reader = makeReader(read, WAITING_MS);
   nothing.hidden = true;
   let joined = null;
 

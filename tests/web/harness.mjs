@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A real node and a real browser for the cases of a file. Each case has a page of its own; whatever
-// a page complains about (an error, a refused resource, an exception) fails its case.
+// a page complains about (an error, a refused resource, an exception) fails its case. Files that
+// run in one process (all.mjs) share the browser.
 //
 //   await run({ async a_sentence_that_is_true({ page, node }) { ... } });
 //
@@ -175,9 +176,13 @@ class Node {
   }
 }
 
-async function openPage(browser, node, options) {
+async function openContext(browser, options) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   context.setDefaultTimeout(PATIENCE_MS);
+  return context;
+}
+
+async function openPage(context, node) {
   const page = await context.newPage();
   if (SLOW_TIMES > 1) {
     const session = await context.newCDPSession(page);
@@ -238,8 +243,10 @@ async function describe(page) {
   return JSON.stringify({ ...(told.url ? told : { told }), complaints: unexpected(page) });
 }
 
-async function runCase(browser, node, work, folder) {
+// The first page of a case is a new tab of the file's context. Others have contexts of their own.
+async function runCase({ browser, context, node }, work, folder) {
   const pages = [];
+  const contexts = [];
   const nodes = [];
   const startNode = async (own, ...options) => {
     nodes.push(new Node(own, options));
@@ -247,11 +254,13 @@ async function runCase(browser, node, work, folder) {
     return nodes.at(-1);
   };
   const open = async (options) => {
-    pages.push(await openPage(browser, node, options));
+    contexts.push(await openContext(browser, options));
+    pages.push(await openPage(contexts.at(-1), node));
     return pages.at(-1);
   };
   try {
-    await work({ page: await open(), open, node, startNode });
+    pages.push(await openPage(context, node));
+    await work({ page: pages[0], open, node, startNode });
     for (const page of pages) same(unexpected(page), [], "complaints of the page");
   } catch (error) {
     error.pages = await Promise.all(pages.map(describe));
@@ -260,55 +269,98 @@ async function runCase(browser, node, work, folder) {
     throw error;
   } finally {
     await Promise.all([
-      ...pages.map((page) => page.context().close()),
+      ...pages.map((page) => page.close()),
+      ...contexts.map((one) => one.close()),
       ...nodes.map((one) => one.end()),
     ]);
   }
 }
 
-export async function run(cases) {
+// A sandbox cannot be had by root; nothing but our own pages is opened.
+const launch = () =>
+  chromium.launch({
+    executablePath: process.env.SLUICE_TEST_BROWSER,
+    chromiumSandbox: process.getuid() !== 0,
+    args: ["--disable-dev-shm-usage", "--disable-gpu"],
+  });
+
+let shared = null; // {browser, failed}, when several files run
+let count = 0; // cases that were run
+
+function report(error) {
+  const told = [
+    ...stepsOf(error).map((step) => `at ${step}`),
+    ...(error.pages ?? []).map((page) => `page ${page}`),
+    ...String(error.stack ?? error).split("\n"),
+  ];
+  for (const line of told) console.log(`# ${line}`);
+}
+
+// Answers how many cases failed.
+async function runCases(browser, cases, names) {
   const folder = mkdtempSync(join(tmpdir(), "sluice-web-"));
   const pictures = process.env.SLUICE_TEST_PICTURES ?? folder; // of cases that failed
   const node = new Node(folder);
-  const names = Object.keys(cases).filter(
-    (name) => !process.argv[2] || name.includes(process.argv[2]),
-  );
   let failed = 0;
-  console.log(`1..${names.length}`);
-  let browser;
+  let context;
   try {
-    await node.start();
-    // A sandbox cannot be had by root; nothing but our own pages is opened.
-    browser = await chromium.launch({
-      executablePath: process.env.SLUICE_TEST_BROWSER,
-      chromiumSandbox: process.getuid() !== 0,
-      args: ["--disable-dev-shm-usage", "--disable-gpu"],
-    });
-    for (const [index, name] of names.entries()) {
+    [context] = await Promise.all([openContext(browser), node.start()]);
+    for (const name of names) {
       const began = Date.now();
-      const title = `${index + 1} - ${name.replaceAll("_", " ")}`;
+      const title = `${++count} - ${name.replaceAll("_", " ")}`;
       try {
-        await runCase(browser, node, cases[name], pictures);
+        await runCase({ browser, context, node }, cases[name], pictures);
         console.log(`ok ${title}`);
-        if (process.env.SLUICE_TEST_TIMES) console.log(`# ${Date.now() - began} ms`);
       } catch (error) {
         failed++;
         console.log(`not ok ${title}`);
-        const told = [
-          ...stepsOf(error).map((step) => `at ${step}`),
-          ...(error.pages ?? []).map((page) => `page ${page}`),
-          ...String(error.stack ?? error).split("\n"),
-        ];
-        for (const line of told) console.log(`# ${line}`);
+        report(error);
       }
+      if (process.env.SLUICE_TEST_TIMES) console.log(`# ${Date.now() - began} ms`);
     }
-  } catch (error) {
-    failed++;
-    console.log(`Bail out! ${error.message}`);
   } finally {
-    await browser?.close();
+    await context?.close();
     await node.end();
     rmSync(folder, { recursive: true, force: true });
   }
+  return failed;
+}
+
+async function withBrowser(work) {
+  let failed = 1;
+  let browser;
+  try {
+    browser = await launch();
+    failed = await work(browser);
+  } catch (error) {
+    console.log(`Bail out! ${error.message}`);
+  } finally {
+    await browser?.close();
+  }
   process.exit(failed ? 1 : 0);
+}
+
+const WANTED = process.argv[2] ?? ""; // a part of the names of cases
+
+export async function run(cases) {
+  const names = Object.keys(cases).filter((name) => name.includes(shared ? "" : WANTED));
+  if (shared) {
+    shared.failed += await runCases(shared.browser, cases, names);
+    return;
+  }
+  console.log(`1..${names.length}`);
+  await withBrowser((browser) => runCases(browser, cases, names));
+}
+
+// Runs several files with one browser.
+export async function runFiles(files) {
+  await withBrowser(async (browser) => {
+    shared = { browser, failed: 0 };
+    for (const file of files) {
+      console.log(`# ${file}`);
+      await import(new URL(file, import.meta.url));
+    }
+    console.log(`1..${count}`);
+    return shared.failed;
+  });
 }

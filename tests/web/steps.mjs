@@ -12,7 +12,10 @@ export const badge = (page) => page.locator(".head .badge:visible");
 export async function shows(locator, text) {
   let said;
   await until(
-    async () => (said = await locator.textContent()) === text,
+    async () => {
+      said = await locator.textContent();
+      return text instanceof RegExp ? text.test(said) : said === text;
+    },
     () => `${locator} says ${text}; it says ${said}`,
   );
 }
@@ -44,3 +47,6 @@ export async function holder(page, url, method) {
   };
   return { held, begin, letGo };
 }
+
+// The page follows the stream: it polls no more.
+export const streams = (page) => page.locator("#live[data-stream=open]").waitFor();

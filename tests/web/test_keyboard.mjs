@@ -146,9 +146,14 @@ await run({
     const button = page.getByRole("button", { name: /Pause|Resume/ });
     await button.focus();
     const lied = await watch(page, ".head:has(.paused:not([hidden])):has(button:disabled)");
+    const listed = page.waitForResponse(async (response) => {
+      if (!response.url().endsWith("/v1/queues?stats=1")) return false;
+      const { queues } = await response.json();
+      return queues.some(({ name, paused }) => name === "brakes" && paused);
+    });
     await page.keyboard.press("Enter");
-    await until(() => answer.held.length > 0, "it is paused and the page does not know");
-    for (let i = 0; i < 2; i++) await page.waitForResponse(LIST); // one asked for since then
+    await until(() => answer.held.length > 0, "it is paused and the page has no answer");
+    await listed;
     await answer.letGo();
     await badge(page).filter({ hasText: "paused" }).waitFor();
     same(await lied(), false, "whether it said so while the button could not be pressed");

@@ -35,14 +35,6 @@ async function furnish(node, queue) {
   ];
 }
 
-async function visitAll(page, pages, look) {
-  for (const [hash, sign] of pages) {
-    await page.visit(hash);
-    await page.locator(sign).first().waitFor();
-    await look(hash);
-  }
-}
-
 await run({
   async charts_show_what_happens({ page, node }) {
     await node.create("busy");
@@ -109,40 +101,34 @@ await run({
     same(await paper(light), black, "the paper after a reload");
   },
 
-  async every_text_can_be_read_in_light_and_dark({ open, node }) {
-    const pages = await furnish(node, "contrast");
-    for (const colorScheme of ["light", "dark"]) {
-      const page = await open({ colorScheme, reducedMotion: "reduce" });
-      await visitAll(page, pages, async (hash) =>
-        same(await page.evaluate(faintTexts), [], `faint texts of ${hash} in ${colorScheme}`),
-      );
+  // One visit of each page for all of these: its pages are many.
+  async every_page_is_readable_named_and_narrow({ open, node }) {
+    const page = await open({ reducedMotion: "reduce", colorScheme: "light" });
+    const wide = page.viewportSize();
+    const pages = await furnish(node, "a-rather-long-name.for-a-queue_that-is-seldom-given");
+    for (const [hash, sign] of pages) {
+      await page.visit(hash);
+      await page.locator(sign).first().waitFor();
+      for (const colorScheme of ["light", "dark"]) {
+        await page.emulateMedia({ colorScheme });
+        same(await page.evaluate(faintTexts), [], `faint texts of ${hash} in ${colorScheme}`);
+      }
+      same(await page.evaluate(namelessElements), [], `elements without a name on ${hash}`);
+      same(await page.locator("h1").count(), 1, `main headings of ${hash}`);
+      await page.setViewportSize({ width: 320, height: 640 });
+      const width = await page.evaluate(() => document.documentElement.scrollWidth);
+      holds(width <= 320, `${hash} is ${width} wide`);
+      await page.setViewportSize(wide);
     }
   },
-
-  async everything_that_takes_the_focus_has_a_name({ page, node }) {
-    await visitAll(page, await furnish(node, "named"), async (hash) => {
-      const nameless = await page.evaluate(() =>
-        [...document.querySelectorAll("a, button, input, select, textarea, [tabindex='0']")]
-          .filter((node) => !(node.ariaLabel || node.labels?.length || node.textContent.trim()))
-          .map((node) => node.outerHTML.slice(0, 80)),
-      );
-      same(nameless, [], `elements without a name on ${hash}`);
-      same(await page.locator("h1").count(), 1, `main headings of ${hash}`);
-    });
-  },
-
-  async a_narrow_screen_needs_no_sideways_scrolling({ open, node }) {
-    const page = await open({ viewport: { width: 320, height: 640 } });
-    await visitAll(
-      page,
-      await furnish(node, "a-rather-long-name.for-a-queue_that-is-seldom-given"),
-      async (hash) => {
-        const width = await page.evaluate(() => document.documentElement.scrollWidth);
-        holds(width <= 320, `${hash} is ${width} wide`);
-      },
-    );
-  },
 });
+
+// In the page: what takes the focus and has no name.
+function namelessElements() {
+  return [...document.querySelectorAll("a, button, input, select, textarea, [tabindex='0']")]
+    .filter((node) => !(node.ariaLabel || node.labels?.length || node.textContent.trim()))
+    .map((node) => node.outerHTML.slice(0, 80));
+}
 
 // In the page: texts whose colour differs too little from what is behind them (WCAG AA).
 function faintTexts() {
