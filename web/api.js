@@ -134,6 +134,9 @@ export const showMessage = (queue, id) =>
   once("GET", queuePath(queue, `/messages/${encodeURIComponent(id)}`), undefined, {}, readExactly);
 export const sendMessage = (queue, message) =>
   safely("POST", queuePath(queue, "/messages"), message);
+export const workflows = (queue, max) => once("GET", queuePath(queue, `/workflows?max=${max}`));
+export const showWorkflow = (queue, id) =>
+  once("GET", queuePath(queue, `/workflows/${encodeURIComponent(id)}`));
 export const node = () => once("GET", "v1/node");
 export const cluster = () => once("GET", "v1/cluster");
 export const ready = () => once("GET", "readyz");
@@ -234,6 +237,10 @@ function followPath(path, tell) {
   run();
   return () => ends.abort();
 }
+
+// Its events are envelopes (docs/events.md).
+export const followWorkflow = (queue, workflow, tell) =>
+  followPath(`v1/stream?${new URLSearchParams({ queue, workflow, from: 0 })}`, tell);
 
 export const follow = (queue, query, tell) =>
   followPath(queuePath(queue, `/events?${new URLSearchParams(query)}`), tell);

@@ -3,12 +3,13 @@
 import { clusterPage } from "./cluster.js";
 import { showHelp, askToken } from "./dialogs.js";
 import { h, setText, toast } from "./dom.js";
-import { clockTime, duration } from "./format.js";
+import { clockTime, count, duration } from "./format.js";
 import { live, outage, refresh, setFollowing } from "./live.js";
 import { messagePage } from "./message.js";
 import { nodePage } from "./node.js";
 import { queuePage } from "./queue.js";
 import { queuesPage } from "./queues.js";
+import { workflowPage } from "./workflows.js";
 
 const SHORTCUTS = [
   [["?"], "this list"],
@@ -24,6 +25,7 @@ const SHORTCUTS = [
     ["1", "…", "9"],
     "a queue's views: summary, ready, locked, delayed, dead, processed, workers, activity, settings",
   ],
+  [["w"], "a queue's workflows"],
   [["s"], "send a message"],
   [["p"], "pause or resume the queue"],
   [["r"], "redrive dead letters"],
@@ -61,6 +63,7 @@ function makePage() {
   if (first === "node") return nodePage(context);
   if (first === "cluster") return clusterPage(context);
   if (first === "queues" && parts[1] === "message" && parts[2]) return messagePage(context);
+  if (first === "queues" && parts[1] === "workflow" && parts[2]) return workflowPage(context);
   if (first === "queues") return queuePage(context);
   return {
     title: "Not found",
@@ -77,11 +80,13 @@ function go(hash) {
   location.hash = hash;
 }
 
+const isSingle = (pieces) => ["message", "workflow"].includes(pieces[2]);
+
 // If only the view of a queue changes, the scroll position and the focus on the tab stay.
 const sameQueue = (before, now) => {
   const [a, b] = [parse(before).pieces, parse(now).pieces];
   return (
-    a[0] === "queues" && a[1] === b[1] && a[2] !== "message" && b[2] !== "message" && a.length > 1
+    a[0] === "queues" && a[1] === b[1] && a.length > 1 && !isSingle(a) && !isSingle(b)
   );
 };
 
@@ -158,10 +163,17 @@ const alarm = {
   seen: document.getElementById("outage-seen"),
 };
 
+function busWords() {
+  if (!live.bus?.degraded) return "";
+  const { since, lagEvents, reason } = live.bus;
+  const time = duration(Math.floor((Date.now() - since) / 1000) * 1000);
+  return `No event has reached the bus for ${time}, and ${count(lagEvents)} wait: ${reason}.`;
+}
+
 function showOutage() {
   const away = live.following ? outage() : "";
   const writes = live.notReady && `The store takes no writes: ${live.notReady}.`;
-  const words = away || writes || live.streamLost;
+  const words = away || writes || live.streamLost || busWords();
   alarm.node.hidden = !words;
   alarm.node.className = `banner ${away || writes ? "bad" : "warn"}`;
   setText(alarm.words, words);

@@ -56,6 +56,21 @@ export function keyedRows(parent, make) {
   };
 }
 
+// A list of facts that is updated in place. update() takes rows [label, text, href]; a row without
+// text is left out.
+export function factList(name = "") {
+  const node = h("dl", { class: `facts ${name}`.trim() });
+  const rows = keyedRows(node, ([label, , href]) => {
+    const value = href ? h("a", {}) : h("span", {});
+    const update = ([, text, to]) => {
+      setText(value, text);
+      if (to) value.href = to;
+    };
+    return { node: h("div", {}, h("dt", {}, label), h("dd", {}, value)), update };
+  });
+  return { node, update: (facts) => rows(facts.filter(([, text]) => text), ([label, , href]) => `${label} ${Boolean(href)}`) };
+}
+
 export function stateBadge(state) {
   return h("span", { class: `badge state-${state}` }, state);
 }

@@ -33,6 +33,9 @@ const KINDS = {
   "queue-purged": ["dead", (event) => `purged ${count(event.count)} messages`],
   "queue-deleted": ["dead", () => "queue deleted"],
   "queue-upgraded": ["ready", (event) => `raised to version ${count(event.count)} of the rules`],
+  "workflow-submitted": ["ready", () => "workflow begun"],
+  "workflow-completed": ["done", () => "workflow completed"],
+  "workflow-failed": ["dead", () => "workflow ended with a dead message"],
   "claim-rejected": ["dead", (event) => because("claim refused", event)],
 };
 const OUTCOMES = {
@@ -40,6 +43,19 @@ const OUTCOMES = {
   retrying: ["delayed", (event) => because("failed", event) + next(event)],
   "dead-lettered": ["dead", (event) => because("dead, no attempt left", event)],
 };
+
+// Converts an envelope of /v1/stream to the form of the events of one queue.
+export function eventOf({ event_type, timestamp, task_id, attempt, workflow_id, payload = {} }) {
+  return {
+    ...payload,
+    type: event_type,
+    time: Date.parse(timestamp),
+    message: task_id,
+    attempt,
+    workflow: workflow_id,
+    until: payload.until && Date.parse(payload.until),
+  };
+}
 
 function kindOf(event) {
   if (event.type === "message-outcome")

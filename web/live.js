@@ -27,6 +27,7 @@ export const live = {
   streamLost: "", // the stream broke, and cannot be opened again
   streamWhy: "", // why there is no stream, if that is no fault
   error: null,
+  bus: null, // whether events reach the bus; null: the node has none
   notReady: "", // why the store accepts no writes
   listed: false,
   seenAt: 0, // time of the node's last answer
@@ -127,12 +128,20 @@ function take({ queues: rows, scopes }) {
   keep(live.totals, total(now));
 }
 
+// Takes an answer of /readyz, which has the state of the bus too.
+export function takeReady({ bus = null }) {
+  live.bus = bus && { ...bus, since: Date.now() - bus.degradedMs };
+}
+
 // Reads may work while writes fail, for example on a full disk or in an emptied bucket.
+const isFaulty = () => live.notReady !== "" || (live.bus?.degraded ?? false);
+
 async function pollReady() {
-  if (document.hidden || performance.now() - readyAt < READY_MS) return;
+  const every = isFaulty() ? TIME_MS : READY_MS;
+  if (document.hidden || performance.now() - readyAt < every) return;
   readyAt = performance.now();
   try {
-    await ready();
+    takeReady(await ready());
     live.notReady = "";
   } catch (error) {
     if (error instanceof Refused) live.notReady = error.message;
@@ -151,7 +160,7 @@ function pace() {
   if (document.hidden) return HIDDEN_MS;
   if (!live.streaming) return EVERY_MS;
   if (told) return EVENTS_MS;
-  return changesByTime() ? TIME_MS : IDLE_MS;
+  return isFaulty() || changesByTime() ? TIME_MS : IDLE_MS;
 }
 
 function schedule() {

@@ -2,15 +2,15 @@
 // Shows one message: its fields, its body, and its history from the journal.
 import * as api from "./api.js";
 import { bodyView } from "./body.js";
-import { empty, h, setText, stateBadge, table } from "./dom.js";
+import { empty, factList, h, setText, stateBadge, table } from "./dom.js";
 import { HISTORY_COLUMNS, eventRow, failureOf } from "./events.js";
 import { deathNote, eachAttemptOnce, failuresPanel } from "./failures.js";
 import { duration, moment } from "./format.js";
 import { live } from "./live.js";
-import { queueLink } from "./links.js";
+import { queueLink, workflowLink } from "./links.js";
 import { makeReader } from "./reader.js";
 
-// [label, text(message)]; an empty text hides the line.
+// [label, text(message), link(queue, message)]; an empty text hides the line.
 const FACTS = [
   ["State", (message) => message.state],
   [
@@ -48,7 +48,7 @@ const FACTS = [
   ["Priority", (message) => message.priority && String(message.priority)],
   ["Content type", (message) => message.contentType],
   ["Dedup key", (message) => message.dedup],
-  ["Workflow", (message) => message.workflow],
+  ["Workflow", (message) => message.workflow, (queue, { workflow }) => workflowLink(queue, workflow)],
   ["Requires", (message) => message.requires],
   ["Ticket", (message) => message.order && String(message.order)],
   ["Fence", (message) => message.fence && String(message.fence)],
@@ -78,7 +78,7 @@ function showHeaders(headers) {
 
 export function messagePage({ go, parts: [name, , id] }) {
   const badge = h("span", {});
-  const facts = h("dl", { class: "facts" });
+  const facts = factList();
   const headers = h("div", {});
   const body = h("div", {});
   const history = h("tbody", {});
@@ -99,11 +99,8 @@ export function messagePage({ go, parts: [name, , id] }) {
     const state = message.state === "finished" && outcome ? outcome : message.state;
     if (badge.textContent !== state) badge.replaceChildren(stateBadge(state));
     const attempt = Math.max(message.attempt, attempts);
-    const rows = FACTS.map(([label, words]) => [
-      label,
-      words({ ...message, state, attempt }),
-    ]).filter(([, words]) => words);
-    facts.replaceChildren(...pairs(rows));
+    const known = { ...message, state, attempt };
+    facts.update(FACTS.map(([label, words, link]) => [label, words(known), link?.(name, known)]));
     showFailures();
     const fresh = JSON.stringify([message.body, message.bodyBase64, message.headers]);
     if (fresh === shown) return;
@@ -160,7 +157,7 @@ export function messagePage({ go, parts: [name, , id] }) {
         "section",
         { class: "panel", "aria-label": "Attributes" },
         h("h2", {}, "Attributes"),
-        facts,
+        facts.node,
         headers,
       ),
     ),

@@ -2,9 +2,9 @@
 // Shows the node that answers: its name, whether it is ready, its counters and their cost.
 import * as api from "./api.js";
 import { askToken } from "./dialogs.js";
-import { empty, h, keyedRows, setText, table, toast } from "./dom.js";
+import { empty, factList, h, keyedRows, setText, table, toast } from "./dom.js";
 import { bytes, count, duration, rate } from "./format.js";
-import { live, slowly } from "./live.js";
+import { live, slowly, takeReady } from "./live.js";
 import { labelsOf, meanMs, readSamples, summing } from "./metrics.js";
 
 const COUNTERS_MS = 3000; // no event tells the counters
@@ -61,11 +61,62 @@ function costFacts(sum) {
   ];
 }
 
-function showFacts(list, facts) {
-  const rows = facts.filter(([, value]) => value);
-  list.replaceChildren(
-    ...rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))),
+// ---- the bus
+
+// Whether events reach the bus. A node without a bus has no such box.
+function makeBus() {
+  const state = h("span", { class: "badge" });
+  const list = factList();
+  const node = h(
+    "section",
+    { class: "panel", "aria-label": "Bus", hidden: true },
+    h("h2", {}, "Bus ", state),
+    list.node,
   );
+  const update = (bus) => {
+    node.hidden = !bus;
+    if (!bus) return;
+    setText(state, bus.degraded ? "degraded" : "connected");
+    state.className = `badge ${bus.degraded || bus.overdue ? "bad" : "good"}`;
+    list.update([
+      ["Degraded for", bus.degraded && duration(bus.degradedMs)],
+      ["Reason", bus.degraded && bus.reason],
+      ["Lag", `${count(bus.lagEvents)} events, ${duration(bus.lagMs)}`],
+      ["Overdue", bus.overdue && "events wait for longer than publishKeep"],
+      ["Dropped", `${count(bus.dropped)} events`],
+    ]);
+  };
+  return { node, update };
+}
+
+// ---- the flags
+
+// "bus=on stream=off": how far each capability is rolled out.
+function makeFlags() {
+  const list = h("ul", { class: "flags" });
+  const rows = keyedRows(list, ([name]) => {
+    const state = h("span", { class: "badge" });
+    const update = ([, value]) => {
+      setText(state, value);
+      state.className = `badge ${value === "on" ? "good" : "warn"}`;
+    };
+    return { node: h("li", {}, h("code", {}, `flags.${name}`), " ", state), update };
+  });
+  const node = h(
+    "section",
+    { class: "panel", "aria-label": "Flags", hidden: true },
+    h("h2", {}, "Flags"),
+    list,
+  );
+  const update = (text = "") => {
+    const flags = text.split(" ").filter(Boolean);
+    node.hidden = flags.length === 0;
+    rows(
+      flags.map((one) => one.split("=")),
+      ([name]) => name,
+    );
+  };
+  return { node, update };
 }
 
 // ---- tables
@@ -155,7 +206,8 @@ function makeTable({ title, columns, rows }) {
 // ---- the page
 
 export function nodePage() {
-  const [about, work] = [h("dl", { class: "facts" }), h("dl", { class: "facts" })];
+  const [about, work] = [factList(), factList()];
+  const [bus, flags] = [makeBus(), makeFlags()];
   const problem = h("p", { class: "problem", role: "alert" });
   const tables = [makeTable(REQUESTS), makeTable(STORE)];
   const nothing = empty("The counters need a token with the scope read for all queues (*).");
@@ -185,16 +237,19 @@ export function nodePage() {
     const [node, ready] = await Promise.all([
       api.node(),
       api.ready().then(
-        () => "ready",
-        (error) => error.message,
+        (told) => told ?? {},
+        (error) => ({ status: error.message }),
       ),
     ]);
-    showFacts(about, nodeFacts(node, ready));
+    about.update(nodeFacts(node, ready.status ?? "ready"));
+    if (ready.status === "ready") takeReady(ready);
+    bus.update(ready.bus);
+    flags.update(node.flags);
   }
   async function readCounters() {
     const samples = readSamples(await api.metrics());
     const sum = summing(samples);
-    showFacts(work, [...workFacts(sum), ...costFacts(sum)]);
+    work.update([...workFacts(sum), ...costFacts(sum)]);
     for (const one of tables) one.update(samples, sum);
     counted.hidden = false;
   }
@@ -224,7 +279,9 @@ export function nodePage() {
       forget,
     ),
     problem,
-    h("section", { class: "panel halves", "aria-label": "About" }, about, work),
+    h("section", { class: "panel halves", "aria-label": "About" }, about.node, work.node),
+    bus.node,
+    flags.node,
     counted,
     nothing,
   );

@@ -14,7 +14,9 @@ import { makeLetterMark } from "./queues.js";
 import { settingsView } from "./settings.js";
 import { summaryView } from "./summary.js";
 import { workersView } from "./workers.js";
+import { workflowsView } from "./workflows.js";
 
+// The digits from 1 open the views in this order, those with a key of their own left out.
 const VIEWS = [
   { key: "summary", label: "Summary", make: summaryView },
   { key: "ready", label: "Ready", number: (stats) => stats.ready, make: messagesView },
@@ -23,15 +25,18 @@ const VIEWS = [
   { key: "dead", label: "Dead", number: (stats) => stats.dead, make: messagesView },
   { key: "processed", label: "Processed", number: (stats) => stats.processed, make: activityView },
   { key: "workers", label: "Workers", number: (stats) => stats.workers, make: workersView },
+  { key: "workflows", label: "Workflows", shortcut: "w", make: workflowsView },
   { key: "activity", label: "Activity", make: activityView },
   { key: "settings", label: "Settings", make: settingsView },
 ];
+
+VIEWS.filter(({ shortcut }) => !shortcut).forEach((view, index) => (view.shortcut = `${index + 1}`));
 
 const NEAREST = { block: "nearest", inline: "nearest" };
 
 function makeTabs(name, chosen) {
   const numbers = new Map();
-  const links = VIEWS.map((view, index) => {
+  const links = VIEWS.map((view) => {
     const number = view.number && h("b", { class: "zero" }, "0");
     if (number) numbers.set(view, number);
     return h(
@@ -40,7 +45,7 @@ function makeTabs(name, chosen) {
         href: queueLink(name, `/${view.key}`),
         class: `tab tab-${view.key}`,
         "aria-current": view === chosen ? "page" : null,
-        "aria-keyshortcuts": String(index + 1),
+        "aria-keyshortcuts": view.shortcut,
       },
       view.label,
       number && " ",
@@ -211,8 +216,7 @@ export function queuePage({ go, again, parts: [name, key], query }) {
     r: () => note.node.hidden || (may(name, "admin") && askRedrive(name)),
     ...view.keys,
   };
-  VIEWS.forEach(
-    ({ key: other }, index) => (keys[index + 1] = () => go(queueLink(name, `/${other}`))),
-  );
+  for (const { key: other, shortcut } of VIEWS)
+    keys[shortcut] = () => go(queueLink(name, `/${other}`));
   return { title: name, nav: "queues", node, update, keys, leave: () => view.leave?.() };
 }

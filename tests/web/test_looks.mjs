@@ -14,6 +14,7 @@ async function furnish(node, queue) {
     headers: { long: "y".repeat(300) },
   };
   await node.create(queue, DIES_AT_ONCE);
+  await node.ask("POST", `v1/queues/${queue}/upgrade`, {});
   await kill(node, queue, message);
   await node.send(queue, message);
   await node.settle(queue, "ack", (await node.receive(queue, "worker")).token);
@@ -21,11 +22,14 @@ async function furnish(node, queue) {
   await node.receive(queue, "worker");
   await node.send(queue, { ...message, delay: "1h" });
   const id = await node.send(queue, message);
+  await node.send(queue, { body: "x", workflow: "w" });
   const rows = ["ready", "locked", "delayed", "dead", "processed", "activity"];
   const chosen = (view) => `.tabs:has(.tab-${view}[aria-current]) + .panel`; // not the one before
   return [
     ["", `.row-link:text-is("${queue}")`],
     ...rows.map((view) => [`#/queues/${queue}/${view}`, `${chosen(view)} .row-link`]),
+    [`#/queues/${queue}/workflows`, `${chosen("workflows")} .row-link`],
+    [`#/queues/${queue}/workflow/w`, "section[aria-label=History] .row-link"],
     [`#/queues/${queue}/workers`, "a.lock"],
     [`#/queues/${queue}`, "section[aria-label='Recent failures'] .row-link"],
     [`#/queues/${queue}/settings`, ".settings input"],
