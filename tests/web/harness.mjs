@@ -248,10 +248,15 @@ async function runCase({ browser, context, node }, work, folder) {
   const pages = [];
   const contexts = [];
   const nodes = [];
+  const folders = []; // removed after the pages are closed: they would see a broken store
   const startNode = async (own, ...options) => {
     nodes.push(new Node(own, options));
     await nodes.at(-1).start();
     return nodes.at(-1);
+  };
+  const makeFolder = () => {
+    folders.push(mkdtempSync(join(tmpdir(), "sluice-web-own-")));
+    return folders.at(-1);
   };
   const open = async (options) => {
     contexts.push(await openContext(browser, options));
@@ -260,7 +265,7 @@ async function runCase({ browser, context, node }, work, folder) {
   };
   try {
     pages.push(await openPage(context, node));
-    await work({ page: pages[0], open, node, startNode });
+    await work({ page: pages[0], open, node, startNode, makeFolder });
     for (const page of pages) same(unexpected(page), [], "complaints of the page");
   } catch (error) {
     error.pages = await Promise.all(pages.map(describe));
@@ -273,6 +278,7 @@ async function runCase({ browser, context, node }, work, folder) {
       ...contexts.map((one) => one.close()),
       ...nodes.map((one) => one.end()),
     ]);
+    for (const own of folders) rmSync(own, { recursive: true, force: true });
   }
 }
 

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wrong comes first: dead messages, paused queues, a store or a node that does not work.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { holds, run, same, until } from "./harness.mjs";
 import { DIES_AT_ONCE, kill, shows } from "./steps.mjs";
 
@@ -25,64 +22,53 @@ const LETTERS = (to) => ({
   "failureStrategy.deadLetterQueue": to,
 });
 
-async function withOwnNode(startNode, work) {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-web-health-"));
-  try {
-    await work(await startNode(folder));
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
-
 await run({
-  async dead_messages_and_paused_queues_are_red_and_at_the_top({ page, startNode }) {
-    await withOwnNode(startNode, async (node) => {
-      for (const queue of ["a-healthy", "b-healthy"]) await node.create(queue);
-      await node.create("x-dies", DIES_AT_ONCE);
-      await node.create("y-paused");
-      await page.visit("", node);
-      await page.getByText("No dead messages and no paused queues.").waitFor();
-      await kill(node, "x-dies", { body: "x" });
-      await node.ask("POST", "v1/queues/y-paused/pause");
-      const dead = page.locator(".trouble-dead");
-      const paused = page.locator(".trouble-paused");
-      await shows(dead.locator("strong"), "1 dead message");
-      await shows(paused.locator("strong"), "1 queue is paused");
-      holds(await isRed(dead.locator("strong")), "dead messages are not red");
-      holds(await isRed(paused.locator("strong")), "paused queues are not red");
-      const top = async (selector) => (await page.locator(selector).boundingBox()).y;
-      holds((await top(".health")) < (await top(".charts")), "health is not above the charts");
-      await until(
-        async () => (await page.locator(".row-link").allTextContents())[1] === "y-paused",
-        "the queues with a problem are the first rows",
-      );
-      same(
-        await page.locator(".row-link").allTextContents(),
-        ["x-dies", "y-paused", "a-healthy", "b-healthy"],
-        "the order of the rows",
-      );
-      await shows(rowOf(page, "x-dies").locator(".badge:visible"), "1 dead");
-      await shows(rowOf(page, "y-paused").locator(".badge:visible"), "paused");
-    });
+  async dead_messages_and_paused_queues_are_red_and_at_the_top({ page, startNode, makeFolder }) {
+    const node = await startNode(makeFolder());
+    for (const queue of ["a-healthy", "b-healthy"]) await node.create(queue);
+    await node.create("x-dies", DIES_AT_ONCE);
+    await node.create("y-paused");
+    await page.visit("", node);
+    await page.getByText("No dead messages and no paused queues.").waitFor();
+    await kill(node, "x-dies", { body: "x" });
+    await node.ask("POST", "v1/queues/y-paused/pause");
+    const dead = page.locator(".trouble-dead");
+    const paused = page.locator(".trouble-paused");
+    await shows(dead.locator("strong"), "1 dead message");
+    await shows(paused.locator("strong"), "1 queue is paused");
+    holds(await isRed(dead.locator("strong")), "dead messages are not red");
+    holds(await isRed(paused.locator("strong")), "paused queues are not red");
+    const top = async (selector) => (await page.locator(selector).boundingBox()).y;
+    holds((await top(".health")) < (await top(".charts")), "health is not above the charts");
+    await until(
+      async () => (await page.locator(".row-link").allTextContents())[1] === "y-paused",
+      "the queues with a problem are the first rows",
+    );
+    same(
+      await page.locator(".row-link").allTextContents(),
+      ["x-dies", "y-paused", "a-healthy", "b-healthy"],
+      "the order of the rows",
+    );
+    await shows(rowOf(page, "x-dies").locator(".badge:visible"), "1 dead");
+    await shows(rowOf(page, "y-paused").locator(".badge:visible"), "paused");
   },
 
-  async a_dead_letter_queue_is_marked_and_its_messages_count_as_dead({ page, startNode }) {
-    await withOwnNode(startNode, async (node) => {
-      await node.create("orders", LETTERS("graveyard"));
-      await node.create("mail", LETTERS("graveyard"));
-      await kill(node, "orders", { body: "x" });
-      await page.visit("", node);
-      const row = rowOf(page, "graveyard");
-      await shows(row.locator(".letters-mark:visible"), "dead-letter queue");
-      await row.getByText("of mail and orders").waitFor();
-      await shows(row.locator(".cell-dead a"), "1");
-      await shows(row.locator(".status .badge"), "1 dead letter");
-      await shows(page.locator(".trouble-dead strong"), "1 dead message");
-      await shows(rowOf(page, "orders").locator(".status .badge"), "1 dead-lettered");
-      await page.locator(".trouble-dead").getByRole("link", { name: "graveyard" }).click();
-      await page.locator(".letters-mark:visible").waitFor();
-      await page.locator(".banner.bad", { hasText: "1 dead letter. Show it" }).waitFor();
-    });
+  async a_dead_letter_queue_is_marked_and_its_messages_count_as_dead({ page, startNode, makeFolder }) {
+    const node = await startNode(makeFolder());
+    await node.create("orders", LETTERS("graveyard"));
+    await node.create("mail", LETTERS("graveyard"));
+    await kill(node, "orders", { body: "x" });
+    await page.visit("", node);
+    const row = rowOf(page, "graveyard");
+    await shows(row.locator(".letters-mark:visible"), "dead-letter queue");
+    await row.getByText("of mail and orders").waitFor();
+    await shows(row.locator(".cell-dead a"), "1");
+    await shows(row.locator(".status .badge"), "1 dead letter");
+    await shows(page.locator(".trouble-dead strong"), "1 dead message");
+    await shows(rowOf(page, "orders").locator(".status .badge"), "1 dead-lettered");
+    await page.locator(".trouble-dead").getByRole("link", { name: "graveyard" }).click();
+    await page.locator(".letters-mark:visible").waitFor();
+    await page.locator(".banner.bad", { hasText: "1 dead letter. Show it" }).waitFor();
   },
 
   async the_first_view_of_a_queue_is_a_summary({ page, node }) {
@@ -107,31 +93,30 @@ await run({
     await page.locator(".banner.bad", { hasText: "1 dead message. Show it" }).waitFor();
   },
 
-  async a_node_that_is_away_leaves_dimmed_data_and_the_time_it_was_seen({ page, startNode }) {
-    await withOwnNode(startNode, async (node) => {
-      await node.create("dimmed");
-      await page.visit("", node);
-      await page.locator(".row-link", { hasText: "dimmed" }).waitFor();
-      const alarm = page.locator("#outage");
-      same(await alarm.isVisible(), false, "whether an outage is shown while the node is there");
-      page.expected.push("ERR_", "502");
-      await node.kill();
-      await alarm.waitFor();
-      await shows(page.locator("#outage-text"), "The node does not answer.");
-      await until(
-        async () =>
-          /^Last seen .+ ago, at \d\d:\d\d:\d\d\. Trying again\.$/.test(
-            await page.locator("#outage-seen").textContent(),
-          ),
-        "the page says when the node was seen",
-      );
-      const opacity = () => page.locator("main").evaluate((at) => getComputedStyle(at).opacity);
-      holds(Number(await opacity()) < 1, "the old data is not dimmed");
-      await page.locator(".row-link", { hasText: "dimmed" }).waitFor(); // it is still there
-      await node.start();
-      await alarm.waitFor({ state: "hidden" });
-      same(await opacity(), "1", "the opacity of fresh data");
-    });
+  async a_node_that_is_away_leaves_dimmed_data_and_the_time_it_was_seen({ page, startNode, makeFolder }) {
+    const node = await startNode(makeFolder());
+    await node.create("dimmed");
+    await page.visit("", node);
+    await page.locator(".row-link", { hasText: "dimmed" }).waitFor();
+    const alarm = page.locator("#outage");
+    same(await alarm.isVisible(), false, "whether an outage is shown while the node is there");
+    page.expected.push("ERR_", "502");
+    await node.kill();
+    await alarm.waitFor();
+    await shows(page.locator("#outage-text"), "The node does not answer.");
+    await until(
+      async () =>
+        /^Last seen .+ ago, at \d\d:\d\d:\d\d\. Trying again\.$/.test(
+          await page.locator("#outage-seen").textContent(),
+        ),
+      "the page says when the node was seen",
+    );
+    const opacity = () => page.locator("main").evaluate((at) => getComputedStyle(at).opacity);
+    holds(Number(await opacity()) < 1, "the old data is not dimmed");
+    await page.locator(".row-link", { hasText: "dimmed" }).waitFor(); // it is still there
+    await node.start();
+    await alarm.waitFor({ state: "hidden" });
+    same(await opacity(), "1", "the opacity of fresh data");
   },
 
   async a_store_that_takes_no_writes_is_told_on_every_page({ page, node }) {
@@ -201,29 +186,28 @@ await run({
     await line.getByText("entry 7 fails its check").waitFor();
   },
 
-  async an_empty_store_shows_three_commands_to_copy({ page, startNode }) {
-    await withOwnNode(startNode, async (node) => {
-      await page.visit("", node);
-      const commands = page.locator(".start code");
-      await commands.first().waitFor();
-      const store = node.pages.replace(/\/$/, "");
-      same(
-        await commands.allTextContents(),
-        [
-          `sluice --store ${store} queue create mail`,
-          `sluice --store ${store} send mail 'hello'`,
-          `sluice --store ${store} work mail -- cat`,
-        ],
-        "the commands",
-      );
-      await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
-      await page.getByRole("button", { name: "Copy: Create a queue" }).click();
-      await page.locator(".toast", { hasText: "Copied" }).waitFor();
-      const copied = await page.evaluate(() => navigator.clipboard.readText());
-      same(copied, `sluice --store ${store} queue create mail`, "what was copied");
-      await node.create("mail");
-      await page.locator(".row-link", { hasText: "mail" }).waitFor();
-      same(await page.locator(".start").isVisible(), false, "whether the commands are still there");
-    });
+  async an_empty_store_shows_three_commands_to_copy({ page, startNode, makeFolder }) {
+    const node = await startNode(makeFolder());
+    await page.visit("", node);
+    const commands = page.locator(".start code");
+    await commands.first().waitFor();
+    const store = node.pages.replace(/\/$/, "");
+    same(
+      await commands.allTextContents(),
+      [
+        `sluice --store ${store} queue create mail`,
+        `sluice --store ${store} send mail 'hello'`,
+        `sluice --store ${store} work mail -- cat`,
+      ],
+      "the commands",
+    );
+    await page.context().grantPermissions(["clipboard-read", "clipboard-write"]);
+    await page.getByRole("button", { name: "Copy: Create a queue" }).click();
+    await page.locator(".toast", { hasText: "Copied" }).waitFor();
+    const copied = await page.evaluate(() => navigator.clipboard.readText());
+    same(copied, `sluice --store ${store} queue create mail`, "what was copied");
+    await node.create("mail");
+    await page.locator(".row-link", { hasText: "mail" }).waitFor();
+    same(await page.locator(".start").isVisible(), false, "whether the commands are still there");
   },
 });

@@ -1,23 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The dashboard follows the stream of events, and polls only while it has none.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import net from "node:net";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { holds, run, same, until } from "./harness.mjs";
 import { LIST, shows, streams, tabNumber } from "./steps.mjs";
 
 const STREAM = "**/v1/stream?*";
-
-async function inFolder(work) {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-web-stream-"));
-  try {
-    await work(folder);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
 
 // What the page asks for, from now on.
 function record(page) {
@@ -65,30 +55,29 @@ async function openProxy(port) {
 const lastId = (head) => /^last-event-id: (\S+)/im.exec(head)?.[1];
 
 await run({
-  async nothing_is_asked_while_the_stream_is_open_and_other_nodes_are_seen({ page, startNode }) {
-    await inFolder(async (folder) => {
-      const here = await startNode(folder, "--node", "here");
-      const there = await startNode(folder, "--node", "there");
-      await here.create("seen-everywhere");
-      await page.clock.install();
-      await page.visit("", here);
-      await streams(page);
-      const row = page.locator("tr", { hasText: "seen-everywhere" });
-      await shows(row.locator(".cell-ready a"), "0");
-      const line = () => page.locator(".chart path.line").first().getAttribute("d");
-      const [asked, before] = [record(page), await line()];
-      await page.clock.runFor(20000);
-      same(asked.map(String), [], "requests in 20 seconds without an event");
-      holds((await line()) !== before, "the charts go on without a request");
-      await there.send("seen-everywhere", { body: "x" });
-      await shows(row.locator(".cell-ready a"), "1");
-      holds(asked.every(isList), `an event makes the page ask for ${asked}`);
-      await page.clock.runFor(1000);
-      const some = asked.length;
-      await page.clock.runFor(20000);
-      same(asked.length, some, "requests since the last event");
-      await shows(row.locator(".cell-oldest span"), /^2\d s$/); // the browser counts
-    });
+  async nothing_is_asked_while_the_stream_is_open_and_other_nodes_are_seen({ page, startNode, makeFolder }) {
+    const folder = makeFolder();
+    const here = await startNode(folder, "--node", "here");
+    const there = await startNode(folder, "--node", "there");
+    await here.create("seen-everywhere");
+    await page.clock.install();
+    await page.visit("", here);
+    await streams(page);
+    const row = page.locator("tr", { hasText: "seen-everywhere" });
+    await shows(row.locator(".cell-ready a"), "0");
+    const line = () => page.locator(".chart path.line").first().getAttribute("d");
+    const [asked, before] = [record(page), await line()];
+    await page.clock.runFor(20000);
+    same(asked.map(String), [], "requests in 20 seconds without an event");
+    holds((await line()) !== before, "the charts go on without a request");
+    await there.send("seen-everywhere", { body: "x" });
+    await shows(row.locator(".cell-ready a"), "1");
+    holds(asked.every(isList), `an event makes the page ask for ${asked}`);
+    await page.clock.runFor(1000);
+    const some = asked.length;
+    await page.clock.runFor(20000);
+    same(asked.length, some, "requests since the last event");
+    await shows(row.locator(".cell-oldest span"), /^2\d s$/); // the browser counts
   },
 
   async a_stream_that_breaks_is_resumed_and_polling_bridges_the_gap({ page, node }) {
@@ -161,61 +150,59 @@ await run({
     same(asked[1].headers()["last-event-id"], id, "the place where it goes on");
   },
 
-  async a_deleted_queue_leaves_the_page_with_the_end_of_its_events({ page, startNode }) {
-    await inFolder(async (folder) => {
-      const node = await startNode(folder);
-      for (const queue of ["stays", "goes"]) await node.create(queue);
-      await page.clock.install();
-      await page.visit("", node);
-      await streams(page);
-      await page.locator(".row-link", { hasText: "goes" }).waitFor();
-      await node.ask("DELETE", "v1/queues/goes");
-      await page.locator(".row-link", { hasText: "goes" }).waitFor({ state: "detached" });
-      await streams(page);
-    });
+  async a_deleted_queue_leaves_the_page_with_the_end_of_its_events({ page, startNode, makeFolder }) {
+    const folder = makeFolder();
+    const node = await startNode(folder);
+    for (const queue of ["stays", "goes"]) await node.create(queue);
+    await page.clock.install();
+    await page.visit("", node);
+    await streams(page);
+    await page.locator(".row-link", { hasText: "goes" }).waitFor();
+    await node.ask("DELETE", "v1/queues/goes");
+    await page.locator(".row-link", { hasText: "goes" }).waitFor({ state: "detached" });
+    await streams(page);
   },
 
-  async a_node_whose_stream_is_off_or_not_relied_on_is_polled({ page, startNode }) {
-    for (const state of ["off", "shadow"])
-      await inFolder(async (folder) => {
-        writeFileSync(join(folder, "node.conf"), `flags.stream=${state}\n`);
-        const node = await startNode(folder, "--config", join(folder, "node.conf"));
-        await node.create("polled");
-        const asked = record(page);
-        await page.visit("#/queues/polled", node);
-        await page.locator(`#live[title*="flags.stream is ${state}"]`).waitFor();
-        await node.send("polled", { body: "x" });
-        await shows(tabNumber(page, "ready"), "1");
-        await page.waitForResponse(LIST);
-        same(asked.filter(isStream).map(String), [], "streams that were opened");
-        same(await page.locator("#outage").isVisible(), false, "whether it is shown as a fault");
-      });
-  },
-
-  async a_token_for_some_queues_follows_those_alone({ page, startNode }) {
-    await inFolder(async (folder) => {
-      const made = (scope, queue) =>
-        JSON.parse(
-          execFileSync(
-            process.env.SLUICE,
-            ["token", "new", "--scope", scope, "--queue", queue, "--name", scope, "--json"],
-            { encoding: "utf8" },
-          ),
-        );
-      const [admin, reader] = [made("admin", "*"), made("read", "mine-*")];
-      writeFileSync(join(folder, "tokens"), `${admin.line}\n${reader.line}\n`);
-      const node = await startNode(folder, "--tokens", join(folder, "tokens"));
-      node.headers = { Authorization: `Bearer ${admin.token}` };
-      for (const queue of ["mine-1", "mine-2", "other"]) await node.create(queue);
-      page.expected.push("403");
+  async a_node_whose_stream_is_off_or_not_relied_on_is_polled({ page, startNode, makeFolder }) {
+    for (const state of ["off", "shadow"]) {
+      const folder = makeFolder();
+      writeFileSync(join(folder, "node.conf"), `flags.stream=${state}\n`);
+      const node = await startNode(folder, "--config", join(folder, "node.conf"));
+      await node.create("polled");
       const asked = record(page);
-      await page.addInitScript((one) => sessionStorage.setItem("sluice-token", one), reader.token);
-      await page.visit("#/queues/mine-2", node);
-      await streams(page);
-      const queues = asked.filter(isStream).at(-1).searchParams.getAll("queue");
-      same(queues, ["mine-1", "mine-2"], "the queues that it follows");
-      await node.send("mine-2", { body: "x" });
+      await page.visit("#/queues/polled", node);
+      await page.locator(`#live[title*="flags.stream is ${state}"]`).waitFor();
+      await node.send("polled", { body: "x" });
       await shows(tabNumber(page, "ready"), "1");
-    });
+      await page.waitForResponse(LIST);
+      same(asked.filter(isStream).map(String), [], "streams that were opened");
+      same(await page.locator("#outage").isVisible(), false, "whether it is shown as a fault");
+    }
+  },
+
+  async a_token_for_some_queues_follows_those_alone({ page, startNode, makeFolder }) {
+    const folder = makeFolder();
+    const made = (scope, queue) =>
+      JSON.parse(
+        execFileSync(
+          process.env.SLUICE,
+          ["token", "new", "--scope", scope, "--queue", queue, "--name", scope, "--json"],
+          { encoding: "utf8" },
+        ),
+      );
+    const [admin, reader] = [made("admin", "*"), made("read", "mine-*")];
+    writeFileSync(join(folder, "tokens"), `${admin.line}\n${reader.line}\n`);
+    const node = await startNode(folder, "--tokens", join(folder, "tokens"));
+    node.headers = { Authorization: `Bearer ${admin.token}` };
+    for (const queue of ["mine-1", "mine-2", "other"]) await node.create(queue);
+    page.expected.push("403");
+    const asked = record(page);
+    await page.addInitScript((one) => sessionStorage.setItem("sluice-token", one), reader.token);
+    await page.visit("#/queues/mine-2", node);
+    await streams(page);
+    const queues = asked.filter(isStream).at(-1).searchParams.getAll("queue");
+    same(queues, ["mine-1", "mine-2"], "the queues that it follows");
+    await node.send("mine-2", { body: "x" });
+    await shows(tabNumber(page, "ready"), "1");
   },
 });

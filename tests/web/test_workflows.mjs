@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workflows of a queue, and the bus and the flags of a node.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { run, same, until } from "./harness.mjs";
 import { DIES_AT_ONCE, shows, streams } from "./steps.mjs";
 
@@ -19,15 +16,6 @@ async function begin(node, queue) {
 
 const fact = (page, label) =>
   page.locator("section[aria-label=About] .facts div", { hasText: label }).locator("dd");
-
-async function withOwnNode(startNode, options, work) {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-web-node-"));
-  try {
-    await work(await startNode(folder, ...options));
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
-}
 
 await run({
   async a_workflow_is_listed_and_opened_with_its_messages({ page, node }) {
@@ -79,26 +67,25 @@ await run({
     await page.getByText('queue few has no workflow "none"').waitFor();
   },
 
-  async a_bus_that_is_away_is_told_on_every_page({ page, startNode }) {
-    await withOwnNode(startNode, ["--bus", "nats://127.0.0.1:1"], async (node) => {
-      await begin(node, "silent");
-      await until(
-        async () => (await node.ask("GET", "readyz")).bus.degraded,
-        "the node misses the bus",
-      );
-      await page.visit("", node);
-      await shows(
-        page.locator("#outage-text"),
-        /^No event has reached the bus for .+, and \d+ wait: .+\.$/,
-      );
-      await page.locator("#outage.warn").waitFor();
-      await page.keyboard.press("g");
-      await page.keyboard.press("n");
-      const box = page.locator("section[aria-label=Bus]");
-      await shows(box.locator(".badge"), "degraded");
-      await box.getByText("Degraded for").waitFor();
-      await shows(box.locator(".facts div", { hasText: "Dropped" }).locator("dd"), "0 events");
-    });
+  async a_bus_that_is_away_is_told_on_every_page({ page, startNode, makeFolder }) {
+    const node = await startNode(makeFolder(), "--bus", "nats://127.0.0.1:1");
+    await begin(node, "silent");
+    await until(
+      async () => (await node.ask("GET", "readyz")).bus.degraded,
+      "the node misses the bus",
+    );
+    await page.visit("", node);
+    await shows(
+      page.locator("#outage-text"),
+      /^No event has reached the bus for .+, and \d+ wait: .+\.$/,
+    );
+    await page.locator("#outage.warn").waitFor();
+    await page.keyboard.press("g");
+    await page.keyboard.press("n");
+    const box = page.locator("section[aria-label=Bus]");
+    await shows(box.locator(".badge"), "degraded");
+    await box.getByText("Degraded for").waitFor();
+    await shows(box.locator(".facts div", { hasText: "Dropped" }).locator("dd"), "0 events");
   },
 
   async a_bus_that_is_reached_shows_its_lag({ page, node }) {
@@ -112,14 +99,13 @@ await run({
     same(await page.locator("#outage").isVisible(), false, "whether it is shown as a fault");
   },
 
-  async the_flags_of_a_node_are_shown({ page, startNode }) {
-    await withOwnNode(startNode, ["--set", "flags.dispatch=shadow"], async (node) => {
-      await page.visit("#/node", node);
-      const flag = (name) => page.locator(".flags li", { hasText: `flags.${name}` });
-      await shows(flag("dispatch").locator(".badge"), "shadow");
-      await shows(flag("stream").locator(".badge"), "on");
-      same(await page.locator(".flags li").count(), 4, "flags");
-      same(await page.locator("section[aria-label=Bus]").isVisible(), false, "a box without a bus");
-    });
+  async the_flags_of_a_node_are_shown({ page, startNode, makeFolder }) {
+    const node = await startNode(makeFolder(), "--set", "flags.dispatch=shadow");
+    await page.visit("#/node", node);
+    const flag = (name) => page.locator(".flags li", { hasText: `flags.${name}` });
+    await shows(flag("dispatch").locator(".badge"), "shadow");
+    await shows(flag("stream").locator(".badge"), "on");
+    same(await page.locator(".flags li").count(), 4, "flags");
+    same(await page.locator("section[aria-label=Bus]").isVisible(), false, "a box without a bus");
   },
 });
