@@ -67,8 +67,9 @@ async function reach(path, options) {
 
 // Parses a message. Its body may be JSON, and a number that JavaScript cannot hold keeps its
 // digits.
-async function readExactly(answer) {
-  const text = await answer.text();
+const readExactly = async (answer) => parseExactly(await answer.text());
+
+export function parseExactly(text) {
   const keep = (key, value, context) =>
     typeof value === "number" && context && String(value) !== context.source
       ? JSON.rawJSON(context.source)
@@ -142,8 +143,10 @@ export const cluster = () => once("GET", "v1/cluster");
 export const ready = () => once("GET", "readyz");
 export const metrics = () => once("GET", "metrics");
 
-export function peek(queue, state, after, max) {
-  const query = new URLSearchParams({ state, max });
+// conditions: pairs of a parameter and its value, to find messages. The answer then says how much
+// was read, and where to continue.
+export function peek(queue, state, after, max, conditions = []) {
+  const query = new URLSearchParams([["state", state], ["max", max], ...conditions]);
   if (after) query.set("after", after);
   return once("GET", queuePath(queue, `/messages?${query}`));
 }

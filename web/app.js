@@ -19,7 +19,8 @@ const SHORTCUTS = [
   [["u"], "up: from a message to its queue, from a queue to all"],
   [["j", "k"], "next and previous row; arrow keys, Home and End do it too inside a table"],
   [["Enter"], "open the row"],
-  [["/"], "filter the queues"],
+  [["/"], "filter the queues, or find messages"],
+  [["x"], "select or deselect the message"],
   [["n"], "new queue"],
   [
     ["1", "…", "9"],
@@ -149,6 +150,7 @@ function liveWords() {
 
 function showLive() {
   dot.dataset.state = liveState();
+  dot.dataset.events = live.eventsShown;
   dot.dataset.stream = live.streaming ? "open" : "closed";
   dot.setAttribute("aria-pressed", String(live.following));
   dot.title = live.error ? live.error.message : `${liveWords()} Pause or resume them (l)`;
@@ -225,7 +227,8 @@ function moveRow(step, edge) {
 const inTable = () =>
   document.activeElement?.closest("tbody") !== null &&
   document.activeElement?.closest("tbody") !== undefined;
-const isTyping = (target) => target.closest("input, textarea, select, [contenteditable]") !== null;
+const TYPED = "input:not([type=checkbox], [type=radio]), textarea, select, [contenteditable]";
+const isTyping = (target) => target.closest(TYPED) !== null;
 
 const GLOBAL = {
   "?": () => showHelp(SHORTCUTS),

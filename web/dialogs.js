@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modal dialogs. Escape closes a dialog, and the focus returns to its previous place.
 import * as api from "./api.js";
+import { bodyText } from "./body.js";
 import { h, toast } from "./dom.js";
 import { settingsForm } from "./form.js";
 import { count } from "./format.js";
@@ -65,6 +66,34 @@ export function ask({
 
 // ---- a message
 
+// Headers with this beginning are the node's own.
+const OWN_HEADER = "sluice-";
+
+// Fills in what a message has. The dedup key is left out: the node would drop the second message.
+function fillParts(parts, message) {
+  const binary = message.bodyBase64 !== undefined;
+  parts.body.value = binary ? "" : bodyText(message);
+  parts.body.disabled = binary;
+  parts.body.placeholder = binary ? "The body is binary. It is sent as it is." : "";
+  for (const name of ["group", "contentType", "workflow"]) parts[name].value = message[name] ?? "";
+  parts.priority.value = String(message.priority ?? 0);
+  parts.headers.value = Object.entries(message.headers ?? {})
+    .filter(([name]) => !name.startsWith(OWN_HEADER))
+    .map(([name, value]) => `${name}: ${value}`)
+    .join("\n");
+}
+
+// A body that was JSON is sent as JSON again, and every number keeps its digits.
+function bodyOf(text, message) {
+  if (message?.bodyBase64 !== undefined) return { bodyBase64: message.bodyBase64 };
+  if (message === undefined || typeof message.body === "string") return { body: text };
+  try {
+    return { body: api.parseExactly(text) };
+  } catch {
+    throw new Error("The body is not JSON any more. The message that you send again had JSON.");
+  }
+}
+
 function sendParts() {
   const text = (placeholder) =>
     h("input", { type: "text", autocomplete: "off", spellcheck: "false", placeholder });
@@ -95,8 +124,8 @@ function headersOf(text) {
 }
 
 // Empty fields are not sent, so that the queue's own rules apply.
-function messageOf(parts) {
-  const message = { body: parts.body.value };
+function messageOf(parts, from) {
+  const message = bodyOf(parts.body.value, from);
   for (const name of ["group", "delay", "contentType", "dedup", "workflow"])
     if (parts[name].value.trim()) message[name] = parts[name].value.trim();
   if (Number(parts.priority.value)) message.priority = Number(parts.priority.value);
@@ -105,17 +134,19 @@ function messageOf(parts) {
   return message;
 }
 
-export function askSend(queue) {
+// from: a message to send again, or undefined.
+export function askSend(queue, from) {
   const parts = sendParts();
+  if (from) fillParts(parts, from);
   ask({
-    title: `Send to ${queue}`,
+    title: from ? `Send ${from.id} again` : `Send to ${queue}`,
     wide: true,
     verb: "Send",
     parts: [
       field("Body", parts.body, "Ctrl+Enter sends the message"),
       h(
         "details",
-        {},
+        { open: from !== undefined },
         h("summary", {}, "Options"),
         h(
           "div",
@@ -131,7 +162,7 @@ export function askSend(queue) {
       ),
     ],
     done: async () => {
-      const sent = await api.sendMessage(queue, messageOf(parts));
+      const sent = await api.sendMessage(queue, messageOf(parts, from));
       toast(sent.duplicate ? `Not sent again, the dedup key is known: ${sent.id}` : `Sent ${sent.id}`);
       refresh();
     },

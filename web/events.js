@@ -33,6 +33,10 @@ const KINDS = {
   "queue-purged": ["dead", (event) => `purged ${count(event.count)} messages`],
   "queue-deleted": ["dead", () => "queue deleted"],
   "queue-upgraded": ["ready", (event) => `raised to version ${count(event.count)} of the rules`],
+  "signal-sent": ["delayed", (event) => because("signal sent", event)],
+  "signal-delivered": ["locked", () => "signal delivered to the worker"],
+  "signal-acked": ["done", () => "signal acknowledged by the worker"],
+  "signal-ended": ["dead", (event) => because(`signal ${event.status ?? "ended"}`, event)],
   "workflow-submitted": ["ready", () => "workflow begun"],
   "workflow-completed": ["done", () => "workflow completed"],
   "workflow-failed": ["dead", () => "workflow ended with a dead message"],
@@ -42,6 +46,8 @@ const OUTCOMES = {
   processed: ["done", () => "processed"],
   retrying: ["delayed", (event) => because("failed", event) + next(event)],
   "dead-lettered": ["dead", (event) => because("dead, no attempt left", event)],
+  cancelled: ["delayed", (event) => because("cancelled", event)],
+  purged: ["dead", (event) => because("deleted", event)],
 };
 
 // Converts an envelope of /v1/stream to the form of the events of one queue.
@@ -100,7 +106,8 @@ export function eventRow(queue, event, withMessage = true) {
 
 // Converts the failed attempts of a history to the form of a message's "failures".
 export function failureOf({ type, status, attempt, time, worker, reason }) {
-  const failed = type === "message-outcome" && status !== "processed";
+  const failed =
+    type === "message-outcome" && !["processed", "cancelled", "purged"].includes(status);
   if (!failed && type !== "lock-expired") return null;
   return { attempt, at: time, worker, reason, kind: failed ? "failed" : type };
 }

@@ -23,6 +23,7 @@ export const live = {
   scopes: [], // what the token may do with at least one queue
   totals: [],
   following: true,
+  eventsShown: 0, // events of the stream that the list has
   streaming: false, // events arrive, and nothing is polled
   streamLost: "", // the stream broke, and cannot be opened again
   streamWhy: "", // why there is no stream, if that is no fault
@@ -37,10 +38,10 @@ export const live = {
 let timer = 0;
 let askedAt = 0;
 let restUntil = 0; // a slow node is asked less often
+let events = 0; // of the stream
 let told = false; // an event arrived that the list does not show yet
 let stream = null;
 let openings = 0; // of the stream, and its ends
-const listeners = new Set();
 let readyAt = -READY_MS;
 let asking = false;
 let again = false;
@@ -158,7 +159,7 @@ const changesByTime = () =>
 // Milliseconds from the start of one request to the start of the next.
 function pace() {
   if (document.hidden) return HIDDEN_MS;
-  if (!live.streaming) return EVERY_MS;
+  if (!live.streaming || live.error) return EVERY_MS;
   if (told) return EVENTS_MS;
   return isFaulty() || changesByTime() ? TIME_MS : IDLE_MS;
 }
@@ -176,8 +177,10 @@ async function poll() {
   again = told = false;
   const asked = waiting;
   waiting = [];
+  const before = events;
   try {
     take(await listQueues());
+    live.eventsShown = before;
     if (live.error) stream?.retry();
     live.error = null;
     stream ??= followAll(readable, takeEvent);
@@ -200,9 +203,9 @@ const readable = () => [...live.queues.keys()];
 
 function takeEvent(news) {
   if (news.seen) live.seenAt = Date.now();
-  if (news.event) for (const tell of listeners) tell(news);
   if (news.open !== undefined) takeOpening(news);
   if (!news.event && !news.all) return;
+  events++;
   told = true;
   if (live.streaming) schedule();
 }
@@ -224,15 +227,9 @@ const streamWords = (why) =>
     ? `The stream of events is refused: ${why.message}.`
     : "The stream of events broke off.";
 
-// Calls tell({queue, type, event}) with each event. The returned function ends it.
-export function onEvent(tell) {
-  listeners.add(tell);
-  return () => listeners.delete(tell);
-}
-
 // While no event arrives, nothing has changed but ages: the charts go on without a request.
 function tick() {
-  if (!live.streaming || !live.following || asking || told || document.hidden) return;
+  if (!live.streaming || !live.following || asking || told || live.error || document.hidden) return;
   const now = Date.now();
   if (now - (live.totals.at(-1)?.at ?? now) < TICK_MS / 2) return;
   for (const queue of live.queues.values()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows one message: its fields, its body, and its history from the journal.
 import * as api from "./api.js";
+import { MESSAGE_ACTS } from "./acts.js";
 import { bodyView } from "./body.js";
 import { empty, factList, h, setText, stateBadge, table } from "./dom.js";
 import { HISTORY_COLUMNS, eventRow, failureOf } from "./events.js";
@@ -76,6 +77,22 @@ function showHeaders(headers) {
   return [h("h2", {}, "Headers"), h("dl", { class: "facts headers" }, pairs(rows))];
 }
 
+// The buttons of what can be done with the message now.
+function makeActs(name, after) {
+  let message = null;
+  const buttons = MESSAGE_ACTS.map(({ label, kind, work }) =>
+    h("button", { type: "button", class: kind, onclick: () => work(name, [message], after) }, label),
+  );
+  const update = (fresh) => {
+    message = fresh;
+    MESSAGE_ACTS.forEach(
+      ({ offered }, index) => (buttons[index].hidden = !message || !offered(name, [message])),
+    );
+  };
+  update(null);
+  return { node: h("span", { class: "acts" }, buttons), update };
+}
+
 export function messagePage({ go, parts: [name, , id] }) {
   const badge = h("span", {});
   const facts = factList();
@@ -93,8 +110,13 @@ export function messagePage({ go, parts: [name, , id] }) {
   const failures = failuresPanel();
   const note = h("p", { class: "banner bad", role: "alert", hidden: true });
   let message = null;
+  const acts = makeActs(name, () => {
+    reader.soon();
+    reader.look();
+  });
 
   function show() {
+    acts.update(message);
     if (!message) return;
     const state = message.state === "finished" && outcome ? outcome : message.state;
     if (badge.textContent !== state) badge.replaceChildren(stateBadge(state));
@@ -186,6 +208,8 @@ export function messagePage({ go, parts: [name, , id] }) {
       ),
       h("h1", { tabindex: "-1", class: "id" }, id),
       badge,
+      h("span", { class: "gap" }),
+      acts.node,
     ),
     problem,
     note,

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows the messages of a queue in one state, page by page.
 import * as api from "./api.js";
+import { LIST_ACTS } from "./acts.js";
 import { bodyText } from "./body.js";
 import { askPurge, askRedrive } from "./dialogs.js";
 import { empty, h, keyedRows, setText, table } from "./dom.js";
 import { reasonOf } from "./failures.js";
+import { conditionsOf, findBar, parametersOf, progressBar } from "./find.js";
 import { duration } from "./format.js";
 import { queueLink } from "./links.js";
 import { may } from "./live.js";
 import { makeReader } from "./reader.js";
+import { makeSelection } from "./selection.js";
 
 const PAGE = 25;
 const PREVIEW = 120;
@@ -43,7 +46,7 @@ function note(message) {
   return notes.join(" · ");
 }
 
-function makeRow(queue, state) {
+function makeRow(queue, state, selection) {
   return (message) => {
     const text = h("code", { class: "preview" });
     const notes = h("small", {});
@@ -58,6 +61,7 @@ function makeRow(queue, state) {
     const node = h(
       "tr",
       {},
+      h("td", { class: "pick" }, selection.boxOf(message.id)),
       h(
         "th",
         { scope: "row" },
@@ -104,59 +108,141 @@ function makeActions(name, state, again) {
     redrive.hidden = !some || !dead;
     purge.hidden = !some || state === "locked";
   };
-  return { redrive, purge, update };
+  return { node: h("span", { class: "acts" }, redrive, purge), redrive, update };
 }
 
-export function messagesView({ name, state, query }) {
+// Reads a page of the list, and again when the queue has changed.
+function makePages(name, state, after, take, complain) {
+  const reader = makeReader(async () => {
+    try {
+      take((await api.peek(name, state, after, PAGE)).messages);
+      complain(null);
+    } catch (error) {
+      complain(error);
+    }
+  });
+  return { update: (stats) => reader.look(stats), again: () => reader.soon() };
+}
+
+// Reads what matches the conditions. It costs more, so it reads again only when the user says so.
+function makeSearch(name, state, conditions, take, complain) {
+  const done = { read: 0, size: 0, found: 0, next: "", busy: false };
+  const bar = progressBar(go, again);
+  let found = [];
+  let begun = false;
+
+  async function go() {
+    if (done.busy) return;
+    done.busy = begun = true;
+    bar.update(done);
+    try {
+      const parameters = parametersOf(conditions);
+      const answer = await api.peek(name, state, done.next, PAGE, parameters);
+      found = [...found, ...answer.messages];
+      done.read += answer.messagesRead;
+      done.size += answer.bytesRead;
+      done.next = answer.next ?? "";
+      done.found = found.length;
+      complain(null);
+    } catch (error) {
+      complain(error);
+    }
+    done.busy = false;
+    bar.update(done);
+    take(found);
+  }
+  function again() {
+    found = [];
+    Object.assign(done, { read: 0, size: 0, found: 0, next: "" });
+    go();
+  }
+  return { node: bar.node, update: () => begun || go(), again };
+}
+
+export function messagesView({ name, state, query, go }) {
   const after = query.get("after") ?? "";
+  const conditions = conditionsOf(query);
+  const finding = conditions.length > 0;
   const body = h("tbody", {});
-  const rows = keyedRows(body, makeRow(name, state));
-  const list = table(`Messages that are ${state}`, [...COLUMNS, ...MORE[state]], body);
+  const source = finding
+    ? makeSearch(name, state, conditions, take, complain)
+    : makePages(name, state, after, take, complain);
+  const selection = makeSelection(
+    LIST_ACTS.map(({ label, kind, offered, work }) => ({
+      label,
+      kind,
+      offered: (messages) => messages.length > 0 && offered(name, messages),
+      work: (messages) => work(name, messages, () => done()),
+    })),
+    () => show(),
+  );
+  const rows = keyedRows(body, makeRow(name, state, selection));
+  const pick = { label: "", button: selection.all, class: "pick" };
+  const list = table(`Messages that are ${state}`, [pick, ...COLUMNS, ...MORE[state]], body);
   const nothing = empty("");
-  const reader = makeReader(read);
-  const actions = makeActions(name, state, () => reader.soon());
+  const actions = makeActions(name, state, () => source.again());
+  const finder = findBar({ name, state, query, go });
   const next = h("a", { class: "button", hidden: true }, "Next page");
   const first = h(
     "a",
-    { class: "button", href: queueLink(name, `/${state}`), hidden: !after },
+    { class: "button", href: queueLink(name, `/${state}`), hidden: !after || finding },
     "First page",
   );
   const problem = h("p", { class: "problem", role: "alert" });
   const node = h(
     "section",
     { class: "panel", "aria-label": `Messages that are ${state}` },
-    h("div", { class: "tools" }, actions.redrive, actions.purge),
+    h("div", { class: "tools" }, finder.node, h("span", { class: "gap" }), actions.node),
+    source.node,
+    selection.node,
     problem,
     list,
     nothing,
     h("nav", { class: "pager", "aria-label": "Pages" }, first, next),
   );
   let messages = null;
+  list.hidden = nothing.hidden = true;
 
-  async function read() {
-    try {
-      messages = (await api.peek(name, state, after, PAGE)).messages;
-      setText(problem, "");
-      show();
-    } catch (error) {
-      setText(problem, error.message);
-    }
+  function complain(error) {
+    setText(problem, error?.message ?? "");
+  }
+  function take(fresh) {
+    messages = fresh;
+    show();
+  }
+  function done() {
+    selection.clear();
+    source.again();
+  }
+  function emptyWords() {
+    if (finding) return "No message that was read matches.";
+    return after ? "There are no further messages." : `No message is ${state}.`;
   }
   function show() {
     if (!messages) return;
     rows(messages, (message) => message.id);
+    selection.update(messages);
+    // Without an act that applies, there is nothing to select for.
+    const useful = LIST_ACTS.some(({ offered }) => messages.some((one) => offered(name, [one])));
+    list.classList.toggle("unpicked", !useful);
     list.hidden = messages.length === 0;
     nothing.hidden = messages.length > 0;
-    setText(nothing, after ? "There are no further messages." : `No message is ${state}.`);
-    next.hidden = messages.length < PAGE;
+    setText(nothing, emptyWords());
+    next.hidden = finding || messages.length < PAGE;
     if (messages.length) next.href = queueLink(name, `/${state}?after=${messages.at(-1).id}`);
-    actions.update(messages);
+    // The actions for all messages would mislead beside a selection or a search.
+    actions.update(finding || selection.some() ? [] : messages);
   }
   const update = ({ stats }) => {
     if (!stats) return;
     show(); // ages and remaining times change
-    reader.look(stats);
+    source.update(stats);
   };
-  const keys = { r: () => actions.redrive.hidden || actions.redrive.click() };
+  const toggle = () => document.activeElement?.closest("tr")?.querySelector(".pick input")?.click();
+  const keys = {
+    r: () => actions.redrive.hidden || actions.redrive.click(),
+    x: toggle,
+    "/": finder.focus,
+  };
   return { node, update, keys };
 }

@@ -5,7 +5,7 @@ import { Refused, node, openStream, whenVisible } from "./api.js";
 
 const SILENT_MS = 35000; // the node sends a comment at least every 15 s
 const RETRY_MS = [0, 1000, 2000, 5000, 10000, 30000];
-const LAGGED_TRIES = 1; // a page that cannot keep up waits for this delay
+const LAGGED_MS = 1000; // a page that cannot keep up waits before it opens the stream again
 const NAMED_MAX = 60; // a request has at most 64 parameters
 
 // Refusals that the operator chose, or that the number of queues explains. They are no fault.
@@ -25,14 +25,15 @@ async function checkFlag() {
 //   {open: true}                   all later events will arrive
 //   {open: false, why, planned, tries}  the stream is closed: why, or null; attempts since then
 //   {seen: true}                   the node has sent something
-//   {queue, type, event}           an event of a queue; event is its envelope
+//   {event: true}                  something happened in a queue
 //   {all: true}                    events were missed, or the set of queues has changed
 export function followAll(namesOf, tell) {
   let last = ""; // the id to resume after
-  let lives = 0; // how many queues that id has
+  let lives = null; // how many queues that id has; a queue without events appears there
   let named = null; // the queues that were asked for; null: all
   let current = null; // of the connection
   let fails = 0;
+  let lagged = false;
   let wake = () => {};
 
   const pause = (ms) =>
@@ -46,17 +47,16 @@ export function followAll(namesOf, tell) {
 
   function take({ id, event, data, comment }) {
     tell({ seen: true });
-    if (id) {
-      const count = id.split("-").length;
-      if (lives && count !== lives) tell({ all: true });
+    if (id !== undefined) {
+      const count = id === "" ? 0 : id.split("-").length; // "": the store has no queue
+      if (lives !== null && count !== lives) tell({ all: true });
       [last, lives] = [id, count];
     }
     if (comment || data === undefined) return;
     // The page reads the state instead: to read the events from there on would only lag again.
-    if (event === "lagged") [last, lives, fails] = ["", 0, LAGGED_TRIES];
+    if (event === "lagged") [last, lives, lagged] = ["", null, true];
     if (["lagged", "gap", "end"].includes(event)) return tell({ all: true });
-    const envelope = JSON.parse(data);
-    tell({ queue: envelope.queue, type: event, event: envelope });
+    tell({ event: true });
   }
 
   const pathOf = () => {
@@ -104,6 +104,13 @@ export function followAll(namesOf, tell) {
     }
   }
 
+  function delay(why) {
+    if (document.hidden) return 0; // then it waits until the tab is visible
+    if (lagged) return LAGGED_MS;
+    if (isPlanned(why)) return RETRY_MS.at(-1);
+    return RETRY_MS[Math.min(fails, RETRY_MS.length - 1)];
+  }
+
   // After an open stream breaks, the first attempt is made at once.
   async function run() {
     for (;;) {
@@ -117,16 +124,16 @@ export function followAll(namesOf, tell) {
       }
       if (document.hidden) last = ""; // the page reads everything when it is visible again
       if (why instanceof Refused && why.status === 400) last = ""; // the node does not know the id
-      const planned = document.hidden || isPlanned(why);
+      const planned = document.hidden || lagged || isPlanned(why);
       tell({ open: false, why, planned, tries: fails });
-      const wait = planned ? RETRY_MS.at(-1) : RETRY_MS[Math.min(fails, RETRY_MS.length - 1)];
+      await pause(delay(why));
       fails++;
-      await pause(document.hidden ? 0 : wait);
+      lagged = false;
     }
   }
 
   const restart = () => {
-    [last, lives, named, fails] = ["", 0, null, 0];
+    [last, lives, named, fails] = ["", null, null, 0];
     current?.abort();
     wake();
   };
