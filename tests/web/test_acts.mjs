@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finding messages, and acting on one or on several of them.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { holds, run, same, until } from "./harness.mjs";
 import { DIES_AT_ONCE, kill, shows, tabNumber } from "./steps.mjs";
@@ -161,34 +160,30 @@ await run({
     );
   },
 
-  async what_the_token_may_not_do_is_not_offered({ page, startNode }) {
-    const folder = mkdtempSync(join(tmpdir(), "sluice-web-acts-"));
-    try {
-      const made = (scope) =>
-        JSON.parse(
-          execFileSync(
-            process.env.SLUICE,
-            ["token", "new", "--scope", scope, "--queue", "*", "--name", scope, "--json"],
-            { encoding: "utf8" },
-          ),
-        );
-      const [admin, reader] = [made("admin"), made("read")];
-      writeFileSync(join(folder, "tokens"), `${admin.line}\n${reader.line}\n`);
-      const node = await startNode(folder, "--tokens", join(folder, "tokens"));
-      node.headers = { Authorization: `Bearer ${admin.token}` };
-      await node.create("guarded", DIES_AT_ONCE);
-      const id = await kill(node, "guarded", { body: "x" });
-      await page.addInitScript((one) => sessionStorage.setItem("sluice-token", one), reader.token);
-      await page.visit("#/queues/guarded/dead", node);
-      await rowsOf(page).first().waitFor();
-      same(await page.getByRole("checkbox").count(), 0, "check boxes that a reader sees");
-      await page.visit(`#/queues/guarded/message/${id}`, node);
-      await page.locator("pre.body").waitFor();
-      const buttons = await page.locator(".head button:visible").allTextContents();
-      same(buttons, [], "buttons that a reader sees");
-      holds((await node.stats("guarded")).dead === 1, "the message is still dead");
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+  async what_the_token_may_not_do_is_not_offered({ page, startNode, makeFolder }) {
+    const folder = makeFolder();
+    const made = (scope) =>
+      JSON.parse(
+        execFileSync(
+          process.env.SLUICE,
+          ["token", "new", "--scope", scope, "--queue", "*", "--name", scope, "--json"],
+          { encoding: "utf8" },
+        ),
+      );
+    const [admin, reader] = [made("admin"), made("read")];
+    writeFileSync(join(folder, "tokens"), `${admin.line}\n${reader.line}\n`);
+    const node = await startNode(folder, "--tokens", join(folder, "tokens"));
+    node.headers = { Authorization: `Bearer ${admin.token}` };
+    await node.create("guarded", DIES_AT_ONCE);
+    const id = await kill(node, "guarded", { body: "x" });
+    await page.addInitScript((one) => sessionStorage.setItem("sluice-token", one), reader.token);
+    await page.visit("#/queues/guarded/dead", node);
+    await rowsOf(page).first().waitFor();
+    same(await page.getByRole("checkbox").count(), 0, "check boxes that a reader sees");
+    await page.visit(`#/queues/guarded/message/${id}`, node);
+    await page.locator("pre.body").waitFor();
+    const buttons = await page.locator(".head button:visible").allTextContents();
+    same(buttons, [], "buttons that a reader sees");
+    holds((await node.stats("guarded")).dead === 1, "the message is still dead");
   },
 });

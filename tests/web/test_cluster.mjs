@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The page of the cluster: nodes, health, leader, and the map of shards by owner.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { holds, run, same, until } from "./harness.mjs";
 import { shows } from "./steps.mjs";
 
 const NAMES = ["alpha", "beta", "gamma"];
 
-async function withCluster(startNode, work) {
-  const folder = mkdtempSync(join(tmpdir(), "sluice-web-cluster-"));
-  try {
-    const nodes = [];
-    for (const name of NAMES) nodes.push(await startNode(folder, "--node", name));
-    await work(nodes);
-  } finally {
-    rmSync(folder, { recursive: true, force: true });
-  }
+async function withCluster({ startNode, makeFolder }, work) {
+  const folder = makeFolder();
+  const nodes = [];
+  for (const name of NAMES) nodes.push(await startNode(folder, "--node", name));
+  await work(nodes);
 }
 
 const rowOf = (page, name) => page.locator("tbody tr").filter({ hasText: name }).first();
@@ -30,8 +23,8 @@ async function use(nodes, queue, shards) {
 }
 
 await run({
-  async nodes_leader_and_shards_are_shown_and_a_killed_node_turns_red({ page, startNode }) {
-    await withCluster(startNode, async (nodes) => {
+  async nodes_leader_and_shards_are_shown_and_a_killed_node_turns_red({ page, startNode, makeFolder }) {
+    await withCluster({ startNode, makeFolder }, async (nodes) => {
       const [first] = nodes;
       await first.ask("PUT", "v1/queues/wide", { shards: 12 });
       await until(async () => {
@@ -70,15 +63,11 @@ await run({
     });
   },
 
-  async a_node_of_no_cluster_says_so({ page, startNode }) {
-    const folder = mkdtempSync(join(tmpdir(), "sluice-web-cluster-"));
-    try {
-      const node = await startNode(folder, "--coord", "none");
-      page.expected.push("409");
-      await page.visit("#/cluster", node);
-      await page.getByText("this node is no member of a cluster").waitFor();
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+  async a_node_of_no_cluster_says_so({ page, startNode, makeFolder }) {
+    const folder = makeFolder();
+    const node = await startNode(folder, "--coord", "none");
+    page.expected.push("409");
+    await page.visit("#/cluster", node);
+    await page.getByText("this node is no member of a cluster").waitFor();
   },
 });

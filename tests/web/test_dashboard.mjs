@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the dashboard does, in a real browser on a real node.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { writeFileSync } from "node:fs";
 import http from "node:http";
-import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { holds, run, same, until } from "./harness.mjs";
 import { DIES_AT_ONCE, LIST, badge, holder, kill, shows, tabNumber } from "./steps.mjs";
@@ -253,48 +252,44 @@ await run({
     await page.locator(".row-link", { hasText: "sense" }).waitFor();
   },
 
-  async a_token_is_asked_for_and_kept_for_the_tab({ page, startNode }) {
-    const folder = mkdtempSync(join(tmpdir(), "sluice-web-tokens-"));
-    try {
-      const made = (scope, queue) =>
-        JSON.parse(
-          execFileSync(
-            process.env.SLUICE,
-            ["token", "new", "--scope", scope, "--queue", queue, "--name", scope, "--json"],
-            { encoding: "utf8" },
-          ),
-        );
-      const [admin, reader] = [made("admin", "*"), made("read", "*")];
-      writeFileSync(join(folder, "tokens"), `${admin.line}\n${reader.line}\n`);
-      const node = await startNode(folder, "--tokens", join(folder, "tokens"));
-      await node.ask("PUT", "v1/queues/guarded", {}, { Authorization: `Bearer ${admin.token}` });
-      page.expected.push("401", "403");
-      const refusal = await holder(page, LIST, "GET");
-      await page.visit("", node);
-      await page.getByRole("dialog").waitFor();
-      await page.keyboard.press("Escape");
-      await shows(page.locator("#live-text"), "Token required");
-      await page.locator("#live").click();
-      await page.getByRole("textbox", { name: "Token" }).fill("wrong");
-      await page.keyboard.press("Enter");
-      await page.getByRole("textbox", { name: "Token" }).waitFor();
-      refusal.begin();
-      await until(() => refusal.held.length > 0, "the list is asked for with the wrong token");
-      await page.getByRole("textbox", { name: "Token" }).fill(reader.token);
-      await page.keyboard.press("Enter");
-      await refusal.letGo();
-      await page.locator(".row-link", { hasText: "guarded" }).waitFor();
-      same(await page.getByRole("dialog").count(), 0, "dialogs after a refusal of the wrong token");
-      await page.reload();
-      await page.locator(".row-link", { hasText: "guarded" }).click();
-      await shows(tabNumber(page, "ready"), "0");
-      same(await page.getByRole("dialog").count(), 0, "dialogs after a reload");
-      await page.visit("#/queues/guarded/activity", node);
-      await page.locator(".muted", { hasText: "following" }).waitFor();
-      same(await page.evaluate(() => Object.keys(localStorage)), [], "what outlives the tab");
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+  async a_token_is_asked_for_and_kept_for_the_tab({ page, startNode, makeFolder }) {
+    const folder = makeFolder();
+    const made = (scope, queue) =>
+      JSON.parse(
+        execFileSync(
+          process.env.SLUICE,
+          ["token", "new", "--scope", scope, "--queue", queue, "--name", scope, "--json"],
+          { encoding: "utf8" },
+        ),
+      );
+    const [admin, reader] = [made("admin", "*"), made("read", "*")];
+    writeFileSync(join(folder, "tokens"), `${admin.line}\n${reader.line}\n`);
+    const node = await startNode(folder, "--tokens", join(folder, "tokens"));
+    await node.ask("PUT", "v1/queues/guarded", {}, { Authorization: `Bearer ${admin.token}` });
+    page.expected.push("401", "403");
+    const refusal = await holder(page, LIST, "GET");
+    await page.visit("", node);
+    await page.getByRole("dialog").waitFor();
+    await page.keyboard.press("Escape");
+    await shows(page.locator("#live-text"), "Token required");
+    await page.locator("#live").click();
+    await page.getByRole("textbox", { name: "Token" }).fill("wrong");
+    await page.keyboard.press("Enter");
+    await page.getByRole("textbox", { name: "Token" }).waitFor();
+    refusal.begin();
+    await until(() => refusal.held.length > 0, "the list is asked for with the wrong token");
+    await page.getByRole("textbox", { name: "Token" }).fill(reader.token);
+    await page.keyboard.press("Enter");
+    await refusal.letGo();
+    await page.locator(".row-link", { hasText: "guarded" }).waitFor();
+    same(await page.getByRole("dialog").count(), 0, "dialogs after a refusal of the wrong token");
+    await page.reload();
+    await page.locator(".row-link", { hasText: "guarded" }).click();
+    await shows(tabNumber(page, "ready"), "0");
+    same(await page.getByRole("dialog").count(), 0, "dialogs after a reload");
+    await page.visit("#/queues/guarded/activity", node);
+    await page.locator(".muted", { hasText: "following" }).waitFor();
+    same(await page.evaluate(() => Object.keys(localStorage)), [], "what outlives the tab");
   },
 
   async files_are_tagged_compressed_and_guarded({ node }) {

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the dashboard looks: charts, colours, names of what takes the focus, width.
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { holds, run, same, until } from "./harness.mjs";
 import { DIES_AT_ONCE, kill, shows } from "./steps.mjs";
 
@@ -65,29 +62,25 @@ await run({
     );
   },
 
-  async many_queues_with_long_names_leave_room_for_their_numbers({ page, startNode }) {
-    const folder = mkdtempSync(join(tmpdir(), "sluice-web-many-"));
-    try {
-      const node = await startNode(folder);
-      await Promise.all(Array.from({ length: 200 }, (_, index) => node.create(`q-${index}`)));
-      const long = `z${"y".repeat(79)}`;
-      await node.create(long);
-      await node.send(long, { body: "x" });
-      await page.visit("", node);
-      await shows(page.locator("tr", { hasText: long }).locator(".cell-ready a"), "1");
-      same(await page.locator("tbody tr").count(), 201, "rows");
-      const [inside, outside] = await page
-        .locator(".queues")
-        .evaluate((node) => [node.scrollWidth, document.documentElement.clientWidth]);
-      holds(inside <= outside, `the table is ${inside} wide on a page of ${outside}`);
-      await page.locator("tr", { hasText: long }).scrollIntoViewIfNeeded();
-      await until(
-        async () => (await page.locator("tr", { hasText: long }).locator("path").count()) > 0,
-        "its pictures are drawn when it is seen",
-      );
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
-    }
+  async many_queues_with_long_names_leave_room_for_their_numbers({ page, startNode, makeFolder }) {
+    const folder = makeFolder();
+    const node = await startNode(folder);
+    await Promise.all(Array.from({ length: 200 }, (_, index) => node.create(`q-${index}`)));
+    const long = `z${"y".repeat(79)}`;
+    await node.create(long);
+    await node.send(long, { body: "x" });
+    await page.visit("", node);
+    await shows(page.locator("tr", { hasText: long }).locator(".cell-ready a"), "1");
+    same(await page.locator("tbody tr").count(), 201, "rows");
+    const [inside, outside] = await page
+      .locator(".queues")
+      .evaluate((node) => [node.scrollWidth, document.documentElement.clientWidth]);
+    holds(inside <= outside, `the table is ${inside} wide on a page of ${outside}`);
+    await page.locator("tr", { hasText: long }).scrollIntoViewIfNeeded();
+    await until(
+      async () => (await page.locator("tr", { hasText: long }).locator("path").count()) > 0,
+      "its pictures are drawn when it is seen",
+    );
   },
 
   async light_and_dark_follow_the_system_and_the_switch({ open }) {

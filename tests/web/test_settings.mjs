@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The form of a queue's settings, for a queue that exists and for a new one; and what a token may do.
 import { execFileSync } from "node:child_process";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { holds, run, same, until } from "./harness.mjs";
 import { DIES_AT_ONCE, kill, shows, tabNumber } from "./steps.mjs";
@@ -124,55 +123,51 @@ await run({
     same([capacity, visibilityTimeout], [500, "30000ms"], "the rest");
   },
 
-  async buttons_that_the_token_may_not_use_are_not_offered({ open, startNode }) {
-    const folder = mkdtempSync(join(tmpdir(), "sluice-web-scopes-"));
-    try {
-      const made = (name, scope) =>
-        JSON.parse(
-          execFileSync(
-            process.env.SLUICE,
-            ["token", "new", "--name", name, "--scope", scope, "--queue", "*", "--json"],
-            { encoding: "utf8" },
-          ),
-        );
-      const [admin, reader] = [made("boss", "admin"), made("reader", "read")];
-      writeFileSync(join(folder, "tokens"), `${admin.line}\n${reader.line}\n`);
-      const node = await startNode(folder, "--tokens", join(folder, "tokens"));
-      node.headers = { Authorization: `Bearer ${admin.token}` };
-      await node.create("guarded", DIES_AT_ONCE);
-      await kill(node, "guarded", { body: "x" });
-      const pageWith = async (token) => {
-        const page = await open();
-        await page.addInitScript((one) => sessionStorage.setItem("sluice-token", one), token);
-        return page;
-      };
-      const offered = async (page, hash, sign) => {
-        await page.visit(hash, node);
-        await page.locator(sign).first().waitFor();
-        return page.locator("main button:visible").allTextContents();
-      };
-      const [boss, guest] = [await pageWith(admin.token), await pageWith(reader.token)];
-      const DANGER = ["Purge waiting messages…", "Purge dead messages…", "Delete the queue…"];
-      const pages = [
-        ["", ".row-link", ["New queue"]],
-        ["#/queues/guarded", ".dead-note", ["Send a message", "Pause", "Redrive…"]],
-        ["#/queues/guarded/dead", "tbody .row-link", ["Send a message", "Pause", "Purge…"]],
-        ["#/queues/guarded/settings", ".settings:visible", ["Save changes", ...DANGER]],
-      ];
-      for (const [hash, sign, buttons] of pages) {
-        const all = await offered(boss, hash, sign);
-        for (const name of buttons)
-          holds(all.includes(name), `${name} is not offered to admin on ${hash}: ${all}`);
-        const few = await offered(guest, hash, sign);
-        for (const name of buttons)
-          holds(!few.includes(name), `${name} is offered to a reader on ${hash}: ${few}`);
-      }
-      holds(await input(guest, "capacity").isDisabled(), "a reader can type into the settings");
-      await shows(tabNumber(guest, "dead"), "1");
-      for (const key of ["s", "p", "r"]) await guest.keyboard.press(key);
-      same(await guest.getByRole("dialog").count(), 0, "dialogs that keys opened");
-    } finally {
-      rmSync(folder, { recursive: true, force: true });
+  async buttons_that_the_token_may_not_use_are_not_offered({ open, startNode, makeFolder }) {
+    const folder = makeFolder();
+    const made = (name, scope) =>
+      JSON.parse(
+        execFileSync(
+          process.env.SLUICE,
+          ["token", "new", "--name", name, "--scope", scope, "--queue", "*", "--json"],
+          { encoding: "utf8" },
+        ),
+      );
+    const [admin, reader] = [made("boss", "admin"), made("reader", "read")];
+    writeFileSync(join(folder, "tokens"), `${admin.line}\n${reader.line}\n`);
+    const node = await startNode(folder, "--tokens", join(folder, "tokens"));
+    node.headers = { Authorization: `Bearer ${admin.token}` };
+    await node.create("guarded", DIES_AT_ONCE);
+    await kill(node, "guarded", { body: "x" });
+    const pageWith = async (token) => {
+      const page = await open();
+      await page.addInitScript((one) => sessionStorage.setItem("sluice-token", one), token);
+      return page;
+    };
+    const offered = async (page, hash, sign) => {
+      await page.visit(hash, node);
+      await page.locator(sign).first().waitFor();
+      return page.locator("main button:visible").allTextContents();
+    };
+    const [boss, guest] = [await pageWith(admin.token), await pageWith(reader.token)];
+    const DANGER = ["Purge waiting messages…", "Purge dead messages…", "Delete the queue…"];
+    const pages = [
+      ["", ".row-link", ["New queue"]],
+      ["#/queues/guarded", ".dead-note", ["Send a message", "Pause", "Redrive…"]],
+      ["#/queues/guarded/dead", "tbody .row-link", ["Send a message", "Pause", "Purge…"]],
+      ["#/queues/guarded/settings", ".settings:visible", ["Save changes", ...DANGER]],
+    ];
+    for (const [hash, sign, buttons] of pages) {
+      const all = await offered(boss, hash, sign);
+      for (const name of buttons)
+        holds(all.includes(name), `${name} is not offered to admin on ${hash}: ${all}`);
+      const few = await offered(guest, hash, sign);
+      for (const name of buttons)
+        holds(!few.includes(name), `${name} is offered to a reader on ${hash}: ${few}`);
     }
+    holds(await input(guest, "capacity").isDisabled(), "a reader can type into the settings");
+    await shows(tabNumber(guest, "dead"), "1");
+    for (const key of ["s", "p", "r"]) await guest.keyboard.press(key);
+    same(await guest.getByRole("dialog").count(), 0, "dialogs that keys opened");
   },
 });
