@@ -9,16 +9,14 @@ const char *rules_about(uint16_t version)
 {
     static const char *const about[RULES_KNOWN + 1] = {
         [RULES_FIRST] = "the first version",
-        [RULES_EVENTS] = "events are numbered without gaps, and an expired lock that counts as a "
-                         "retry has a message-outcome event",
-        [RULES_CONSUME] = "the setting consume: with consume=owner, only the shard's owner hands "
-                          "out messages",
-        [RULES_WORKERS] = "workers register with capacity and labels, the shard's owner grants "
-                          "messages to them, and finished messages stay visible for a while",
-        [RULES_WORKFLOWS] = "messages of one workflow are counted together, and entries stay until "
-                            "their events are on the bus (publish)",
-        [RULES_SIGNALS] = "running messages can be steered, asked and interrupted, messages can be "
-                          "cancelled, and acks can carry a result",
+        [RULES_EVENTS] = "events are numbered without gaps, also those of expired locks",
+        [RULES_CONSUME] = "with consume=owner, only the shard's owner hands out messages",
+        [RULES_WORKERS] = "workers register, the shard's owner grants messages to them, and "
+                          "finished messages stay visible",
+        [RULES_WORKFLOWS] = "messages of a workflow are counted together, and entries wait for the "
+                            "bus",
+        [RULES_SIGNALS] = "messages can be steered, asked, interrupted and cancelled, and acks can "
+                          "carry results",
     };
     return version <= RULES_KNOWN && about[version] ? about[version] : "";
 }

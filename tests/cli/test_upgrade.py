@@ -9,7 +9,7 @@ from harness import CONFLICT, INVALID, NOT_FOUND, PATIENCE, UNAVAILABLE, Result,
 from node import Node
 
 BEFORE = os.environ["SLUICE_BEFORE"]
-NEEDED = "upgrade needed: its journal has version 5 of the rules, and this program knows 1 to 4; use a newer release"
+NEEDED = "upgrade needed: its journal has version 6 of the rules, and this program knows 1 to 5; use a newer release"
 
 
 def before(sluice, *arguments, store=None):
@@ -50,7 +50,7 @@ def a_rolling_upgrade_loses_nothing(sluice):
     worked(before(sluice, "send", "tasks", "once more"))
     report = sluice.json("upgrade", "tasks", "--check")
     same([report[key] for key in ("queue", "version", "newest", "shards", "raised", "upgraded")],
-         ["tasks", 1, 5, 1, 0, False])
+         ["tasks", 1, 6, 1, 0, False])
     same([report[key] for key in ("current", "old", "unknown")], [1, 2, 0])
     holds(0 < report["oldAgoMs"] < 600_000, report)
     contains(report["changes"], "events are numbered")
@@ -58,13 +58,13 @@ def a_rolling_upgrade_loses_nothing(sluice):
     same(error["error"], "CONFLICT")
     same(sluice.json("upgrade", "tasks", "--check")["version"], 1)
     done = sluice.json("upgrade", "tasks", "--force")
-    same([done[key] for key in ("version", "newest", "raised", "upgraded")], [1, 5, 1, True])
+    same([done[key] for key in ("version", "newest", "raised", "upgraded")], [1, 6, 1, True])
     stopped(before(sluice, "send", "tasks", "too late"), "tasks")
     worked(before(sluice, "send", "other", "other queues go on"))
     sluice.send("tasks", "after it")
     same(bodies(sluice, "tasks"), ["from the old one", "from the new one", "once more", "after it"])
     events = sluice.events("tasks")
-    same([event["count"] for event in events if event["type"] == "queue-upgraded"], [2, 3, 4, 5])
+    same([event["count"] for event in events if event["type"] == "queue-upgraded"], [2, 3, 4, 5, 6])
     raised = [event["type"] for event in events].index("queue-upgraded")
     same([event.get("sequence") for event in events],
          [None] * raised + list(range(1, len(events) - raised + 1)))
@@ -95,8 +95,8 @@ def an_old_node_answers_503_for_that_queue_only(sluice):
             same(node.ask("POST", f"/v1/queues/{queue}/messages", {"body": "x"})[0], 201)
         url = f"http://{node.address}"
         report = sluice.json("upgrade", "tasks", "--check")
-        same([report["owner"], report["ownerVersion"], report["old"]], [url, 4, 1])
-        contains(sluice.ok("upgrade", "tasks", "--check").out, f"owner: {url}, knows version 4 and is too old")
+        same([report["owner"], report["ownerVersion"], report["old"]], [url, 5, 1])
+        contains(sluice.ok("upgrade", "tasks", "--check").out, f"owner: {url}, knows version 5 and is too old")
         sluice.ok("upgrade", "tasks", "--force")
         status, problem = node.ask("POST", "/v1/queues/tasks/messages", {"body": "y"})
         same([status, problem["code"], problem["reason"]], [503, "UNAVAILABLE", "upgrade-needed"])
@@ -121,9 +121,9 @@ def a_cluster_of_mixed_versions_is_named_and_keeps_its_queues(sluice):
             contains(sluice.ok("upgrade", "--check", *store).out, "nodes of the cluster that are too old: old")
             sluice.refused(CONFLICT, "upgrade", *store, field="force", says=[
                 "queue tasks keeps version 1: the cluster has mixed versions",
-                "these nodes are too old for version 5: old; replace them, or force the upgrade"])
+                "these nodes are too old for version 6: old; replace them, or force the upgrade"])
         rows = {row["name"]: row for row in sluice.ok("--json", "--store", url, "cluster", "status", "--members").lines()}
-        same([rows[name]["rulesNewest"] for name in ("new", "old")], [5, 4])
+        same([rows[name]["rulesNewest"] for name in ("new", "old")], [6, 5])
         same(old.ask("POST", "/v1/queues/tasks/messages", {"body": "by the old one"})[0], 201)
         old.stop()
         until("the old one has left", lambda: "oldMembers" not in sluice.json("upgrade", "--check", "--store", url))
@@ -148,12 +148,12 @@ def a_node_upgrades_its_queues(sluice):
     with Node(sluice) as node:
         url = f"http://{node.address}"
         report = sluice.json("upgrade", "--check", "--store", url)
-        same([report[key] for key in ("queue", "version", "newest", "shards", "raised")], ["tasks", 1, 5, 3, 0])
+        same([report[key] for key in ("queue", "version", "newest", "shards", "raised")], ["tasks", 1, 6, 3, 0])
         same(report["old"], 1)
         sluice.refused(CONFLICT, "upgrade", "--store", url, says="too old", field="force")
         same(sluice.json("upgrade", "--force", "--store", url)["raised"], 3)
         status, again = node.ask("POST", "/v1/queues/tasks/upgrade", {"check": True})
-        same([status, again["version"], again["raised"]], [200, 5, 3])
+        same([status, again["version"], again["raised"]], [200, 6, 3])
         same(node.ask("POST", "/v1/queues/tasks/upgrade", {"chekc": True})[0], 400)
         same(node.ask("POST", "/v1/queues/nope/upgrade", {})[0], 404)
 
@@ -163,11 +163,11 @@ def an_upgrade_goes_queue_by_queue_and_can_be_repeated(sluice):
     for queue in ("a", "b", "c"):
         sluice.create(queue)
     text = sluice.ok("upgrade", "--check")
-    contains(text.out, "[1/3] a: has version 1, can be raised to 5 (shards: 1, raised: 0)", "changes: events are")
+    contains(text.out, "[1/3] a: has version 1, can be raised to 6 (shards: 1, raised: 0)", "changes: events are")
     contains(text.err, "3 of 3 queues can be raised")
-    contains(sluice.ok("upgrade", "b").out, "[1/1] b: raised from version 1 to 5 (shards: 1)")
+    contains(sluice.ok("upgrade", "b").out, "[1/1] b: raised from version 1 to 6 (shards: 1)")
     text = sluice.ok("upgrade")
-    contains(text.out, "[1/3] a: raised from version 1 to 5", "[2/3] b: has version 5, nothing to do", "[3/3] c: raised")
+    contains(text.out, "[1/3] a: raised from version 1 to 6", "[2/3] b: has version 6, nothing to do", "[3/3] c: raised")
     contains(text.err, "raised 2 of 3 queues")
     same([row["upgraded"] for row in sluice.ok("upgrade", "--json").lines()], [False] * 3)
     sluice.refused(NOT_FOUND, "upgrade", "nope", says="nope")
@@ -181,7 +181,7 @@ def a_new_queue_can_be_used_by_the_release_before(sluice):
     sluice.create("second")
     worked(before(sluice, "send", "second", "x"))
     report = json.loads(worked(before(sluice, "upgrade", "second", "--json")).out)
-    same([report["version"], report["newest"], report["upgraded"]], [1, 4, True])
+    same([report["version"], report["newest"], report["upgraded"]], [1, 5, True])
 
 
 @case
