@@ -92,6 +92,7 @@ enum mutant {
     MUTANT_WORKFLOW_LAST_OFF,    // no message is the last one of its workflow
     MUTANT_WORKFLOW_FAILED_IS_DONE, // a dead message counts as done in its workflow
     MUTANT_WORKFLOW_ENDS_EARLY,     // a workflow ends while a message is open
+    MUTANT_CANCEL_LOCKED,           // a message that a worker holds can be cancelled
     MUTANT_SOURCE_SHARD_OFF,        // letters of two shards count as letters of one shard
     // The mailbox.
     MUTANT_MAILBOX_DIRECT_OTHER_ID, // the direct commit of a request has another request id

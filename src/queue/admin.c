@@ -83,7 +83,7 @@ static void delay_drop(struct machine *m, uint32_t h)
     m->waiting--;
 }
 
-static void purge_one(struct machine *m, uint32_t h)
+void record_drop(struct machine *m, uint32_t h, enum message_state to)
 {
     enum message_state state = (enum message_state)msg_at(m, h)->state;
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
@@ -101,7 +101,7 @@ static void purge_one(struct machine *m, uint32_t h)
         dead_list_open(m, h);
         break;
     }
-    msg_move(m, h, STATE_PURGED);
+    msg_move(m, h, to);
     if (state != STATE_DEAD) scope_leave(m, h);
     msg_free(m, h);
 }
@@ -156,7 +156,7 @@ static uint64_t purge(struct machine *m, unsigned states)
     }
     for (uint32_t h = 1; h < m->msgs_len; h++) {
         const struct msg *msg = msg_at(m, h);
-        if (msg->seq != 0 && (states & (1u << msg->state))) purge_one(m, h);
+        if (msg->seq != 0 && (states & (1u << msg->state))) record_drop(m, h, STATE_PURGED);
     }
     CHECK(m->counts[STATE_PURGED] >= before);
     CHECK(machine_is_sound(m));

@@ -44,19 +44,23 @@ uint64_t range_hash(const struct range *r)
     return mix(mix(mix(r->seq, r->slot), (uint64_t)r->count << 32 | r->skip), r->slots);
 }
 
+static void backlog_grow(struct backlog *b)
+{
+    size_t cap = b->cap < 16 ? 16 : b->cap * 2;
+    CHECK(b->len == b->cap);
+    struct range *rows = memory_new(cap * sizeof *rows);
+    for (size_t i = 0; i < b->len; i++)
+        rows[i] = *range_at(b, i);
+    memory_free(b->rows);
+    b->rows = rows;
+    b->head = 0;
+    b->cap = cap;
+}
+
 void backlog_push(struct machine *m, const struct range *range)
 {
     struct backlog *b = &m->backlog;
-    if (b->len == b->cap) {
-        size_t cap = b->cap < 16 ? 16 : b->cap * 2;
-        struct range *rows = memory_new(cap * sizeof *rows);
-        for (size_t i = 0; i < b->len; i++)
-            rows[i] = *range_at(b, i);
-        memory_free(b->rows);
-        b->rows = rows;
-        b->head = 0;
-        b->cap = cap;
-    }
+    if (b->len == b->cap) backlog_grow(b);
     CHECK(b->len == 0 ||
           range_at(b, b->len - 1)->seq + range_at(b, b->len - 1)->count <= range->seq);
     CHECK(range->count > 0 && range->slots < PLACE_SPAN);
@@ -97,10 +101,10 @@ void backlog_clear(struct machine *m)
     *b = (struct backlog){0};
 }
 
-const struct range *backlog_find(const struct machine *m, uint64_t seq)
+// Returns the index of the first range that ends after seq.
+static size_t backlog_index(const struct backlog *b, uint64_t seq)
 {
-    const struct backlog *b = &m->backlog;
-    size_t lo = 0, hi = b->len; // finds the first range that ends after seq
+    size_t lo = 0, hi = b->len;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         const struct range *r = range_at(b, mid);
@@ -110,9 +114,58 @@ const struct range *backlog_find(const struct machine *m, uint64_t seq)
             hi = mid;
         }
     }
-    if (lo == b->len || range_at(b, lo)->seq > seq) return NULL;
-    CHECK(seq - range_at(b, lo)->seq < range_at(b, lo)->count);
-    return range_at(b, lo);
+    return lo;
+}
+
+const struct range *backlog_find(const struct machine *m, uint64_t seq)
+{
+    const struct backlog *b = &m->backlog;
+    size_t at = backlog_index(b, seq);
+    if (at == b->len || range_at(b, at)->seq > seq) return NULL;
+    CHECK(seq - range_at(b, at)->seq < range_at(b, at)->count);
+    return range_at(b, at);
+}
+
+// Makes room for a range after this one, or takes this one out.
+static void backlog_shift(struct backlog *b, size_t at, bool insert)
+{
+    CHECK(at < b->len);
+    if (insert) {
+        if (b->len == b->cap) backlog_grow(b);
+        for (size_t i = b->len++; i > at + 1; i--)
+            *range_at(b, i) = *range_at(b, i - 1);
+        return;
+    }
+    for (size_t i = at; i + 1 < b->len; i++)
+        *range_at(b, i) = *range_at(b, i + 1);
+    b->len--;
+}
+
+// The range is cut in two. Both parts still begin their walk at the slot of the whole.
+struct place backlog_remove(struct machine *m, uint64_t seq)
+{
+    struct backlog *b = &m->backlog;
+    size_t at = backlog_index(b, seq);
+    struct range whole = *range_at(b, at), before = whole, after = whole;
+    CHECK(at < b->len && whole.seq <= seq);
+    uint32_t offset = (uint32_t)(seq - whole.seq);
+    before.count = offset;
+    after.seq = seq + 1;
+    after.skip += offset + 1;
+    after.count -= offset + 1;
+    if (at + 1 == b->len && after.count == 0) b->open = false;
+    m->digest -= range_hash(&whole);
+    if (before.count > 0 && after.count > 0) backlog_shift(b, at, true);
+    if (before.count == 0 && after.count == 0) backlog_shift(b, at, false);
+    if (before.count > 0) {
+        *range_at(b, at++) = before;
+        m->digest += range_hash(&before);
+    }
+    if (after.count > 0) {
+        *range_at(b, at) = after;
+        m->digest += range_hash(&after);
+    }
+    return (struct place){whole.slot, whole.skip + offset};
 }
 
 static bool is_lifo(const struct machine *m)
@@ -337,6 +390,18 @@ struct msg_edit ready_take(struct machine *m, const struct reach *reach)
         m->scopes[msg->scope].opened = edit.h;
     }
     return edit;
+}
+
+uint32_t ready_record(struct machine *m, uint64_t seq)
+{
+    uint32_t h = map_find(&m->by_seq, seq);
+    if (h != MAP_NONE) return h;
+    if (!backlog_find(m, seq)) return 0;
+    CLEANUP(msg_edit_end) struct msg_edit edit = msg_new(m, seq, backlog_remove(m, seq), 0);
+    if (msg_at(m, edit.h)->scope) scope_enter(m, edit.h);
+    ready_offer(m, edit.h);
+    CHECK(msg_at(m, edit.h)->state == STATE_READY);
+    return edit.h;
 }
 
 bool ready_any(const struct machine *m, const struct reach *reach)

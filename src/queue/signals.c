@@ -49,10 +49,3 @@ enum reason apply_withdraw(struct machine *m, struct bytes payload)
     CHECK(m->rules >= RULES_SIGNALS);
     return signal_withdraw_decode(payload, &op) ? REASON_MALFORMED : REASON_UNKNOWN_OP;
 }
-
-enum reason apply_cancel(struct machine *m, struct bytes payload)
-{
-    struct op_cancel op;
-    CHECK(m->rules >= RULES_SIGNALS);
-    return cancel_decode(payload, &op) ? REASON_MALFORMED : REASON_UNKNOWN_OP;
-}

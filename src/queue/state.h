@@ -435,6 +435,7 @@ void backlog_clear(struct machine *m);
 void backlog_push(struct machine *m, const struct range *range); // for snapshots
 const struct range *backlog_at(const struct machine *m, size_t index);
 const struct range *backlog_find(const struct machine *m, uint64_t seq);
+struct place backlog_remove(struct machine *m, uint64_t seq); // it must be there
 uint64_t range_hash(const struct range *r);
 void ready_offer(struct machine *m, uint32_t h);    // the record became READY
 void ready_withdraw(struct machine *m, uint32_t h); // the record is READY and leaves
@@ -451,6 +452,8 @@ static inline struct reach reach_of(const struct machine *m, uint32_t w)
 // The next message within reach, withdrawn, or none.
 MUST_USE struct msg_edit ready_take(struct machine *m, const struct reach *reach);
 bool ready_any(const struct machine *m, const struct reach *reach);
+// The record of a message that is not finished. A message of the backlog gets one. 0: finished.
+uint32_t ready_record(struct machine *m, uint64_t seq);
 // Whether a message of the backlog comes next within reach, and its key.
 bool backlog_head(const struct machine *m, uint32_t row, struct heap_row *out);
 bool heap_row_before(const struct heap_row *a, const struct heap_row *b);
@@ -564,6 +567,12 @@ struct overtaking {
 struct overtaking overtaking_begin(const struct machine *m);
 void overtaking_look(const struct machine *m, struct overtaking *o, uint32_t h);
 void overtaking_end(struct machine *m, const struct overtaking *o); // emits the event
+
+// admin.c: the record leaves the queue. to: PURGED or CANCELLED
+void record_drop(struct machine *m, uint32_t h, enum message_state to);
+
+// cancel.c: a message that no worker holds ends as CANCELLED. text: why, for its event
+void message_cancel(struct machine *m, uint32_t h, struct bytes text);
 
 // spent.c: the cost of store requests
 uint64_t spent_mix(const struct spent *s, uint64_t h);

@@ -550,7 +550,7 @@ static enum reason dispatch(struct model *m, const struct op *op)
     case OP_PUBLISHED:
         return model_published(m, op->payload);
     default:
-        return REASON_UNKNOWN_OP;
+        return model_signals(m, op);
     }
 }
 

@@ -29,7 +29,8 @@ void model_settle(struct model *m); // at the end of an op
 void model_workflows_expire(struct model *m);
 void model_enter_published(struct model *m, uint64_t bytes);
 enum reason model_published(struct model *m, struct bytes payload);
-void model_answer(struct model *m, const struct op *op); // into m->body
+enum reason model_signals(struct model *m, const struct op *op); // ops of version 6
+void model_answer(struct model *m, const struct op *op);         // into m->body
 struct event *say(struct model *m, enum event_kind kind, uint64_t seq);
 void say_id(struct model *m, struct event *e, const char *workflow);
 void say_key(struct model *m, struct event *e, uint64_t seq);

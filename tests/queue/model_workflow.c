@@ -75,7 +75,7 @@ void model_workflow_counts(const struct model *m, size_t row, struct workflow_vi
         out->open += is_open(x);
         out->done += x->state == STATE_PROCESSED;
         out->failed += died;
-        out->cancelled += x->state == STATE_PURGED && !died;
+        out->cancelled += (x->state == STATE_PURGED && !died) || x->state == STATE_CANCELLED;
     }
 }
 

@@ -71,6 +71,7 @@ MUTANT_TEST(a_workflow_that_begins_without_an_event_is_caught, MUTANT_WORKFLOW_U
 MUTANT_TEST(a_workflow_without_a_last_message_is_caught, MUTANT_WORKFLOW_LAST_OFF)
 MUTANT_TEST(a_workflow_that_counts_the_dead_as_done_is_caught, MUTANT_WORKFLOW_FAILED_IS_DONE)
 MUTANT_TEST(a_workflow_that_ends_too_early_is_caught, MUTANT_WORKFLOW_ENDS_EARLY)
+MUTANT_TEST(a_queue_that_cancels_what_a_worker_holds_is_caught, MUTANT_CANCEL_LOCKED)
 
 int main(void)
 {
@@ -95,6 +96,7 @@ int main(void)
         cmocka_unit_test(a_workflow_without_a_last_message_is_caught),
         cmocka_unit_test(a_workflow_that_counts_the_dead_as_done_is_caught),
         cmocka_unit_test(a_workflow_that_ends_too_early_is_caught),
+        cmocka_unit_test(a_queue_that_cancels_what_a_worker_holds_is_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

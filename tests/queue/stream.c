@@ -27,7 +27,7 @@ static void random_config(struct stream *s, struct queue_config *c)
 }
 
 // Mostly none; else one of a few, so that they repeat, also across kinds.
-static struct request_id random_request(struct stream *s)
+struct request_id stream_request(struct stream *s)
 {
     struct request_id id = {0};
     if (chance(s, 80)) return id;
@@ -89,7 +89,7 @@ static void add_message(struct stream *s, struct buf *b, bool odd)
 
 static void ask_send(struct stream *s, struct buf *b)
 {
-    struct request_id id = random_request(s);
+    struct request_id id = stream_request(s);
     uint32_t count = (uint32_t)below(s, chance(s, 20) ? 12 : 4);
     bool odd = chance(s, 40);
     send_begin(b, &id);
@@ -101,7 +101,7 @@ static void ask_send(struct stream *s, struct buf *b)
 static void ask_claim(struct stream *s, struct buf *b)
 {
     char name[16];
-    struct op_claim op = {.request = random_request(s),
+    struct op_claim op = {.request = stream_request(s),
                           .worker = random_name(s, "w", 4, name),
                           .max = (uint32_t)below(s, 6),
                           .lease_ms = chance(s, 50) ? 0 : 1 + (int64_t)below(s, 80)};
@@ -123,7 +123,7 @@ static void ask_word(struct stream *s, uint16_t kind, struct buf *b)
         }
         lock_ref_put(&refs, &ref);
     }
-    struct op_outcome op = {.request = random_request(s),
+    struct op_outcome op = {.request = stream_request(s),
                             .queue = s->rig.queue,
                             .shard = chance(s, 98) ? RIG_SHARD : 9,
                             .arrived_at = s->rig.time.lo - (int64_t)below(s, 60),
@@ -139,7 +139,7 @@ static void ask_word(struct stream *s, uint16_t kind, struct buf *b)
 static void ask_publish(struct stream *s, struct buf *b)
 {
     struct buf rows = payload();
-    struct op_publish op = {.request = random_request(s), .ticket_ms = (int64_t)below(s, 50)};
+    struct op_publish op = {.request = stream_request(s), .ticket_ms = (int64_t)below(s, 50)};
     op.count = 1 + (uint32_t)below(s, 3);
     for (uint32_t i = 0; i < op.count; i++) {
         char name[16];
@@ -170,7 +170,7 @@ static void random_publish(struct stream *s, struct queue_config *c)
 
 static void ask_configure(struct stream *s, struct buf *b)
 {
-    struct op_configure op = {.request = random_request(s), .expected = below(s, 4)};
+    struct op_configure op = {.request = stream_request(s), .expected = below(s, 4)};
     random_config(s, &op.config);
     if (chance(s, 90)) op.config.ordering_guarantee = s->model->config.ordering_guarantee;
     if (chance(s, 5)) op.config.shards = 2;
@@ -187,7 +187,7 @@ static void ask_published(struct stream *s)
     struct buf b = payload();
     uint64_t slot = s->model->slot, events = s->model->event_count;
     uint64_t left = slot > s->model->cursor_slot ? slot - s->model->cursor_slot : 0;
-    struct op_published op = {.request = random_request(s), .slot = slot, .sequence = events};
+    struct op_published op = {.request = stream_request(s), .slot = slot, .sequence = events};
     if (chance(s, 50)) {
         op.slot = s->model->cursor_slot + below(s, left + 1);
         op.sequence = s->model->cursor_sequence + below(s, 3);
@@ -203,7 +203,7 @@ static void ask_published(struct stream *s)
 static void ask_redrive(struct stream *s, struct buf *b)
 {
     struct buf seqs = payload();
-    struct op_redrive op = {.request = random_request(s), .max = (uint32_t)below(s, 3)};
+    struct op_redrive op = {.request = stream_request(s), .max = (uint32_t)below(s, 3)};
     if (chance(s, 40)) op.count = 1 + (uint32_t)below(s, 3);
     for (uint32_t i = 0; i < op.count; i++)
         buf_put_u64(&seqs, below(s, s->model->sent + 2));
@@ -217,7 +217,7 @@ static void ask_arrive(struct stream *s, struct buf *b)
     char body[24], group[16];
     (void)snprintf(body, sizeof body, "%llu", (unsigned long long)++s->bodies);
     if (chance(s, 60)) s->arrivals++;
-    struct op_arrive op = {.request = random_request(s),
+    struct op_arrive op = {.request = stream_request(s),
                            .source = {"somewhere else "},
                            .number = 1 + s->arrivals,
                            .origin = bytes_str("orders"),
@@ -236,7 +236,7 @@ static void ask_arrive(struct stream *s, struct buf *b)
 static void ask_rest(struct stream *s, uint16_t kind, struct buf *b)
 {
     char name[16];
-    struct request_id id = random_request(s);
+    struct request_id id = stream_request(s);
     switch (kind) {
     case OP_RECOVER:
         recover_encode(b, &(struct op_recover){id, random_name(s, "w", 4, name)});
@@ -322,7 +322,7 @@ static void ask(struct stream *s)
 static void ask_raise(struct stream *s)
 {
     struct buf b = payload();
-    struct op_raise op = {random_request(s), (uint16_t)(1 + below(s, s->raises + 1))};
+    struct op_raise op = {stream_request(s), (uint16_t)(1 + below(s, s->raises + 1))};
     if (op.to > s->raises) op.to = RULES_KNOWN + 1;
     raise_encode(&b, &op);
     if (chance(s, 5)) b.len -= 1 + below(s, b.len);
@@ -345,6 +345,7 @@ static bool step(struct stream *s)
         s->rig.entry_bytes = below(s, UINT64_C(1) << (10 + below(s, 16)));
         if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 15)) ask_published(s);
     }
+    if (s->raises >= RULES_SIGNALS) stream_ask_signals(s);
     if (chance(s, 3)) {
         rig_commit_void(&s->rig);
         return true;

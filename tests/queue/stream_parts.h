@@ -55,6 +55,9 @@ static inline struct buf payload(void)
 __attribute__((format(printf, 2, 3))) bool stream_differs(struct stream *s, const char *format,
                                                           ...);
 
+struct request_id stream_request(struct stream *s);
+void stream_ask_signals(struct stream *s); // ops of RULES_SIGNALS, into the next entry
+
 // The machine, the second machine and the model agree after an entry: results, events, state,
 // bodies, snapshots.
 bool stream_agrees(struct stream *s, const struct rig_entry *e, const struct bytes *bodies);

@@ -121,7 +121,8 @@ static bool same_message(struct stream *s, uint64_t seq)
     struct message_view v;
     enum err err = machine_find(s->rig.m, seq, machine_now(s->rig.m), &v);
     bool gone = x->state == STATE_PROCESSED || x->state == STATE_MOVED ||
-                x->state == STATE_REDRIVEN || x->state == STATE_PURGED;
+                x->state == STATE_REDRIVEN || x->state == STATE_PURGED ||
+                x->state == STATE_CANCELLED;
     if (gone != (err == ERR_CONFLICT))
         return stream_differs(s, "message %llu", (unsigned long long)seq);
     if (gone) return true;
