@@ -93,6 +93,13 @@ enum mutant {
     MUTANT_WORKFLOW_FAILED_IS_DONE, // a dead message counts as done in its workflow
     MUTANT_WORKFLOW_ENDS_EARLY,     // a workflow ends while a message is open
     MUTANT_CANCEL_LOCKED,           // a message that a worker holds can be cancelled
+    MUTANT_SIGNAL_TOKEN_OFF,        // any token ends the signals of a message
+    MUTANT_SIGNAL_ORDER_OFF,        // a signal is acknowledged before an earlier one
+    MUTANT_SIGNAL_AGAIN,            // a signal is delivered after its ack
+    MUTANT_SIGNAL_ONCE_STAYS,       // no signal is missed when its lock ends
+    MUTANT_INTERRUPT_ENDLESS,       // the lock of an interrupted message has no new end
+    MUTANT_RESULT_OTHER,            // a message has the result of the one before it
+    MUTANT_SIGNAL_COLLECTED,        // the slot of a pending signal is not needed
     MUTANT_SOURCE_SHARD_OFF,        // letters of two shards count as letters of one shard
     // The mailbox.
     MUTANT_MAILBOX_DIRECT_OTHER_ID, // the direct commit of a request has another request id

@@ -143,6 +143,7 @@ static uint64_t purge(struct machine *m, unsigned states)
 {
     uint64_t before = m->counts[STATE_PURGED];
     CHECK(!(states & (1u << STATE_OUTBOUND))); // letters may have arrived already
+    signals_purge(m, states);
     if (states & (1u << STATE_READY)) {
         uint64_t plain = 0;
         for (size_t i = 0; i < m->backlog.len; i++)
@@ -192,6 +193,7 @@ enum reason apply_delete(struct machine *m, struct bytes payload)
     dedup_clear(m);
     finished_drop_all(m);
     workflows_drop_all(m);
+    ended_drop_all(m);
     bonds_forget(m);
     CHECK(messages_held(m) == 0 && m->msgs_used == 0);
     CHECK(m->timers.len == 0 && m->tickets == 0 && m->waiting == 0);

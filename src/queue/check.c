@@ -217,6 +217,7 @@ static void check_marks(const struct machine *m)
         bool failure = newest != MAP_NONE && m->failures.rows[newest].slot;
         needed += 1U + reason + failure;
     }
+    needed += signals_marks(m) + retained_marks(m);
     for (size_t i = 0; m->marks.rows && i <= m->marks.mask; i++) {
         if (m->marks.rows[i].value == MAP_NONE) continue;
         CHECK(m->marks.rows[i].value > 0 && m->marks.rows[i].key <= m->slot / PLACE_SPAN);

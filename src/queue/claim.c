@@ -58,6 +58,7 @@ static void claimed(struct machine *m, uint32_t h, uint32_t worker)
     CHECK(!lock_of(m, msg_at(m, h))->ticket && msg_at(m, h)->deliveries > 0);
     struct event *e = emit(m, EVENT_MESSAGE_CLAIMED, h);
     if (e) emit_worker(m, e, worker);
+    if (m->signals.boxes_used > 0) signals_deliver(m, h);
     grant_report(m, h, 0);
 }
 

@@ -125,6 +125,7 @@ static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
     CHECK(m->edited == h && msg->state == STATE_LOCKED);
     struct lock *lock = lock_of(m, msg);
     CHECK(lock->end == LOCK_CURRENT && m->workers[lock->worker].open > 0);
+    if (m->signals.boxes_used > 0 && !lock->ticket) signals_lock_over(m, msg->seq);
     heap_remove(&m->timers, h);
     open_leave(m, h);
     if (lock->ticket) {
@@ -214,7 +215,8 @@ enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_
     lock_let_go(m, h, failed ? LOCK_END_RELEASED : LOCK_END_EXPIRED);
     *until = 0;
     if (v.state == STATE_DEAD || v.state == STATE_OUTBOUND) {
-        dead_list_add(m, h, v.state, v.cause, failed);
+        struct op_place why = {failed ? m->slot : 0, failed ? m->op_index : 0, 0};
+        dead_list_add(m, h, v.state, v.cause, why);
         return OUTCOME_DEAD_LETTERED;
     }
     if (v.counted && !MUTANT(ATTEMPTS_OFF)) msg->retries++;
@@ -230,6 +232,22 @@ enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_
     make_delayed(m, h, due);
     open_enter(m, h);
     return OUTCOME_RETRYING;
+}
+
+void lock_stop(struct machine *m, uint32_t h, enum message_state state, bool expired,
+               struct op_place why)
+{
+    lock_let_go(m, h, expired ? LOCK_END_EXPIRED : LOCK_END_RELEASED);
+    if (state == STATE_READY) {
+        make_ready(m, h);
+    } else if (state == STATE_CANCELLED) {
+        msg_move(m, h, STATE_CANCELLED);
+        scope_leave(m, h);
+        msg_free(m, h);
+    } else {
+        CHECK(state == STATE_DEAD || state == STATE_OUTBOUND);
+        dead_list_add(m, h, state, DEAD_FAILED, why);
+    }
 }
 
 static void delay_ends(struct machine *m, uint32_t h)
@@ -272,6 +290,8 @@ void lock_expire(struct machine *m, uint32_t h)
     m->expired++;
     struct event *e = emit(m, EVENT_LOCK_EXPIRED, h);
     if (e) emit_worker(m, e, lock_of(m, msg)->worker);
+    struct outcome_row row;
+    if (m->signals.boxes_used > 0 && interrupt_take(m, h, true, BYTES_EMPTY, &row)) return;
     struct event by = e ? *e : (struct event){0};
     int64_t until;
     uint32_t retries = msg->retries;

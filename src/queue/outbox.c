@@ -41,7 +41,7 @@ void dead_list_unlink(struct machine *m, uint32_t h)
 }
 
 void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,
-                   bool failed)
+                   struct op_place why)
 {
     CHECK(state == STATE_DEAD || state == STATE_OUTBOUND);
     CHECK(m->edited == h && msg_at(m, h)->lock);
@@ -50,12 +50,13 @@ void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum
     *lock_of(m, msg_at(m, h)) = (struct lock){
         .number = ++m->deaths,
         .died_at = m->now,
-        .reason_slot = failed ? m->slot : 0,
-        .reason_op = failed ? m->op_index : 0,
+        .reason_slot = why.slot,
+        .reason_op = why.op,
         .cause = (uint8_t)cause,
     };
-    if (failed) msg_mark(m, m->slot);
+    if (why.slot) msg_mark(m, why.slot);
     dead_list_link(m, h);
+    if (m->signals.boxes_used > 0) signals_close(m, msg_at(m, h)->seq);
     workflow_note_end(m, msg_at(m, h)->seq, WORKFLOW_DIED);
 }
 

@@ -8,10 +8,15 @@
 
 #include <string.h>
 
+bool is_here(const struct machine *m, const struct queue_id *queue, uint32_t shard)
+{
+    return (shard == m->shard || MUTANT(SHARD_OFF)) &&
+           memcmp(queue->bytes, m->queue.bytes, 16) == 0;
+}
+
 static bool is_ours(const struct machine *m, const struct op_outcome *op)
 {
-    return (op->shard == m->shard || MUTANT(SHARD_OFF)) &&
-           memcmp(op->queue.bytes, m->queue.bytes, 16) == 0;
+    return is_here(m, &op->queue, op->shard);
 }
 
 // Before time advances, locks that an op of the entry reached in time leave the timers. They return
@@ -28,6 +33,16 @@ static void hold(struct machine *m, uint32_t h)
     heap_remove(&m->timers, h);
 }
 
+static void hold_ref(struct machine *m, const struct lock_ref *ref, int64_t arrived_at)
+{
+    uint32_t h;
+    if (lock_check(m, ref, &h) != REASON_NONE) return;
+    int64_t deadline = lock_of(m, msg_at(m, h))->deadline;
+    CHECK(msg_at(m, h)->state == STATE_LOCKED);
+    if (deadline > m->now || arrived_at >= deadline) return;
+    if (heap_has(&m->timers, h)) hold(m, h);
+}
+
 static bool extras_ok(const struct machine *m, uint16_t kind, const struct op_outcome *op);
 
 static void hold_op(struct machine *m, uint16_t kind, struct bytes payload)
@@ -37,11 +52,20 @@ static void hold_op(struct machine *m, uint16_t kind, struct bytes payload)
     if (!extras_ok(m, kind, &op)) return;
     for (uint32_t i = 0; i < op.count; i++) {
         struct lock_ref ref = outcome_ref(&op, i);
-        uint32_t h;
-        if (lock_check(m, &ref, &h) != REASON_NONE) continue;
-        int64_t deadline = lock_of(m, msg_at(m, h))->deadline;
-        if (deadline > m->now || op.arrived_at >= deadline) continue;
-        if (heap_has(&m->timers, h)) hold(m, h);
+        hold_ref(m, &ref, op.arrived_at);
+    }
+}
+
+static void hold_settle(struct machine *m, struct bytes payload)
+{
+    struct op_signal_settle op;
+    if (m->rules < RULES_SIGNALS || signal_settle_decode(payload, &op) != ERR_OK) return;
+    if (!is_here(m, &op.queue, op.shard)) return;
+    struct reader rows = reader_of(op.rows);
+    struct signal_answer row;
+    for (uint32_t i = 0; i < op.count; i++) {
+        CHECK(signal_answer_next(&rows, &row));
+        hold_ref(m, &row.ref, op.arrived_at);
     }
 }
 
@@ -51,7 +75,10 @@ void outcomes_hold(struct machine *m, const struct machine_entry *e)
     const struct heap_row *top = heap_top(&m->timers);
     if (!top || top->key > m->now) return;
     for (size_t i = 0; i < e->ops_len; i++)
-        if (op_is_outcome(e->ops[i].kind)) hold_op(m, e->ops[i].kind, e->ops[i].payload);
+        if (op_is_outcome(e->ops[i].kind))
+            hold_op(m, e->ops[i].kind, e->ops[i].payload);
+        else if (e->ops[i].kind == OP_SIGNAL_SETTLE)
+            hold_settle(m, e->ops[i].payload);
 }
 
 void outcomes_unhold(struct machine *m)
@@ -66,13 +93,22 @@ void outcomes_unhold(struct machine *m)
 static void renew(struct machine *m, const struct op_outcome *op, uint32_t h,
                   struct outcome_row *row)
 {
+    bool taken = lock_of(m, msg_at(m, h))->ticket;
     ticket_use(m, h);
     row->until =
         m->deadline_base + (op->wait_ms > 0 ? op->wait_ms : m->config.visibility_timeout_ms);
+    int64_t limit = m->signals.used > 0 ? interrupt_limit(m, msg_at(m, h)->seq) : TIME_NEVER;
+    if (limit <= m->now) { // its lock expires at the end of this entry
+        row->until = 0;
+        row->reason = REASON_LOCK_EXPIRED;
+        return;
+    }
+    if (limit < row->until) row->until = limit;
     CHECK(row->until > m->now);
     lock_extend(m, h, row->until);
     struct event *e = emit(m, EVENT_LOCK_RENEWED, h);
     if (e) emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
+    if (taken && m->signals.boxes_used > 0) signals_deliver(m, h);
 }
 
 static void ack(struct machine *m, uint32_t h, struct outcome_row *row)
@@ -93,6 +129,7 @@ static void fail(struct machine *m, const struct op_outcome *op, uint32_t h,
                  struct outcome_row *row)
 {
     ticket_use(m, h);
+    if (m->signals.used > 0 && interrupt_take(m, h, false, op->reason, row)) return;
     struct event by = {0}; // the lock's end clears the worker
     if (m->events) emit_worker(m, &by, lock_of(m, msg_at(m, h))->worker);
     row->status = lock_fail(m, h, true, &row->until);
@@ -110,6 +147,7 @@ static void release(struct machine *m, const struct op_outcome *op, uint32_t h,
 {
     int64_t due = op->wait_ms > 0 ? m->deadline_base + op->wait_ms : 0;
     CHECK(due == 0 || due > m->now);
+    if (m->signals.used > 0 && interrupt_take(m, h, false, BYTES_EMPTY, row)) return;
     struct event *e = emit(m, EVENT_MESSAGE_RELEASED, h);
     if (e) {
         e->until = due;
@@ -162,6 +200,7 @@ static struct outcome_row apply_one(struct machine *m, uint16_t kind, const stru
         release(m, op, h, &row);
         break;
     }
+    if (row.reason != REASON_NONE) refuse_late(m, kind, ref->seq, row.reason);
     return row;
 }
 

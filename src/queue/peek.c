@@ -40,7 +40,8 @@ bool machine_deleted(const struct machine *m)
 int64_t machine_wake_at(const struct machine *m)
 {
     const struct heap_row *timer = heap_top(&m->timers), *leaver = heap_top(&m->registrations);
-    int64_t at = timer ? timer->key : TIME_NEVER;
+    int64_t at = timer ? timer->key : TIME_NEVER, signal = signals_wake_at(m);
+    if (signal < at) at = signal;
     return leaver && leaver->key < at ? leaver->key : at;
 }
 
@@ -88,6 +89,8 @@ static enum message_state state_at(const struct machine *m, uint32_t h, int64_t 
         return (enum message_state)msg->state;
     CHECK(msg->state == STATE_DELAYED || msg->state == STATE_LOCKED);
     if (msg->state == STATE_DELAYED || lock_of(m, msg)->ticket) return STATE_READY;
+    const struct signal *in = m->signals.used > 0 ? interrupt_of(m, msg->seq) : NULL;
+    if (in) return interrupt_state(m, (enum signal_then)in->then);
     return failure_policy(m, msg, false).state;
 }
 

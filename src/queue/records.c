@@ -157,6 +157,7 @@ void msg_free(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
     CHECK(m->edited == h && m->msgs_used > 0);
+    if (m->signals.boxes_used > 0) signals_close(m, msg->seq);
     lock_drop(m, h);
     map_remove(&m->by_seq, msg->seq, h);
     body_release(m, msg->seq);

@@ -239,6 +239,9 @@ static void end_locks(struct machine *m, uint32_t w)
     struct fenced *found = locks_of(m, w, &len);
     for (size_t i = 0; i < len && !MUTANT(EVICT_KEEPS_LOCKS); i++) {
         bool ticket = lock_of(m, msg_at(m, found[i].h))->ticket;
+        struct outcome_row row;
+        if (m->signals.boxes_used > 0 && interrupt_take(m, found[i].h, false, BYTES_EMPTY, &row))
+            continue;
         struct event *e =
             emit(m, ticket ? EVENT_TICKETS_RECOVERED : EVENT_MESSAGE_RELEASED, found[i].h);
         if (e) {

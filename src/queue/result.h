@@ -71,8 +71,8 @@ void grant_read(struct reader *r, struct grant *out); // what grant_put wrote
 
 bool outcome_row_next(struct result *r, struct outcome_row *out);
 
-// OP_SIGNAL, OP_SIGNAL_WITHDRAW: one row per message, by number of the message. If an id is known
-// already, the rows say what has become of that signal.
+// OP_SIGNAL, OP_SIGNAL_WITHDRAW: one row per message, in the order of the op, else by number of the
+// message. If an id is known already, the rows say what has become of that signal.
 struct signal_row {
     uint64_t seq;
     uint32_t number; // of the signal in its message; 0: refused, or it ended at once

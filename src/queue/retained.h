@@ -26,7 +26,11 @@ struct retained {
     uint64_t bodies;
 };
 
+// The message was cancelled. why: the op with the reason; slot 0: none
+void retained_note_reason(struct machine *m, uint64_t seq, struct op_place why);
 void retained_clear(struct machine *m); // for a new state
 void retained_save(const struct machine *m, struct buf *out);
 void retained_load(struct machine *m, struct reader *r);
 void retained_check(const struct machine *m);
+uint64_t retained_marks(const struct machine *m); // slots that it marks, for machine_check
+bool retained_lives_at(const struct machine *m, uint64_t slot, uint32_t op);

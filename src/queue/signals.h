@@ -29,11 +29,12 @@ static_assert(sizeof(struct signal) == 64, "a pending signal costs at most 64 by
 
 // What an unfinished message has beside its record: its signals, and the progress of its holder.
 struct signal_box {
-    uint64_t seq;    // 0: a free row
-    uint32_t first;  // its signals, by number
-    uint32_t last;   // ... or the next free row
-    uint32_t number; // of its last signal
-    uint16_t waiting;
+    uint64_t seq;     // 0: a free row
+    uint32_t first;   // its signals, by number
+    uint32_t last;    // ... or the next free row
+    uint32_t number;  // of its last signal
+    uint16_t rows;    // its signals, with interrupts that were acknowledged
+    uint16_t waiting; // of these, pending
     uint8_t percent;
     uint64_t progress_slot; // of the renew that reported it; 0: no progress
     int64_t progress_at;
@@ -83,22 +84,60 @@ struct signals {
 
 #define SIGNAL_KEEP_MIN_MS REQUEST_KEEP_MS
 
-// A worker got the message: its pending signals are delivered. h: LOCKED, no ticket.
-void signals_deliver(struct machine *m, uint32_t h);
-// The lock of h, which was no ticket, ends. The record is LOCKED.
-void signals_lock_over(struct machine *m, uint32_t h);
-// The message is finished, or dead. h: its record, or 0.
-void signals_close(struct machine *m, uint64_t seq, uint32_t h);
+// signals.c: the tables
+bool signals_hold(const struct machine *m, uint64_t seq); // the message has something here
+void signals_deliver(struct machine *m, uint32_t h);      // a worker got the message; no ticket
+// The lock of the message ends. It was no ticket. The message goes on, or ends after that.
+void signals_lock_over(struct machine *m, uint64_t seq);
+void signals_close(struct machine *m, uint64_t seq);    // the message is finished, or dead
 void signals_purge(struct machine *m, unsigned states); // before a purge of these states
 void signals_expire(struct machine *m);                 // what is due
 int64_t signals_wake_at(const struct machine *m);
-bool signals_hold(const struct machine *m, uint64_t seq); // the message has something here
-// The interrupt in force, or NULL: the newest one.
-const struct signal *interrupt_of(const struct machine *m, uint64_t seq);
-int64_t interrupt_limit(const struct machine *m, uint64_t seq); // when the lock ends; or TIME_NEVER
 void progress_note(struct machine *m, uint64_t seq, uint8_t percent, uint32_t index);
-void signals_clear(struct machine *m);    // for a new state
-void signals_drop_all(struct machine *m); // the queue was deleted
+void signals_clear(struct machine *m); // for a new state
+uint64_t signal_id_key(const struct request_id *id);
+uint64_t signal_hash(const struct signal *s);
+uint64_t signal_box_hash(const struct signal_box *box);
+uint32_t signal_box_find(const struct machine *m, uint64_t seq); // 0: none
+uint32_t signal_box_need(struct machine *m, uint64_t seq);
+uint32_t signal_add(struct machine *m, uint32_t b, const struct signal *signal); // copies it
+void signal_deliver(struct machine *m, uint32_t s);
+// The holder ends it. text: why it was declined
+void signal_settle(struct machine *m, uint32_t s, enum signal_state state, struct op_place answer,
+                   struct bytes text);
+void signal_end(struct machine *m, uint32_t s, enum signal_state state); // frees the row
+struct event *emit_signal(struct machine *m, enum event_kind kind, const struct signal *s,
+                          enum signal_state state);
+
+// signal_ends.c: signals that have ended
+void ended_add(struct machine *m, const struct ended_signal *row);
+void ended_expire(struct machine *m);
+void ended_drop_all(struct machine *m); // the queue was deleted
+bool ended_is_over(const struct machine *m, const struct ended_signal *row);
+struct ended_signal *ended_at(const struct machine *m, uint64_t number);
+uint64_t ended_number(const struct machine *m, uint32_t value); // of a value of ended_by_id
+uint64_t ended_hash(const struct ended_signal *row);
+
+// interrupt.c: interrupts in force
+struct interrupt {
+    enum signal_then then;
+    bool expired;        // the lock's deadline has passed
+    struct op_place why; // the op with the reason
+    struct bytes text;   // for the event; may be empty
+};
+const struct signal *interrupt_of(const struct machine *m, uint64_t seq); // the newest; or NULL
+int64_t interrupt_limit(const struct machine *m, uint64_t seq); // of the deadline; or TIME_NEVER
+enum message_state interrupt_state(const struct machine *m, enum signal_then then);
+void interrupt_limit_lock(struct machine *m, uint32_t h); // after an interrupt came
+void interrupt_lifted(struct machine *m, uint32_t h);     // after one was withdrawn
+// Ends the lock of h as the interrupt says.
+enum outcome_status lock_interrupt(struct machine *m, uint32_t h, const struct interrupt *in);
+// The same, if an interrupt is in force. False: none is, and nothing was done.
+bool interrupt_take(struct machine *m, uint32_t h, bool expired, struct bytes text,
+                    struct outcome_row *row);
+
+// signal_save.c
 void signals_save(const struct machine *m, struct buf *out);
 void signals_load(struct machine *m, struct reader *r);
 void signals_check(const struct machine *m);
+uint64_t signals_marks(const struct machine *m); // slots that it marks, for machine_check

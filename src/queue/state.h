@@ -482,6 +482,9 @@ void lock_finish(struct machine *m, uint32_t h); // processed
 void lock_give_back(struct machine *m, uint32_t h, int64_t due, enum lock_end end);
 void lock_abandon(struct machine *m, uint32_t h); // removes it from every heap
 void open_leave(struct machine *m, uint32_t h);
+// The lock ends by an interrupt: READY, CANCELLED, DEAD or OUTBOUND. The record is being edited.
+void lock_stop(struct machine *m, uint32_t h, enum message_state state, bool expired,
+               struct op_place why);
 enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_t *until);
 enum reason lock_check(const struct machine *m, const struct lock_ref *ref, uint32_t *h);
 void lock_expire(struct machine *m, uint32_t h); // its deadline passed
@@ -489,6 +492,7 @@ void lock_expire(struct machine *m, uint32_t h); // its deadline passed
 // outcome.c: renew, ack, fail, release
 void outcomes_hold(struct machine *m, const struct machine_entry *e);
 void outcomes_unhold(struct machine *m);
+bool is_here(const struct machine *m, const struct queue_id *queue, uint32_t shard);
 
 // workers.c: registrations and tickets
 uint32_t worker_find(const struct machine *m, struct bytes name); // 0: unknown
@@ -538,8 +542,9 @@ void failures_check(const struct machine *m);
 
 // outbox.c: dead letters
 // The record is LOCKED and becomes DEAD or OUTBOUND.
+// why: the op with the reason; slot 0: none
 void dead_list_add(struct machine *m, uint32_t h, enum message_state state, enum dead_cause cause,
-                   bool failed);
+                   struct op_place why);
 void dead_list_link(struct machine *m, uint32_t h);
 void dead_list_unlink(struct machine *m, uint32_t h);
 struct letter_source *source_need(struct machine *m, const struct queue_id *queue, uint32_t shard);

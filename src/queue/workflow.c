@@ -478,6 +478,17 @@ size_t machine_workflow_messages(const struct machine *m, struct bytes id, uint6
     return len;
 }
 
+size_t workflow_unfinished(const struct machine *m, struct bytes id, uint64_t *out)
+{
+    const struct workflows *t = &m->workflows;
+    uint32_t w = id.len > 0 ? find(m, id) : 0;
+    size_t len = 0;
+    for (uint32_t i = 0; w && i < t->members_len; i++)
+        if (t->members[i].row == w && !t->members[i].ended) out[len++] = t->members[i].seq;
+    CHECK(len <= t->members_len);
+    return len;
+}
+
 uint32_t machine_workflow_count(const struct machine *m)
 {
     CHECK(m->workflows.used <= WORKFLOWS_MAX);

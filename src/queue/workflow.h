@@ -73,6 +73,8 @@ void workflow_join(struct machine *m, uint64_t seq, struct bytes id, bool last);
 // The message is no longer open. It may have no workflow.
 enum workflow_end { WORKFLOW_DONE, WORKFLOW_DIED, WORKFLOW_PURGED };
 void workflow_note_end(struct machine *m, uint64_t seq, enum workflow_end end);
+// Its messages that are not finished, in no order. out has room for all members of workflows.
+size_t workflow_unfinished(const struct machine *m, struct bytes id, uint64_t *out);
 void workflow_leave(struct machine *m, uint64_t seq); // the message is gone
 void workflow_redrive(struct machine *m, uint64_t from, uint64_t to);
 void workflows_purge_backlog(struct machine *m); // before backlog_clear

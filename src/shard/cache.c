@@ -232,10 +232,18 @@ enum cache_answer cache_reason(struct cache *c, uint64_t slot, uint32_t op, stru
 {
     const struct cached *row = find_slot(c, slot);
     if (!row) return CACHE_MISSING;
+    if (op >= row->entry.ops_len) return CACHE_NOWHERE;
+    const struct op *found = &row->entry.ops[op];
     struct op_outcome fail;
-    bool there = op < row->entry.ops_len && row->entry.ops[op].kind == OP_FAIL &&
-                 !outcome_decode(row->entry.ops[op].payload, &fail);
-    if (!there) return CACHE_NOWHERE;
-    *out = fail.reason;
+    struct op_signal interrupt;
+    struct op_cancel cancel;
+    if (found->kind == OP_FAIL && !outcome_decode(found->payload, &fail))
+        *out = fail.reason;
+    else if (found->kind == OP_SIGNAL && !signal_decode(found->payload, &interrupt))
+        *out = interrupt.reason;
+    else if (found->kind == OP_CANCEL && !cancel_decode(found->payload, &cancel))
+        *out = cancel.reason;
+    else
+        return CACHE_NOWHERE;
     return CACHE_FOUND;
 }

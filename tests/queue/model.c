@@ -80,7 +80,8 @@ int64_t model_wake_at(const struct model *m)
     for (size_t i = 0; i < m->workers_len; i++)
         if (m->workers[i].capacity && m->workers[i].expires_at < first)
             first = m->workers[i].expires_at;
-    return first;
+    int64_t signal = model_signals_wake_at(m);
+    return signal < first ? signal : first;
 }
 
 static bool is_live(const struct model_message *x)
@@ -227,6 +228,7 @@ void model_use(struct model *m, uint64_t seq)
 void model_give_back(struct model *m, uint64_t seq, int64_t due, bool expired)
 {
     struct model_message *x = at(m, seq);
+    if (!x->ticket) model_lock_over(m, seq);
     if (!x->ticket) x->deliveries--;
     x->ticket = false;
     x->expired = expired;
@@ -261,6 +263,7 @@ static enum outcome_status die(struct model *m, struct model_message *x)
     x->state = m->config.failure_mode == FAILURE_RETRY ? STATE_DEAD : STATE_OUTBOUND;
     x->death = ++m->deaths;
     x->opened = false;
+    model_close(m, (uint64_t)(x - m->messages) + 1);
     return OUTCOME_DEAD_LETTERED;
 }
 
@@ -268,6 +271,7 @@ enum outcome_status model_fail(struct model *m, uint64_t seq, bool failed, int64
 {
     const struct queue_config *c = &m->config;
     struct model_message *x = at(m, seq);
+    model_lock_over(m, seq);
     x->expired = !failed;
     *until = 0;
     if (c->deliveries_max > 0 && x->deliveries >= c->deliveries_max) return die(m, x);
@@ -304,7 +308,9 @@ static void moment_comes(struct model *m, uint64_t seq)
     say_worker(m, say(m, EVENT_LOCK_EXPIRED, seq), x->worker);
     int64_t until;
     uint32_t retries = x->retries;
-    enum outcome_status status = model_fail(m, seq, false, &until);
+    enum outcome_status status;
+    if (model_interrupted(m, seq, true, BYTES_EMPTY, &status)) return;
+    status = model_fail(m, seq, false, &until);
     bool counted = x->retries > retries;
     if (status != OUTCOME_DEAD_LETTERED && (m->rules < 2 || !counted)) return;
     struct event *e = say(m, EVENT_MESSAGE_OUTCOME, seq);
@@ -343,6 +349,7 @@ static void advance(struct model *m)
         if (first == 0) break;
         moment_comes(m, first);
     }
+    model_signals_expire(m);
     forget(m);
     model_settle(m);
     model_workflows_expire(m);
@@ -384,6 +391,7 @@ static void hold(struct model *m, const struct machine_entry *e)
 {
     for (size_t i = 0; i < e->ops_len; i++) {
         struct op_outcome op;
+        if (e->ops[i].kind == OP_SIGNAL_SETTLE) model_hold_settle(m, e->ops[i].payload);
         if (e->ops[i].kind < OP_RENEW || e->ops[i].kind > OP_RELEASE) continue;
         if (outcome_decode(e->ops[i].payload, &op) != ERR_OK) continue;
         if (op.shard != m->shard || memcmp(op.queue.bytes, m->queue.bytes, 16) != 0) continue;

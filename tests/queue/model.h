@@ -52,6 +52,23 @@ struct model_workflow {
     bool gone;
 };
 
+struct model_signal {
+    struct request_id id;
+    uint64_t seq;
+    uint64_t slot;   // of its op
+    uint32_t number; // 0: it ended at once
+    enum signal_kind kind;
+    enum signal_then then;
+    bool once;
+    enum signal_state state;
+    bool in_force; // an interrupt whose lock has not ended
+    int64_t due;
+    uint32_t deliveries;
+    int64_t ended_at;
+    bool dropped; // how it ended is not kept any more
+    bool answered;
+};
+
 struct model_worker {
     char name[MODEL_NAME_MAX];
     uint32_t capacity;
@@ -110,6 +127,8 @@ struct model {
     uint64_t source_mark;
     struct model_workflow workflows[MODEL_ROWS_MAX]; // by number
     size_t workflows_len;
+    struct model_signal signals[MODEL_ROWS_MAX]; // all that were accepted
+    size_t signals_len;
     struct cost spent;
     struct events events;
     uint32_t op, event_n, time_n;

@@ -100,3 +100,24 @@ enum reason model_raise(struct model *m, struct bytes payload)
     buf_put_u64(&m->body, m->rules);
     return REASON_NONE;
 }
+
+enum reason model_outbox(struct model *m, struct bytes payload)
+{
+    struct op_outbox op;
+    if (outbox_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    uint64_t gone = 0;
+    for (;;) {
+        uint64_t first = 0;
+        for (uint64_t seq = 1; seq <= m->sent; seq++)
+            if (at(m, seq)->state == STATE_OUTBOUND && at(m, seq)->death <= op.upto &&
+                (!first || at(m, seq)->death < at(m, first)->death))
+                first = seq;
+        if (!first) break;
+        say(m, EVENT_MESSAGE_MOVED, first);
+        at(m, first)->state = STATE_MOVED;
+        gone++;
+    }
+    buf_put_u8(&m->body, 0);
+    buf_put_u64(&m->body, gone);
+    return REASON_NONE;
+}

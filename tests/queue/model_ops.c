@@ -157,6 +157,13 @@ static bool is_refused(struct model *m, const char *worker, uint32_t wanted)
     return true;
 }
 
+static void claimed(struct model *m, uint64_t seq, const char *worker)
+{
+    say_worker(m, say(m, EVENT_MESSAGE_CLAIMED, seq), worker);
+    model_deliver(m, seq);
+    put_grant(m, seq, 0);
+}
+
 static enum reason do_claim(struct model *m, uint16_t kind, struct bytes payload)
 {
     struct op_claim op;
@@ -174,16 +181,14 @@ static enum reason do_claim(struct model *m, uint16_t kind, struct bytes payload
     for (; count < op.max && (seq = first_ticket(m, worker)); count++) {
         model_use(m, seq);
         at(m, seq)->deadline = m->from + lease;
-        say_worker(m, say(m, EVENT_MESSAGE_CLAIMED, seq), worker);
-        put_grant(m, seq, 0);
+        claimed(m, seq, worker);
     }
     uint64_t open = model_open(m), fence = m->fence;
     bool overtakes = false;
     for (; kind == OP_CLAIM && count < op.max && (seq = model_next(m)); count++) {
         model_grant(m, seq, worker, op.seed, m->from + lease, false);
         if (model_overtakes(m, seq, fence)) overtakes = true;
-        say_worker(m, say(m, EVENT_MESSAGE_CLAIMED, seq), worker);
-        put_grant(m, seq, 0);
+        claimed(m, seq, worker);
     }
     if (overtakes) say(m, EVENT_ORDERING_BEST_EFFORT, 0)->count = open;
     buf_set_u32(&m->body, 1, count);
@@ -303,11 +308,20 @@ static struct outcome_row do_word(struct model *m, uint16_t kind, const struct o
 {
     struct model_message *x = at(m, seq);
     struct outcome_row row = {0};
+    bool ticket = x->ticket;
+    struct bytes text = kind == OP_FAIL ? op->reason : BYTES_EMPTY;
     if (kind != OP_RELEASE) model_use(m, seq);
+    if ((kind == OP_FAIL || (kind == OP_RELEASE && !ticket)) &&
+        model_interrupted(m, seq, false, text, &row.status))
+        return row;
     if (kind == OP_RENEW) {
-        x->deadline = m->from + (op->wait_ms ? op->wait_ms : m->config.visibility_timeout_ms);
-        row.until = x->deadline;
+        int64_t until = m->from + (op->wait_ms ? op->wait_ms : m->config.visibility_timeout_ms);
+        int64_t limit = model_limit(m, seq);
+        row.reason = limit <= m->now ? REASON_LOCK_EXPIRED : REASON_NONE;
+        if (row.reason) return row;
+        row.until = x->deadline = limit < until ? limit : until;
         say_worker(m, say(m, EVENT_LOCK_RENEWED, seq), x->worker);
+        if (ticket) model_deliver(m, seq);
     } else if (kind == OP_ACK) {
         row.status = OUTCOME_PROCESSED;
         struct event *e = say(m, EVENT_MESSAGE_OUTCOME, seq);
@@ -315,8 +329,10 @@ static struct outcome_row do_word(struct model *m, uint16_t kind, const struct o
         e->until = 0;
         say_worker(m, e, x->worker);
         model_end(m, x, FINISHED_PROCESSED, x->worker);
+        model_lock_over(m, seq);
         x->state = STATE_PROCESSED;
         x->opened = false;
+        model_close(m, seq);
     } else if (kind == OP_FAIL) {
         row.status = model_fail(m, seq, true, &row.until);
         struct event *e = say(m, EVENT_MESSAGE_OUTCOME, seq);
@@ -346,9 +362,9 @@ static enum reason do_outcome(struct model *m, uint16_t kind, struct bytes paylo
     for (uint32_t i = 0; i < op.count; i++) {
         struct lock_ref ref = outcome_ref(&op, i);
         struct outcome_row row = {.reason = ours ? model_check(m, &ref) : REASON_FOREIGN_QUEUE};
+        if (row.reason == REASON_NONE) row = do_word(m, kind, &op, ref.seq);
         if (row.reason == REASON_NONE) {
             any = true;
-            row = do_word(m, kind, &op, ref.seq);
         } else {
             if (first == REASON_NONE) first = row.reason;
             bool renewal = kind == OP_RENEW;
@@ -388,15 +404,20 @@ static enum reason do_configure(struct model *m, struct bytes payload)
     return REASON_NONE;
 }
 
+static bool is_purged(const struct model_message *x, bool pending, bool locked, bool dead)
+{
+    if (x->state == STATE_READY || x->state == STATE_DELAYED) return pending;
+    return (locked && x->state == STATE_LOCKED) || (dead && x->state == STATE_DEAD);
+}
+
 static uint64_t purge(struct model *m, bool pending, bool locked, bool dead)
 {
     uint64_t gone = 0;
+    for (uint64_t seq = 1; seq <= m->sent; seq++)
+        if (is_purged(at(m, seq), pending, locked, dead)) model_close(m, seq);
     for (uint64_t seq = 1; seq <= m->sent; seq++) {
         struct model_message *x = at(m, seq);
-        bool is_pending = x->state == STATE_READY || x->state == STATE_DELAYED;
-        if (!(pending && is_pending) && !(locked && x->state == STATE_LOCKED) &&
-            !(dead && x->state == STATE_DEAD))
-            continue;
+        if (!is_purged(x, pending, locked, dead)) continue;
         model_end(m, x, FINISHED_PURGED, "");
         x->state = STATE_PURGED;
         x->opened = x->waiting = x->ticket = false;
@@ -477,27 +498,6 @@ static enum reason do_redrive(struct model *m, struct bytes payload)
     return reason;
 }
 
-static enum reason do_outbox(struct model *m, struct bytes payload)
-{
-    struct op_outbox op;
-    if (outbox_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    uint64_t gone = 0;
-    for (;;) {
-        uint64_t first = 0;
-        for (uint64_t seq = 1; seq <= m->sent; seq++)
-            if (at(m, seq)->state == STATE_OUTBOUND && at(m, seq)->death <= op.upto &&
-                (!first || at(m, seq)->death < at(m, first)->death))
-                first = seq;
-        if (!first) break;
-        say(m, EVENT_MESSAGE_MOVED, first);
-        at(m, first)->state = STATE_MOVED;
-        gone++;
-    }
-    buf_put_u8(&m->body, 0);
-    buf_put_u64(&m->body, gone);
-    return REASON_NONE;
-}
-
 static enum reason do_pause(struct model *m, struct bytes payload, bool pause)
 {
     struct op_plain op;
@@ -542,7 +542,7 @@ static enum reason dispatch(struct model *m, const struct op *op)
     case OP_ARRIVE:
         return do_arrive(m, op->payload);
     case OP_OUTBOX:
-        return do_outbox(m, op->payload);
+        return model_outbox(m, op->payload);
     case OP_SPENT:
         return model_spent(m, op->payload);
     case OP_RAISE:

@@ -29,6 +29,17 @@ void model_settle(struct model *m); // at the end of an op
 void model_workflows_expire(struct model *m);
 void model_enter_published(struct model *m, uint64_t bytes);
 enum reason model_published(struct model *m, struct bytes payload);
+enum reason model_outbox(struct model *m, struct bytes payload);
+void model_deliver(struct model *m, uint64_t seq);   // a worker got the message
+void model_lock_over(struct model *m, uint64_t seq); // before its state changes
+void model_close(struct model *m, uint64_t seq);     // after it is finished or dead
+void model_signals_expire(struct model *m);
+int64_t model_signals_wake_at(const struct model *m);
+int64_t model_limit(const struct model *m, uint64_t seq); // of the deadline, by interrupts
+// The lock ends, and an interrupt is in force. False: none is.
+bool model_interrupted(struct model *m, uint64_t seq, bool expired, struct bytes text,
+                       enum outcome_status *status);
+void model_hold_settle(struct model *m, struct bytes payload);
 enum reason model_signals(struct model *m, const struct op *op); // ops of version 6
 void model_answer(struct model *m, const struct op *op);         // into m->body
 struct event *say(struct model *m, enum event_kind kind, uint64_t seq);

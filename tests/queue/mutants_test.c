@@ -72,6 +72,12 @@ MUTANT_TEST(a_workflow_without_a_last_message_is_caught, MUTANT_WORKFLOW_LAST_OF
 MUTANT_TEST(a_workflow_that_counts_the_dead_as_done_is_caught, MUTANT_WORKFLOW_FAILED_IS_DONE)
 MUTANT_TEST(a_workflow_that_ends_too_early_is_caught, MUTANT_WORKFLOW_ENDS_EARLY)
 MUTANT_TEST(a_queue_that_cancels_what_a_worker_holds_is_caught, MUTANT_CANCEL_LOCKED)
+MUTANT_TEST(a_queue_that_ignores_the_tokens_of_signals_is_caught, MUTANT_SIGNAL_TOKEN_OFF)
+MUTANT_TEST(a_queue_whose_signals_overtake_is_caught, MUTANT_SIGNAL_ORDER_OFF)
+MUTANT_TEST(a_queue_that_delivers_a_signal_after_its_ack_is_caught, MUTANT_SIGNAL_AGAIN)
+MUTANT_TEST(a_queue_where_no_signal_is_missed_is_caught, MUTANT_SIGNAL_ONCE_STAYS)
+MUTANT_TEST(an_interrupt_without_an_end_is_caught, MUTANT_INTERRUPT_ENDLESS)
+MUTANT_TEST(a_queue_that_lets_go_of_pending_payloads_is_caught, MUTANT_SIGNAL_COLLECTED)
 
 int main(void)
 {
@@ -97,6 +103,12 @@ int main(void)
         cmocka_unit_test(a_workflow_that_counts_the_dead_as_done_is_caught),
         cmocka_unit_test(a_workflow_that_ends_too_early_is_caught),
         cmocka_unit_test(a_queue_that_cancels_what_a_worker_holds_is_caught),
+        cmocka_unit_test(a_queue_that_ignores_the_tokens_of_signals_is_caught),
+        cmocka_unit_test(a_queue_whose_signals_overtake_is_caught),
+        cmocka_unit_test(a_queue_that_delivers_a_signal_after_its_ack_is_caught),
+        cmocka_unit_test(a_queue_where_no_signal_is_missed_is_caught),
+        cmocka_unit_test(an_interrupt_without_an_end_is_caught),
+        cmocka_unit_test(a_queue_that_lets_go_of_pending_payloads_is_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

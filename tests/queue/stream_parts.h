@@ -57,6 +57,7 @@ __attribute__((format(printf, 2, 3))) bool stream_differs(struct stream *s, cons
 
 struct request_id stream_request(struct stream *s);
 void stream_ask_signals(struct stream *s); // ops of RULES_SIGNALS, into the next entry
+bool stream_same_signals(struct stream *s);
 
 // The machine, the second machine and the model agree after an entry: results, events, state,
 // bodies, snapshots.

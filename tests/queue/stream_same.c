@@ -81,7 +81,9 @@ static bool same_event(struct stream *s, const struct event *x, const struct eve
            a.status == b.status && a.reason == b.reason && a.at == b.at && a.seq == b.seq &&
            a.deliveries == b.deliveries && a.retries == b.retries && a.fence == b.fence &&
            a.until == b.until && a.order == b.order && a.count == b.count && a.from == b.from &&
-           a.sequence == b.sequence && a.key == b.key && a.group == b.group;
+           a.sequence == b.sequence && a.key == b.key && a.group == b.group &&
+           a.signal_kind == b.signal_kind && a.signal_state == b.signal_state &&
+           memcmp(&a.signal, &b.signal, sizeof a.signal) == 0;
 }
 
 static bool same_events(struct stream *s)
@@ -204,6 +206,8 @@ static bool same_state(struct stream *s)
                                   (unsigned long long)stats.counts[i],
                                   (unsigned long long)expected);
     }
+    live += stats.ended; // answers stay as long as the rows about their signals
+    live += stats.results + stats.retained + stats.finished * (stats.counts[STATE_CANCELLED] > 0);
     if (live == 0 && machine_needs(s->rig.m, 1, machine_slot(s->rig.m)))
         return stream_differs(s, "needless slots");
     if (machine_wake_at(s->rig.m) != model_wake_at(s->model)) return stream_differs(s, "wake_at");
@@ -279,5 +283,5 @@ static bool same_snapshots(struct stream *s)
 bool stream_agrees(struct stream *s, const struct rig_entry *e, const struct bytes *bodies)
 {
     return same_results(s, e, bodies) && same_events(s) && same_state(s) && same_bodies(s) &&
-           same_snapshots(s);
+           stream_same_signals(s) && same_snapshots(s);
 }
