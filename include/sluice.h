@@ -350,6 +350,16 @@ struct sluice_message {
     int64_t finished_at; // when it ended; 0: it is not finished, or this is not known any more
     uint32_t attempts;   // finished: how often it was delivered
     const char *needs;   // peek and show: labels that its worker must have; "": none
+    // Since version 6 of the rules (sluice_signals.h):
+    const struct sluice_signal_state *signals; // receive: what waits for the holder of this lock
+    size_t signals_len;
+    const void *result; // show, collect: of a processed message, then a zero byte; NULL: none
+    size_t result_len;
+    const char *result_type; // its content type; "": none
+    const char *reason;      // finished: why it was cancelled; "": not given
+    const char *progress;    // locked: the text of its last progress; "": none
+    int percent;             // ... and the number; -1: no progress was reported
+    int64_t progress_at;
 };
 
 struct sluice_batch {
@@ -383,9 +393,11 @@ SLUICE_API enum sluice_code sluice_receive(struct sluice *s, const char *queue,
 struct sluice_outcome {
     enum sluice_code code;
     char reason[32]; // why it was refused, such as "lock-expired"; else empty
-    // A constant: "processed", "retrying", "dead-lettered", "released", "renewed"; "": refused.
+    // A constant: "processed", "retrying", "dead-lettered", "released", "renewed", "cancelled",
+    // "purged"; "": refused.
     const char *status;
-    int64_t until; // renewed: the new deadline. retrying, released: when it is ready again.
+    int64_t until;    // renewed: the new deadline. retrying, released: when it is ready again.
+    uint32_t signals; // renewed: how many signals wait for the holder (sluice_signals.h)
 };
 
 // The next four calls settle or extend locks. Each takes len tokens of one queue, of any shards.
@@ -466,6 +478,7 @@ struct sluice_stats {
     uint64_t moved;    // arrived there
     uint64_t redriven;
     uint64_t purged;
+    uint64_t cancelled;
     uint64_t sent;         // ever; the sum of the above
     uint64_t duplicates;   // sends that were not added: their dedup key was known
     uint64_t workers;      // workers that hold locks, or are registered
@@ -479,7 +492,11 @@ struct sluice_stats {
     struct sluice_requests spent;
     struct sluice_requests spent_this_hour; // hours of the store's clock
     struct sluice_requests spent_last_hour;
-    int64_t hour_ms; // how much of this hour has passed
+    int64_t hour_ms;       // how much of this hour has passed
+    uint64_t signals;      // pending (sluice_signals.h)
+    uint64_t results;      // of finished messages, that are kept
+    uint64_t result_bytes; // of these
+    uint64_t bodies;       // of finished messages, that are kept (retainBody)
 };
 
 // Counts the messages of a queue.
@@ -594,6 +611,7 @@ SLUICE_API enum sluice_code sluice_measure(struct sluice *s, size_t len, double 
 #endif
 
 #include "sluice_find.h"
+#include "sluice_signals.h"
 #include "sluice_workers.h"
 #include "sluice_workflows.h"
 
