@@ -22,6 +22,8 @@ void message_cancel(struct machine *m, uint32_t h, struct bytes text)
     CHECK(msg->state != STATE_LOCKED || lock_of(m, msg)->ticket || MUTANT(CANCEL_LOCKED));
     emit_outcome(m, h, OUTCOME_CANCELLED, text);
     finished_note(m, msg->seq, 1, msg->deliveries, BYTES_EMPTY, FINISHED_CANCELLED);
+    struct op_place why = {text.len > 0 ? m->slot : 0, m->op_index, 0};
+    retained_note(m, h, &(struct retained_what){.place = why});
     record_drop(m, h, STATE_CANCELLED);
 }
 

@@ -47,10 +47,12 @@ uint64_t finished_digest(const struct machine *m)
     return mix(mix(f->chain, last), f->len);
 }
 
-static void drop_first(struct finished *f)
+static void drop_first(struct machine *m)
 {
+    struct finished *f = &m->finished;
     CHECK(f->len > 0);
     const struct finished_row *row = row_at(f, 0);
+    if (m->retained.len > 0) retained_leave(m, row->seq, row->count);
     // The last row closes, so that the chain does not depend on when it is dropped.
     if (f->len == 1) f->chain = mix(f->chain, row_hash(f, row));
     name_release(&f->names, row->worker);
@@ -74,9 +76,10 @@ static void grow(struct finished *f)
     f->cap = cap;
 }
 
-static inline struct finished_row *row_new(struct finished *f)
+static inline struct finished_row *row_new(struct machine *m)
 {
-    if (f->len == FINISHED_MAX) drop_first(f);
+    struct finished *f = &m->finished;
+    if (f->len == FINISHED_MAX) drop_first(m);
     if (f->len == f->cap) grow(f);
     return row_at(f, f->len++);
 }
@@ -106,7 +109,7 @@ void finished_note(struct machine *m, uint64_t seq, uint32_t count, uint32_t att
     uint32_t name = same ? last->worker : name_hold(&f->names, worker);
     if (same) name_hold_again(&f->names, name);
     if (last) f->chain = mix(f->chain, row_hash(f, last));
-    *row_new(f) = (struct finished_row){.seq = seq,
+    *row_new(m) = (struct finished_row){.seq = seq,
                                         .at = m->now,
                                         .count = count,
                                         .worker = name,
@@ -123,7 +126,7 @@ void finished_expire(struct machine *m)
 {
     struct finished *f = &m->finished;
     while (finished_due(m))
-        drop_first(f);
+        drop_first(m);
     if (f->len > 0 || f->cap <= CAP_KEPT) return;
     uint64_t chain = f->chain;
     finished_clear(m);
@@ -133,7 +136,7 @@ void finished_expire(struct machine *m)
 void finished_drop_all(struct machine *m)
 {
     while (m->finished.len > 0)
-        drop_first(&m->finished);
+        drop_first(m);
     CHECK(m->finished.names.by_hash.len == 0); // no row refers to a name
 }
 
@@ -145,22 +148,114 @@ void finished_clear(struct machine *m)
     *f = (struct finished){0};
 }
 
+static bool has(const struct finished_row *row, uint64_t seq)
+{
+    return seq >= row->seq && seq - row->seq < row->count;
+}
+
+bool finished_seek(const struct machine *m, uint32_t *index, uint64_t seq)
+{
+    const struct finished *f = &m->finished;
+    while (*index < f->len && !has(row_at(f, *index), seq))
+        ++*index;
+    CHECK(*index <= f->len);
+    return *index < f->len;
+}
+
+static struct finished_view view(const struct machine *m, const struct finished_row *row,
+                                 uint64_t seq)
+{
+    CHECK(row->outcome < FINISHED_COUNT && row->at <= m->now && has(row, seq));
+    return (struct finished_view){.seq = seq,
+                                  .outcome = (enum finished_outcome)row->outcome,
+                                  .at = row->at,
+                                  .attempts = row->attempts,
+                                  .worker = name_text(&m->finished.names, row->worker)};
+}
+
 bool machine_finished(const struct machine *m, uint64_t seq, int64_t now, struct finished_view *out)
 {
     const struct finished *f = &m->finished;
     for (uint32_t i = f->len; i > 0; i--) {
         const struct finished_row *row = row_at(f, i - 1);
         if (is_over(m, row, now)) return false;
-        if (seq < row->seq || seq - row->seq >= row->count) continue;
-        CHECK(row->outcome < FINISHED_COUNT && row->at <= m->now);
-        *out = (struct finished_view){.seq = seq,
-                                      .outcome = (enum finished_outcome)row->outcome,
-                                      .at = row->at,
-                                      .attempts = row->attempts,
-                                      .worker = name_text(&f->names, row->worker)};
+        if (!has(row, seq)) continue;
+        *out = view(m, row, seq);
+        for (uint32_t k = m->retained.len; k > 0; k--)
+            if (retained_at(m, k - 1)->seq == seq) {
+                retained_view(retained_at(m, k - 1), out);
+                break;
+            }
         return true;
     }
     return false;
+}
+
+// A place in the rows, from the newest to the oldest: rows 0 .. row - 1 are left, of the last one
+// only the first `left` messages. Retained rows 0 .. retained - 1 are left, too.
+struct backwards {
+    uint32_t row;
+    uint32_t left;
+    uint32_t retained;
+};
+
+static void pass_row(const struct machine *m, struct backwards *b)
+{
+    const struct finished_row *row = row_at(&m->finished, b->row - 1);
+    while (b->retained > 0 && has(row, retained_at(m, b->retained - 1)->seq))
+        b->retained--;
+    b->row--;
+    b->left = b->row > 0 ? row_at(&m->finished, b->row - 1)->count : 0;
+    CHECK(b->row < m->finished.len);
+}
+
+// Goes on to the messages that ended before this one.
+static void pass_newer(const struct machine *m, struct backwards *b,
+                       const struct finished_view *before)
+{
+    while (b->row > 0 && row_at(&m->finished, b->row - 1)->at > before->at)
+        pass_row(m, b);
+    struct backwards same = *b;
+    while (same.row > 0) {
+        const struct finished_row *row = row_at(&m->finished, same.row - 1);
+        if (row->at < before->at) break;
+        if (has(row, before->seq)) {
+            same.left = (uint32_t)(before->seq - row->seq);
+            while (same.retained > 0 && has(row, retained_at(m, same.retained - 1)->seq) &&
+                   retained_at(m, same.retained - 1)->seq >= before->seq)
+                same.retained--;
+            break;
+        }
+        pass_row(m, &same);
+    }
+    *b = same;
+    CHECK(b->row <= m->finished.len);
+}
+
+size_t machine_finished_list(const struct machine *m, int64_t now,
+                             const struct finished_view *before, struct finished_view *out,
+                             size_t max)
+{
+    const struct finished *f = &m->finished;
+    struct backwards b = {.row = f->len, .retained = m->retained.len};
+    b.left = f->len > 0 ? row_at(f, f->len - 1)->count : 0;
+    if (before) pass_newer(m, &b, before);
+    size_t len = 0;
+    while (b.row > 0 && len < max) {
+        const struct finished_row *row = row_at(f, b.row - 1);
+        if (is_over(m, row, now)) break;
+        if (b.left == 0) {
+            pass_row(m, &b);
+            continue;
+        }
+        uint64_t seq = row->seq + --b.left;
+        out[len] = view(m, row, seq);
+        if (b.retained > 0 && retained_at(m, b.retained - 1)->seq == seq)
+            retained_view(retained_at(m, --b.retained), &out[len]);
+        len++;
+    }
+    CHECK(len <= max);
+    return len;
 }
 
 // In a snapshot a row has the differences to the row before it. The names are in the order in which
@@ -255,7 +350,7 @@ static void load_row(struct machine *m, struct reader *r, struct loading *l)
         return;
     }
     row.worker = name_hold(&m->finished.names, name ? l->names[name] : BYTES_EMPTY);
-    *row_new(&m->finished) = row;
+    *row_new(m) = row;
 }
 
 static void load_rows(struct machine *m, struct reader *r, struct loading *l)

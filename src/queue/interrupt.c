@@ -82,7 +82,8 @@ enum outcome_status lock_interrupt(struct machine *m, uint32_t h, const struct i
         finished_note(m, msg->seq, 1, msg->deliveries, worker, FINISHED_CANCELLED);
     if (state == STATE_OUTBOUND)
         finished_note(m, msg->seq, 1, msg->deliveries, worker, FINISHED_DEAD_LETTERED);
-    if (state == STATE_CANCELLED) retained_note_reason(m, msg->seq, in->why);
+    if (state == STATE_CANCELLED || state == STATE_OUTBOUND)
+        retained_note(m, h, &(struct retained_what){.place = in->why});
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     lock_stop(m, h, state, in->expired, in->why);
     return status;

@@ -64,7 +64,7 @@ bool machine_lives_at(const struct machine *m, struct place place)
         const struct msg *msg = msg_at(m, h);
         if (msg->seq != 0 && msg->slot == place.slot && msg->skip == place.skip) return true;
     }
-    return false;
+    return retained_body_lives_at(m, place);
 }
 
 static bool is_reason_of(const struct machine *m, const struct msg *msg, uint64_t slot, uint32_t op)

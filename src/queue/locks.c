@@ -142,20 +142,22 @@ static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
 }
 
 // The record is LOCKED, its worker known.
-static void note_end(struct machine *m, uint32_t h, enum finished_outcome outcome)
+static void note_end(struct machine *m, uint32_t h, enum finished_outcome outcome,
+                     const struct retained_what *what)
 {
     const struct msg *msg = msg_at(m, h);
     const struct worker *w = &m->workers[lock_of(m, msg)->worker];
     CHECK(msg->state == STATE_LOCKED);
     finished_note(m, msg->seq, 1, msg->deliveries, bytes_of(w->name, w->name_len), outcome);
+    retained_note(m, h, what);
 }
 
-void lock_finish(struct machine *m, uint32_t h)
+void lock_finish(struct machine *m, uint32_t h, const struct retained_what *result)
 {
     uint32_t worker = lock_of(m, msg_at(m, h))->worker;
     CHECK(!lock_of(m, msg_at(m, h))->ticket);
     if (has_row(m, worker)) registry_note_end(m, worker, true);
-    note_end(m, h, FINISHED_PROCESSED);
+    note_end(m, h, FINISHED_PROCESSED, result);
     workflow_note_end(m, msg_at(m, h)->seq, WORKFLOW_DONE);
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     lock_let_go(m, h, LOCK_END_RELEASED);
@@ -210,12 +212,13 @@ enum outcome_status lock_fail(struct machine *m, uint32_t h, bool failed, int64_
     struct death_policy v = failure_policy(m, msg, failed);
     failure_note(m, h, failed);
     if (has_row(m, lock_of(m, msg)->worker)) registry_note_end(m, lock_of(m, msg)->worker, false);
-    if (v.state == STATE_OUTBOUND) note_end(m, h, FINISHED_DEAD_LETTERED);
+    struct op_place why = {failed ? m->slot : 0, failed ? m->op_index : 0, 0};
+    if (v.state == STATE_OUTBOUND)
+        note_end(m, h, FINISHED_DEAD_LETTERED, &(struct retained_what){.place = why});
     CLEANUP(msg_edit_end) struct msg_edit edit = msg_edit(m, h);
     lock_let_go(m, h, failed ? LOCK_END_RELEASED : LOCK_END_EXPIRED);
     *until = 0;
     if (v.state == STATE_DEAD || v.state == STATE_OUTBOUND) {
-        struct op_place why = {failed ? m->slot : 0, failed ? m->op_index : 0, 0};
         dead_list_add(m, h, v.state, v.cause, why);
         return OUTCOME_DEAD_LETTERED;
     }

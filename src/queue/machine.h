@@ -73,7 +73,8 @@ bool machine_needs(const struct machine *m, uint64_t first, uint64_t last);
 // Exact answers: if one of these returns true for a slot, the slot was never dropped (living.c).
 // All but machine_backlog_in read every record. machine_backlog_in is about plain ready messages.
 bool machine_backlog_in(const struct machine *m, uint64_t first, uint64_t last);
-bool machine_lives_at(const struct machine *m, struct place place); // an unfinished message
+// An unfinished message, or a finished one whose body is kept.
+bool machine_lives_at(const struct machine *m, struct place place);
 // The reason of the newest failure of an unfinished message.
 bool machine_reason_lives_at(const struct machine *m, uint64_t slot, uint32_t op);
 // Sets live[i] if slot first + i holds the first bytes of an unfinished message or a part of the
@@ -258,8 +259,8 @@ struct finished_view {
     struct bytes worker; // the last one; empty: none took part. View into the machine
     // Since RULES_SIGNALS (queue/signal_view.h); slot 0: none.
     struct op_place result; // PROCESSED: of the ack that carried it
-    struct op_place reason; // CANCELLED: of the op that says why
-    struct place body;      // retainBody: where the message's bytes are
+    struct op_place reason; // CANCELLED, DEAD_LETTERED: of the op that says why
+    struct place body;      // retainBody: where the message's bytes are; not of purged messages
 };
 bool machine_finished(const struct machine *m, uint64_t seq, int64_t now,
                       struct finished_view *out);

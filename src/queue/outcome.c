@@ -90,8 +90,14 @@ void outcomes_unhold(struct machine *m)
     }
 }
 
+// What a ref of the op carries, and which ref it is.
+struct carried {
+    uint32_t index;
+    struct outcome_extra extra;
+};
+
 static void renew(struct machine *m, const struct op_outcome *op, uint32_t h,
-                  struct outcome_row *row)
+                  const struct carried *carried, struct outcome_row *row)
 {
     bool taken = lock_of(m, msg_at(m, h))->ticket;
     ticket_use(m, h);
@@ -108,11 +114,19 @@ static void renew(struct machine *m, const struct op_outcome *op, uint32_t h,
     lock_extend(m, h, row->until);
     struct event *e = emit(m, EVENT_LOCK_RENEWED, h);
     if (e) emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
+    if (carried->extra.has_progress)
+        progress_note(m, msg_at(m, h)->seq, carried->extra.percent, carried->index);
     if (taken && m->signals.boxes_used > 0) signals_deliver(m, h);
 }
 
-static void ack(struct machine *m, uint32_t h, struct outcome_row *row)
+static void ack(struct machine *m, uint32_t h, const struct carried *carried,
+                struct outcome_row *row)
 {
+    struct retained_what result = {.result = true};
+    if (carried->extra.has_result) {
+        result.place = (struct op_place){m->slot, m->op_index, carried->index};
+        result.bytes = (uint32_t)carried->extra.result.len;
+    }
     ticket_use(m, h);
     CHECK(msg_at(m, h)->deliveries > 0);
     row->status = OUTCOME_PROCESSED;
@@ -122,7 +136,7 @@ static void ack(struct machine *m, uint32_t h, struct outcome_row *row)
         e->until = 0;
         emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
     }
-    lock_finish(m, h);
+    lock_finish(m, h, &result);
 }
 
 static void fail(struct machine *m, const struct op_outcome *op, uint32_t h,
@@ -174,8 +188,9 @@ static void refuse_late(struct machine *m, uint16_t kind, uint64_t seq, enum rea
 }
 
 static struct outcome_row apply_one(struct machine *m, uint16_t kind, const struct op_outcome *op,
-                                    const struct lock_ref *ref)
+                                    const struct carried *carried)
 {
+    struct lock_ref lock = outcome_ref(op, carried->index), *ref = &lock;
     uint32_t h = 0;
     struct outcome_row row = {.reason =
                                   is_ours(m, op) ? lock_check(m, ref, &h) : REASON_FOREIGN_QUEUE};
@@ -188,10 +203,10 @@ static struct outcome_row apply_one(struct machine *m, uint16_t kind, const stru
     CHECK(h && msg_at(m, h)->seq == ref->seq && msg_at(m, h)->state == STATE_LOCKED);
     switch (kind) {
     case OP_RENEW:
-        renew(m, op, h, &row);
+        renew(m, op, h, carried, &row);
         break;
     case OP_ACK:
-        ack(m, h, &row);
+        ack(m, h, carried, &row);
         break;
     case OP_FAIL:
         fail(m, op, h, &row);
@@ -228,9 +243,11 @@ enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload
     result_begin(&m->result, REASON_NONE);
     buf_put_u32(&m->result, op.count);
     size_t rows_at = m->result.len;
+    struct reader extras = reader_of(op.extras);
     for (uint32_t i = 0; i < op.count; i++) {
-        struct lock_ref ref = outcome_ref(&op, i);
-        struct outcome_row row = apply_one(m, kind, &op, &ref);
+        struct carried carried = {.index = i};
+        if (op.extras.len > 0) CHECK(outcome_extra_next(&extras, &carried.extra));
+        struct outcome_row row = apply_one(m, kind, &op, &carried);
         if (row.reason == REASON_NONE) {
             applied++;
         } else if (first == REASON_NONE) {

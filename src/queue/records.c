@@ -160,7 +160,7 @@ void msg_free(struct machine *m, uint32_t h)
     if (m->signals.boxes_used > 0) signals_close(m, msg->seq);
     lock_drop(m, h);
     map_remove(&m->by_seq, msg->seq, h);
-    body_release(m, msg->seq);
+    if (!retained_upload(m, msg->seq)) body_release(m, msg->seq);
     failures_drop(m, msg->seq);
     workflow_leave(m, msg->seq);
     msg_unmark(m, msg->slot);

@@ -576,6 +576,7 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (version >= VERSION_WORKFLOWS && reader_ok(&r)) workflows_load(m, &r);
     if (version >= VERSION_SIGNALS && reader_ok(&r)) load_signals(m, &r);
     if (!r.bad && config_rules(&m->config) > m->rules) r.bad = true;
+    if (!r.bad && !bodies_live(m)) r.bad = true;
     if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;
     memory_free(l.tickets);
     memory_free(l.dead_list);

@@ -478,7 +478,7 @@ uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], 
 // The ticket is taken; does nothing without a ticket.
 void ticket_use(struct machine *m, uint32_t h);
 void lock_extend(struct machine *m, uint32_t h, int64_t deadline);
-void lock_finish(struct machine *m, uint32_t h); // processed
+void lock_finish(struct machine *m, uint32_t h, const struct retained_what *result); // processed
 void lock_give_back(struct machine *m, uint32_t h, int64_t due, enum lock_end end);
 void lock_abandon(struct machine *m, uint32_t h); // removes it from every heap
 void open_leave(struct machine *m, uint32_t h);
@@ -530,6 +530,7 @@ void bodies_clear(struct machine *m);
 void bodies_save(const struct machine *m, struct buf *out);
 void bodies_load(struct machine *m, struct reader *r);
 void bodies_check(const struct machine *m);
+bool bodies_live(const struct machine *m); // each one has a message that needs it
 
 // failures.c: why messages failed
 // The record is LOCKED, its worker known.
