@@ -39,7 +39,8 @@ void interrupt_limit_lock(struct machine *m, uint32_t h)
 {
     const struct msg *msg = msg_at(m, h);
     int64_t limit = interrupt_limit(m, msg->seq);
-    CHECK(msg->state == STATE_LOCKED && limit > m->now);
+    CHECK(msg->state == STATE_LOCKED && limit != TIME_NEVER);
+    // If an earlier one is over, the lock's deadline has passed, too. An op of this entry holds it.
     if (limit < lock_of(m, msg)->deadline && !MUTANT(INTERRUPT_ENDLESS)) lock_extend(m, h, limit);
 }
 
@@ -51,7 +52,8 @@ void interrupt_lifted(struct machine *m, uint32_t h)
     int64_t limit = interrupt_limit(m, msg->seq);
     CHECK(msg->state == STATE_LOCKED);
     if (limit < deadline) deadline = limit;
-    if (deadline > lock_of(m, msg)->deadline) lock_extend(m, h, deadline);
+    bool later = deadline > m->now && deadline > lock_of(m, msg)->deadline;
+    if (later) lock_extend(m, h, deadline);
 }
 
 // The event of a message whose lock an interrupt ended. The lock's end clears the worker.

@@ -144,21 +144,6 @@ static struct signal_row accept(struct machine *m, const struct op_signal *op, u
     return (struct signal_row){.seq = seq, .number = signal.number, .until = signal.due};
 }
 
-// The same id twice in one op: the first one counts.
-static bool is_repeated(const struct machine *m, const struct op_signal *op, uint64_t seq,
-                        struct signal_row *row)
-{
-    size_t len;
-    bool found = false;
-    struct signal_row *rows = known_rows(m, &op->request, true, &len);
-    for (size_t i = 0; i < len && !found; i++) {
-        found = rows[i].seq == seq;
-        if (found) *row = rows[i];
-    }
-    memory_free(rows);
-    return found;
-}
-
 static struct signal_row signal_one(struct machine *m, const struct op_signal *op, uint64_t seq)
 {
     struct signal_row row = {.seq = seq};
@@ -168,7 +153,6 @@ static struct signal_row signal_one(struct machine *m, const struct op_signal *o
     bool dead = msg && (msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND);
     bool running = msg && msg->state == STATE_LOCKED && !lock_of(m, msg)->ticket;
     bool interrupts = op->kind == SIGNAL_INTERRUPT;
-    if (op->count > 1 && is_repeated(m, op, seq, &row)) return row;
     if (seq == 0 || seq >= m->seq_next)
         row.reason = REASON_UNKNOWN_MESSAGE;
     else if (dead || (!msg && !plain))
@@ -180,6 +164,21 @@ static struct signal_row signal_one(struct machine *m, const struct op_signal *o
     interrupt_now(m, op, seq, running);
     row.state = SIGNAL_APPLIED;
     return row;
+}
+
+// A message that is named twice has one signal.
+static void signal_each(struct machine *m, const struct op_signal *op, const uint64_t *seqs,
+                        uint32_t count, struct signal_row *rows)
+{
+    struct map seen;
+    map_init(&seen);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t before = map_find(&seen, seqs[i]);
+        rows[i] = before == MAP_NONE ? signal_one(m, op, seqs[i]) : rows[before];
+        if (before == MAP_NONE) map_add(&seen, seqs[i], i);
+    }
+    CHECK(seen.len <= count);
+    map_done(&seen);
 }
 
 static enum reason answer_rows(struct machine *m, const struct signal_row *rows, size_t len)
@@ -213,8 +212,7 @@ enum reason apply_signal(struct machine *m, struct bytes payload)
     uint32_t count;
     uint64_t *seqs = targets_of(m, &op, &count);
     rows = memory_new((count + (size_t)1) * sizeof *rows);
-    for (uint32_t i = 0; i < count; i++)
-        rows[i] = signal_one(m, &op, seqs[i]);
+    signal_each(m, &op, seqs, count, rows);
     enum reason none =
         op.target == SIGNAL_TO_WORKER ? REASON_UNKNOWN_WORKER : REASON_UNKNOWN_WORKFLOW;
     enum reason reason = count > 0 ? answer_rows(m, rows, count) : none;

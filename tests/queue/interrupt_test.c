@@ -185,6 +185,48 @@ static void a_renewal_in_an_entry_after_the_end_is_refused(void **state)
     rig_done(&r);
 }
 
+// The end of the grace has passed, and an ack that arrived in time holds the lock in this entry.
+static void an_entry_after_the_end_can_have_another_interrupt(void **state)
+{
+    (void)state;
+    for (int renewed = 0; renewed < 2; renewed++) {
+        struct rig r;
+        struct grant g = running(&r);
+        rig_signal(&r, interrupt_op(1, 1000, THEN_CANCEL), g.seq);
+        int64_t arrived = r.time.lo + 500;
+        r.time.lo += 5000;
+        r.time.hi += 5000;
+        put_signal(&r, interrupt_op(2, 1000, THEN_RETRY), g.seq);
+        rig_put_word(&r, renewed ? OP_RENEW : OP_ACK, &g, arrived);
+        rig_commit(&r);
+        machine_check(r.m);
+        assert_int_equal(rig_outcome(&r, 1).reason, renewed ? REASON_LOCK_EXPIRED : REASON_NONE);
+        assert_int_equal(rig_count(&r, renewed ? STATE_READY : STATE_PROCESSED), 1);
+        assert_int_equal(state_of(&r, 2), SIGNAL_MISSED);
+        rig_done(&r);
+    }
+}
+
+static void an_entry_after_two_ends_can_withdraw_the_first(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct grant g = running(&r);
+    rig_signal(&r, interrupt_op(1, 1000, THEN_CANCEL), g.seq);
+    rig_signal(&r, interrupt_op(2, 2000, THEN_CANCEL), g.seq);
+    int64_t arrived = r.time.lo + 500;
+    r.time.lo += 5000;
+    r.time.hi += 5000;
+    put_withdraw(&r, 1, 0);
+    rig_put_word(&r, OP_ACK, &g, arrived);
+    rig_commit(&r);
+    machine_check(r.m);
+    assert_int_equal(rig_outcome(&r, 1).status, OUTCOME_PROCESSED);
+    assert_int_equal(state_of(&r, 1), SIGNAL_WITHDRAWN);
+    assert_int_equal(state_of(&r, 2), SIGNAL_MISSED);
+    rig_done(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -198,6 +240,8 @@ int main(void)
         CASE(a_withdrawn_interrupt_gives_the_lock_its_time_back),
         CASE(a_view_of_a_later_time_knows_the_interrupt),
         CASE(a_renewal_in_an_entry_after_the_end_is_refused),
+        CASE(an_entry_after_the_end_can_have_another_interrupt),
+        CASE(an_entry_after_two_ends_can_withdraw_the_first),
     };
     return RUN(tests);
 }

@@ -26,8 +26,8 @@ static inline struct op_signal interrupt_op(uint8_t n, int64_t grace, enum signa
                               .reason = bytes_str("too slow")};
 }
 
-// Sends it to one message, unless it has a target. Returns the first row.
-static inline struct signal_row rig_signal(struct rig *r, struct op_signal op, uint64_t seq)
+// To one message, unless it has a target.
+static inline void put_signal(struct rig *r, struct op_signal op, uint64_t seq)
 {
     struct buf b, seqs;
     buf_init(&b, (size_t)1 << 20);
@@ -40,6 +40,12 @@ static inline struct signal_row rig_signal(struct rig *r, struct op_signal op, u
     signal_encode(&b, &op);
     buf_done(&seqs);
     rig_op(r, OP_SIGNAL, &b);
+}
+
+// The same in an entry of its own. Returns the first row.
+static inline struct signal_row rig_signal(struct rig *r, struct op_signal op, uint64_t seq)
+{
+    put_signal(r, op, seq);
     rig_commit(r);
     machine_check(r->m);
     struct result result;
@@ -75,12 +81,17 @@ static inline enum reason settle(struct rig *r, const struct grant *g, uint32_t 
     return rig_reason(r, 0);
 }
 
-static inline struct signal_row withdraw(struct rig *r, uint8_t n, uint64_t seq)
+static inline void put_withdraw(struct rig *r, uint8_t n, uint64_t seq)
 {
     struct buf b;
     buf_init(&b, 256);
     signal_withdraw_encode(&b, &(struct op_signal_withdraw){.signal = signal_id(n), .seq = seq});
     rig_op(r, OP_SIGNAL_WITHDRAW, &b);
+}
+
+static inline struct signal_row withdraw(struct rig *r, uint8_t n, uint64_t seq)
+{
+    put_withdraw(r, n, seq);
     rig_commit(r);
     machine_check(r->m);
     struct result result;
