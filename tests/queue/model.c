@@ -94,7 +94,9 @@ enum body_hold model_holds(const struct model *m, struct bytes name)
     struct body_name parsed;
     CHECK(body_name_parse(name, &parsed));
     for (uint64_t i = 0; i < m->sent; i++)
-        if (m->messages[i].body == parsed.random[0] && is_live(&m->messages[i])) return BODY_HELD;
+        if (m->messages[i].body == parsed.random[0] &&
+            (is_live(&m->messages[i]) || (m->messages[i].kept && m->messages[i].body_kept)))
+            return BODY_HELD;
     bool stale = m->now > parsed.uploaded_at + BODY_AGE_MAX_MS;
     return stale || m->deleted ? BODY_FREE : BODY_YET;
 }
@@ -251,18 +253,20 @@ void model_end(struct model *m, struct model_message *x, enum finished_outcome o
 {
     if (m->rules < 4 || m->config.retention_ms == 0) return;
     x->kept = true;
+    model_keep(m, x, outcome);
     x->outcome = outcome;
     x->finished_at = m->now;
     x->finished_attempts = x->deliveries;
     strcpy(x->finished_by, worker);
 }
 
-static enum outcome_status die(struct model *m, struct model_message *x)
+static enum outcome_status die(struct model *m, struct model_message *x, bool failed)
 {
     if (m->config.failure_mode != FAILURE_RETRY) model_end(m, x, FINISHED_DEAD_LETTERED, x->worker);
     x->state = m->config.failure_mode == FAILURE_RETRY ? STATE_DEAD : STATE_OUTBOUND;
     x->death = ++m->deaths;
     x->opened = false;
+    if (failed) model_why(m, (uint64_t)(x - m->messages) + 1, m->slot);
     model_close(m, (uint64_t)(x - m->messages) + 1);
     return OUTCOME_DEAD_LETTERED;
 }
@@ -274,13 +278,13 @@ enum outcome_status model_fail(struct model *m, uint64_t seq, bool failed, int64
     model_lock_over(m, seq);
     x->expired = !failed;
     *until = 0;
-    if (c->deliveries_max > 0 && x->deliveries >= c->deliveries_max) return die(m, x);
+    if (c->deliveries_max > 0 && x->deliveries >= c->deliveries_max) return die(m, x, failed);
     if (c->failure_mode == FAILURE_DEAD_LETTER) {
-        if (failed) return die(m, x);
+        if (failed) return die(m, x, failed);
         x->state = STATE_READY;
         return OUTCOME_RETRYING;
     }
-    if (x->retries >= c->retries_max) return die(m, x);
+    if (x->retries >= c->retries_max) return die(m, x, failed);
     x->retries++;
     x->state = STATE_READY;
     if (!failed) return OUTCOME_RETRYING;
@@ -395,6 +399,7 @@ static void hold(struct model *m, const struct machine_entry *e)
         if (e->ops[i].kind < OP_RENEW || e->ops[i].kind > OP_RELEASE) continue;
         if (outcome_decode(e->ops[i].payload, &op) != ERR_OK) continue;
         if (op.shard != m->shard || memcmp(op.queue.bytes, m->queue.bytes, 16) != 0) continue;
+        if (!model_extras_ok(m, e->ops[i].kind, &op)) continue;
         for (uint32_t k = 0; k < op.count; k++) {
             struct lock_ref ref = outcome_ref(&op, k);
             if (model_check(m, &ref) != REASON_NONE) continue;

@@ -37,6 +37,14 @@ struct model_message {
     int64_t finished_at;
     uint32_t finished_attempts;
     char finished_by[MODEL_NAME_MAX];
+    bool has_result; // while it is kept
+    char result[MODEL_NAME_MAX];
+    size_t result_len;
+    uint64_t why_slot; // of the op that says why it ended; 0: none
+    bool body_kept;
+    bool has_progress; // of its holder
+    uint8_t percent;
+    int64_t progress_at;
     char workflow[MODEL_NAME_MAX];
     size_t row; // of its workflow, from 1; 0: none
     uint32_t run;

@@ -352,6 +352,7 @@ static enum reason do_outcome(struct model *m, uint16_t kind, struct bytes paylo
 {
     struct op_outcome op;
     if (outcome_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (!model_extras_ok(m, kind, &op)) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     bool ours = op.shard == m->shard && memcmp(op.queue.bytes, m->queue.bytes, 16) == 0;
     enum reason first = REASON_NONE;
@@ -365,6 +366,7 @@ static enum reason do_outcome(struct model *m, uint16_t kind, struct bytes paylo
         if (row.reason == REASON_NONE) row = do_word(m, kind, &op, ref.seq);
         if (row.reason == REASON_NONE) {
             any = true;
+            model_says(m, &op, i, ref.seq);
         } else {
             if (first == REASON_NONE) first = row.reason;
             bool renewal = kind == OP_RENEW;

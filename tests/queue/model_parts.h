@@ -39,6 +39,11 @@ int64_t model_limit(const struct model *m, uint64_t seq); // of the deadline, by
 // The lock ends, and an interrupt is in force. False: none is.
 bool model_interrupted(struct model *m, uint64_t seq, bool expired, struct bytes text,
                        enum outcome_status *status);
+bool model_extras_ok(const struct model *m, uint16_t kind, const struct op_outcome *op);
+// The message ends: what is kept of it. Then why, and what the op says.
+void model_keep(struct model *m, struct model_message *x, enum finished_outcome outcome);
+void model_why(struct model *m, uint64_t seq, uint64_t slot);
+void model_says(struct model *m, const struct op_outcome *op, uint32_t index, uint64_t seq);
 void model_hold_settle(struct model *m, struct bytes payload);
 enum reason model_signals(struct model *m, const struct op *op); // ops of version 6
 void model_answer(struct model *m, const struct op *op);         // into m->body

@@ -31,6 +31,7 @@ static void model_cancel(struct model *m, uint64_t seq, struct bytes text)
 {
     say_outcome(m, seq, OUTCOME_CANCELLED, text);
     finish(m, seq, STATE_CANCELLED, FINISHED_CANCELLED);
+    if (text.len > 0) model_why(m, seq, m->slot);
 }
 
 static struct outcome_row cancel_one(struct model *m, uint64_t seq, struct bytes text)
@@ -130,6 +131,7 @@ void model_deliver(struct model *m, uint64_t seq)
 
 void model_lock_over(struct model *m, uint64_t seq)
 {
+    at(m, seq)->has_progress = false;
     uint32_t after = 0;
     for (struct model_signal *s; (s = next_pending(m, seq, after)); after = s->number)
         if (s->once || s->kind == SIGNAL_INTERRUPT) end(m, s, SIGNAL_MISSED, BYTES_EMPTY);
@@ -193,7 +195,7 @@ int64_t model_limit(const struct model *m, uint64_t seq)
 }
 
 static enum outcome_status interrupt(struct model *m, uint64_t seq, enum signal_then then,
-                                     bool expired, struct bytes text)
+                                     bool expired, struct bytes text, uint64_t why)
 {
     struct model_message *x = at(m, seq);
     bool outbound = m->config.failure_mode != FAILURE_RETRY;
@@ -208,6 +210,7 @@ static enum outcome_status interrupt(struct model *m, uint64_t seq, enum signal_
     say_text(m, e, text);
     if (then == THEN_CANCEL) model_end(m, x, FINISHED_CANCELLED, x->worker);
     if (then == THEN_DEAD_LETTER && outbound) model_end(m, x, FINISHED_DEAD_LETTERED, x->worker);
+    if (then != THEN_RETRY) model_why(m, seq, why);
     model_lock_over(m, seq);
     x->expired = expired;
     x->state = STATE_READY;
@@ -228,7 +231,7 @@ bool model_interrupted(struct model *m, uint64_t seq, bool expired, struct bytes
         if (s->seq == seq && s->in_force && (!newest || s->number > newest->number)) newest = s;
     }
     if (!newest) return false;
-    *status = interrupt(m, seq, newest->then, expired, text);
+    *status = interrupt(m, seq, newest->then, expired, text, newest->slot);
     return true;
 }
 
@@ -256,7 +259,7 @@ static struct signal_row at_once(struct model *m, const struct op_signal *op, ui
     say_text(m, say_signal(m, EVENT_SIGNAL_SENT, s), op->reason);
     say_signal(m, EVENT_SIGNAL_ENDED, s);
     if (running)
-        interrupt(m, seq, op->then, false, op->reason);
+        interrupt(m, seq, op->then, false, op->reason, op->reason.len > 0 ? m->slot : 0);
     else
         model_cancel(m, seq, op->reason);
     return (struct signal_row){.seq = seq, .state = SIGNAL_APPLIED};

@@ -78,6 +78,7 @@ MUTANT_TEST(a_queue_that_delivers_a_signal_after_its_ack_is_caught, MUTANT_SIGNA
 MUTANT_TEST(a_queue_where_no_signal_is_missed_is_caught, MUTANT_SIGNAL_ONCE_STAYS)
 MUTANT_TEST(an_interrupt_without_an_end_is_caught, MUTANT_INTERRUPT_ENDLESS)
 MUTANT_TEST(a_queue_that_lets_go_of_pending_payloads_is_caught, MUTANT_SIGNAL_COLLECTED)
+MUTANT_TEST(a_queue_that_confuses_results_is_caught, MUTANT_RESULT_OTHER)
 
 int main(void)
 {
@@ -109,6 +110,7 @@ int main(void)
         cmocka_unit_test(a_queue_where_no_signal_is_missed_is_caught),
         cmocka_unit_test(an_interrupt_without_an_end_is_caught),
         cmocka_unit_test(a_queue_that_lets_go_of_pending_payloads_is_caught),
+        cmocka_unit_test(a_queue_that_confuses_results_is_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,8 +132,11 @@ static void ask_word(struct stream *s, uint16_t kind, struct buf *b)
     if (kind == OP_RENEW || kind == OP_RELEASE) op.wait_ms = (int64_t)below(s, 3) * 30;
     if (kind == OP_FAIL) op.reason = bytes_str("it did not work");
     if (chance(s, 2)) op.queue.bytes[3] ^= 1;
+    struct buf extras = payload();
+    if (s->raises >= RULES_SIGNALS) op.extras = stream_extras(s, kind, count, &extras);
     outcome_encode(b, &op);
     buf_done(&refs);
+    buf_done(&extras);
 }
 
 static void ask_publish(struct stream *s, struct buf *b)
@@ -177,6 +180,7 @@ static void ask_configure(struct stream *s, struct buf *b)
     if (chance(s, 5)) op.config.dead_letter_queue[0] = '\0';
     if (s->raises && chance(s, 60)) op.config.consume = CONSUME_OWNER;
     if (s->raises >= RULES_WORKERS && chance(s, 30)) op.config.retention_ms = random_retention(s);
+    if (s->raises >= RULES_SIGNALS) op.config.retain_body = chance(s, 30);
     if (s->raises >= RULES_WORKFLOWS && chance(s, 50)) random_publish(s, &op.config);
     configure_encode(b, &op);
 }
@@ -374,6 +378,7 @@ static bool run(uint64_t seed, size_t entries, uint16_t raises, uint64_t *print,
     if (raises && chance(s, 20)) config.consume = CONSUME_OWNER;
     if (raises >= RULES_WORKERS && chance(s, 30)) config.retention_ms = random_retention(s);
     if (raises >= RULES_WORKFLOWS && chance(s, 30)) random_publish(s, &config);
+    if (raises >= RULES_SIGNALS) config.retain_body = chance(s, 20);
     rig_init(&s->rig, &config);
     s->model = NEW(struct model);
     model_init(s->model, &s->rig.queue, RIG_SHARD, &config);

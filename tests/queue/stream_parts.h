@@ -57,7 +57,11 @@ __attribute__((format(printf, 2, 3))) bool stream_differs(struct stream *s, cons
 
 struct request_id stream_request(struct stream *s);
 void stream_ask_signals(struct stream *s); // ops of RULES_SIGNALS, into the next entry
+// What the refs of an ack or renew carry, if this one carries anything.
+struct bytes stream_extras(struct stream *s, uint16_t kind, uint32_t count, struct buf *out);
 bool stream_same_signals(struct stream *s);
+bool stream_same_kept(struct stream *s, uint64_t seq, const struct finished_view *v);
+bool stream_same_progress(struct stream *s, uint64_t seq);
 
 // The machine, the second machine and the model agree after an entry: results, events, state,
 // bodies, snapshots.

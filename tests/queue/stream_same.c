@@ -106,6 +106,7 @@ static bool same_end(struct stream *s, uint64_t seq)
     if (kept != x->kept)
         return stream_differs(s, "the end of message %llu is %skept", (unsigned long long)seq,
                               kept ? "" : "not ");
+    if (kept && !stream_same_kept(s, seq, &v)) return false;
     if (!kept ||
         (v.outcome == x->outcome && v.at == x->finished_at && v.attempts == x->finished_attempts &&
          bytes_equal(v.worker, bytes_str(x->finished_by))))
@@ -119,7 +120,7 @@ static bool same_end(struct stream *s, uint64_t seq)
 static bool same_message(struct stream *s, uint64_t seq)
 {
     const struct model_message *x = &s->model->messages[seq - 1];
-    if (!same_end(s, seq)) return false;
+    if (!same_end(s, seq) || !stream_same_progress(s, seq)) return false;
     struct message_view v;
     enum err err = machine_find(s->rig.m, seq, machine_now(s->rig.m), &v);
     bool gone = x->state == STATE_PROCESSED || x->state == STATE_MOVED ||

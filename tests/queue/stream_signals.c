@@ -120,6 +120,84 @@ static void ask_withdraw(struct stream *s)
     rig_op(&s->rig, OP_SIGNAL_WITHDRAW, &b);
 }
 
+struct bytes stream_extras(struct stream *s, uint16_t kind, uint32_t count, struct buf *out)
+{
+    bool any = false;
+    if ((kind != OP_ACK && kind != OP_RENEW && !chance(s, 2)) || chance(s, 50)) return BYTES_EMPTY;
+    for (uint32_t i = 0; i < count; i++) {
+        struct outcome_extra extra = {0};
+        char text[MODEL_NAME_MAX];
+        int len = snprintf(text, sizeof text, "r%llu", (unsigned long long)++s->bodies);
+        bool renew = kind == OP_RENEW;
+        if (chance(s, 2)) renew = !renew; // malformed
+        if (chance(s, 70)) {
+            extra.has_result = !renew;
+            extra.has_progress = renew;
+            if (renew) extra.percent = (uint8_t)below(s, 101);
+            if (!renew && chance(s, 80)) extra.result = bytes_of(text, (size_t)len);
+            if (renew) extra.text = bytes_of(text, (size_t)len);
+            any = true;
+        }
+        outcome_extra_put(out, &extra);
+    }
+    return any ? buf_bytes(out) : BYTES_EMPTY;
+}
+
+static const struct op *op_at(const struct stream *s, struct op_place place)
+{
+    for (size_t i = s->rig.log_len; i > 0; i--)
+        if (s->rig.log[i - 1].slot == place.slot)
+            return place.op < s->rig.log[i - 1].ops_len ? &s->rig.log[i - 1].ops[place.op] : NULL;
+    return NULL;
+}
+
+static bool carries(const struct stream *s, struct op_place place, struct outcome_extra *out)
+{
+    struct op_outcome op;
+    const struct op *found = op_at(s, place);
+    if (!found || outcome_decode(found->payload, &op) != ERR_OK || place.index >= op.count)
+        return false;
+    *out = outcome_extra_of(&op, place.index);
+    return true;
+}
+
+// The slot of a place that is shown was not dropped.
+static bool stays(const struct stream *s, struct op_place place)
+{
+    return machine_needs(s->rig.m, place.slot, place.slot) &&
+           machine_signal_lives_at(s->rig.m, place.slot, place.op);
+}
+
+bool stream_same_kept(struct stream *s, uint64_t seq, const struct finished_view *v)
+{
+    const struct model_message *x = &s->model->messages[seq - 1];
+    struct outcome_extra extra = {0};
+    bool has = v->result.slot > 0;
+    if (has != x->has_result || (has && (!stays(s, v->result) || !carries(s, v->result, &extra))))
+        return stream_differs(s, "the result of message %llu", (unsigned long long)seq);
+    if (has && !bytes_equal(extra.result, bytes_of(x->result, x->result_len)))
+        return stream_differs(s, "message %llu has another result", (unsigned long long)seq);
+    if (v->reason.slot != x->why_slot || (x->why_slot && !stays(s, v->reason)))
+        return stream_differs(s, "the reason of message %llu", (unsigned long long)seq);
+    if ((v->body.slot > 0) != x->body_kept ||
+        (x->body_kept && !machine_lives_at(s->rig.m, v->body)))
+        return stream_differs(s, "the body of message %llu", (unsigned long long)seq);
+    return true;
+}
+
+bool stream_same_progress(struct stream *s, uint64_t seq)
+{
+    const struct model_message *x = &s->model->messages[seq - 1];
+    struct progress_view v;
+    struct outcome_extra extra;
+    bool has = machine_progress(s->rig.m, seq, &v);
+    bool same = has == x->has_progress;
+    if (same && has)
+        same = v.percent == x->percent && v.at == x->progress_at && stays(s, v.text) &&
+               carries(s, v.text, &extra) && extra.percent == x->percent;
+    return same || stream_differs(s, "the progress of message %llu", (unsigned long long)seq);
+}
+
 static bool same_signal(struct stream *s, const struct model_signal *x)
 {
     struct signal_view v;
