@@ -46,8 +46,15 @@ enum err catalog_decode(struct bytes from, struct catalog_row *out)
     if (!known || !reader_ok(&r)) return ERR_CORRUPT;
     memcpy(out->id.bytes, id.data, id.len);
     memcpy(out->name, name.data, name.len);
-    if (config_decode(&r, &out->birth) || !reader_end(&r)) return ERR_CORRUPT;
-    return queue_name_ok(out->name) ? ERR_OK : ERR_CORRUPT;
+    if (!queue_name_ok(out->name)) return ERR_CORRUPT;
+    enum err err = config_decode(&r, &out->birth);
+    if (err == ERR_UNAVAILABLE) return err;
+    return err || !reader_end(&r) ? ERR_CORRUPT : ERR_OK;
+}
+
+bool catalog_is_newer(const struct store_answer *a)
+{
+    return strncmp(a->why, CATALOG_UPGRADE_NEEDED, sizeof CATALOG_UPGRADE_NEEDED - 1) == 0;
 }
 
 static void key_of(char key[KEY_MAX], const char *part, const char *name, uint32_t life)
@@ -62,7 +69,14 @@ enum err catalog_life(struct store *s, const char *name, uint32_t life, struct c
     key_of(key, "catalog", name, life);
     enum err err = store_get(s, key, 0, SIZE_MAX, a);
     if (err) return err;
-    if (catalog_decode(buf_bytes(&a->body), out) || strcmp(out->name, name) != 0) {
+    err = catalog_decode(buf_bytes(&a->body), out);
+    if (err == ERR_UNAVAILABLE) {
+        (void)snprintf(a->why, sizeof a->why,
+                       CATALOG_UPGRADE_NEEDED "it was created with a setting that this program "
+                                              "does not know; use a newer release");
+        return err;
+    }
+    if (err || strcmp(out->name, name) != 0) {
         (void)snprintf(a->why, sizeof a->why, "the catalog's record %s is damaged", key);
         return ERR_CORRUPT;
     }

@@ -177,6 +177,8 @@ static enum sluice_code find_in_catalog(struct sluice *s, const char *name, stru
     if (err == ERR_NOT_FOUND) {
         code = refuse(error, err, "queue", "queue \"%s\" does not exist", name);
         if (error) (void)snprintf(error->reason, sizeof error->reason, "unknown-queue");
+    } else if (err && catalog_is_newer(&answer)) {
+        code = refuse_why(error, err, name, answer.why);
     } else if (err) {
         code = refuse_store(s, error, err, name, &answer);
     }

@@ -116,7 +116,7 @@ static enum err mark_names(struct membership *m, const struct names *names)
         (void)pthread_mutex_unlock(&m->lock);
         if (known) continue;
         enum err err = catalog_find(m->handle->store, names->all[i], &row, &answer);
-        if (err == ERR_NOT_FOUND) continue;
+        if (err == ERR_NOT_FOUND || (err && catalog_is_newer(&answer))) continue;
         if (err) return err;
         (void)pthread_mutex_lock(&m->lock);
         note(m, &row.id, row.name, row.birth.shards)->listed = true;

@@ -315,14 +315,24 @@ static bool decode_number(struct reader *r, const struct setting *s, struct queu
     return true;
 }
 
+// The newest version of a stored configuration that this program knows.
+static uint8_t newest_version(void)
+{
+    uint8_t last = 0;
+    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
+        uint8_t later = queue_settings[i].later;
+        if (later > last && rules_of(later) <= rules_newest()) last = later;
+    }
+    return last + 1;
+}
+
 enum err config_decode(struct reader *r, struct queue_config *out)
 {
     const struct setting *order[QUEUE_SETTINGS_LEN];
-    uint8_t version = read_u8(r), newest = 1;
-    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++)
-        if (queue_settings[i].later >= newest) newest = queue_settings[i].later + 1;
+    uint8_t version = read_u8(r);
     config_defaults(out);
-    if (version == 0 || version > newest) return ERR_INVALID;
+    if (version == 0) return ERR_INVALID;
+    if (version > newest_version()) return ERR_UNAVAILABLE;
     size_t len = stored(version - 1, order);
     for (size_t i = 0; i < len; i++)
         if (order[i]->kind == SETTING_NAME ? !decode_name(r, name_in(out, order[i]))

@@ -51,5 +51,6 @@ const char *config_rules_key(const struct queue_config *c, uint16_t rules);
 
 // Writes the oldest version that has every setting with a value other than its default.
 void config_encode(const struct queue_config *c, struct buf *out);
-// ERR_INVALID on damage, and for a version that this program does not know.
+// ERR_INVALID on damage. ERR_UNAVAILABLE for a version of a later release. A test build of the
+// release before knows only the settings of its rules.
 MUST_USE enum err config_decode(struct reader *r, struct queue_config *out);

@@ -185,6 +185,24 @@ def a_new_queue_can_be_used_by_the_release_before(sluice):
 
 
 @case
+def a_queue_created_with_a_setting_of_this_release_needs_this_release(sluice):
+    sluice.create("kept", "retainBody=true")
+    sluice.create("other")
+    for words in (["send", "kept", "x"], ["receive", "kept"], ["stats", "kept"]):
+        told = before(sluice, *words)
+        same(told.status, UNAVAILABLE, str(told))
+        same(told.err, "sluice: queue kept: upgrade needed: it was created with a setting that this program does not "
+                       "know; use a newer release\n")
+    worked(before(sluice, "send", "other", "x"))
+    with Node(sluice, program=BEFORE) as node:
+        status, problem = node.ask("POST", "/v1/queues/kept/messages", {"body": "y"})
+        same([status, problem["code"], problem["reason"]], [503, "UNAVAILABLE", "upgrade-needed"])
+        same(node.ask("GET", "/readyz")[0], 200)
+    sluice.send("kept", "x")
+    same(bodies(sluice, "kept"), ["x"])
+
+
+@case
 def a_queue_that_fails_does_not_end_the_run(sluice):
     sluice.create("a")
     sluice.create("b")

@@ -150,6 +150,9 @@ static void a_configuration_has_the_version_that_its_settings_need(void **state)
     owner.data[owner.len - 8] = 2; // no value of the setting
     r = reader_of(buf_bytes(&owner));
     assert_int_equal(config_decode(&r, &out), ERR_INVALID);
+    owner.data[0] = 200; // of a later release
+    r = reader_of(buf_bytes(&owner));
+    assert_int_equal(config_decode(&r, &out), ERR_UNAVAILABLE);
     buf_done(&any);
     buf_done(&owner);
 }
