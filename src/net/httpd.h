@@ -33,6 +33,8 @@ struct httpd_config {
     int64_t body_ms;          // 0: 60 s; for a body to arrive
     size_t answer_rate;       // 0: 16 KiB/s; a slower client loses its answer after idle_ms
     struct tls *tls;          // net/tls.h; NULL: plain HTTP. Borrowed
+    // Called once, before the first request. NULL: nothing is told.
+    void (*listens)(void *ctx, uint16_t port);
     // `head` and `handle` run on a thread of the server and must not block. `head` is called when
     // the head has arrived. It answers, or returns how large the body may be. Every request must be
     // answered exactly once, unless it ends before its body has arrived.

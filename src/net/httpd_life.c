@@ -98,6 +98,7 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
                                         .take = take_connection,
                                         .make_room = make_room,
                                         .ctx = h};
+    if (config->listens) config->listens(config->ctx, h->port);
     if (acceptor_init(&h->acceptor, &accepting) == ERR_OK) return ERR_OK;
     *out = NULL;
     (void)snprintf(why, why_len, "%s", THREAD_REFUSED);

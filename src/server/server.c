@@ -276,6 +276,14 @@ static enum sluice_code check_config(struct server *s, uint16_t *port, struct sl
     return error->code;
 }
 
+// Before the first request, which may ask for the address.
+static void note_address(void *ctx, uint16_t port)
+{
+    struct server *s = ctx;
+    bool six = strchr(s->host, ':') != NULL;
+    (void)snprintf(s->address, sizeof s->address, six ? "[%s]:%u" : "%s:%u", s->host, port);
+}
+
 static enum sluice_code start_httpd(struct server *s, uint16_t port, struct sluice_error *error)
 {
     const struct server_config *c = &s->config;
@@ -289,6 +297,7 @@ static enum sluice_code start_httpd(struct server *s, uint16_t port, struct slui
                                 .first_head_ms = c->first_head_ms,
                                 .body_ms = c->body_ms,
                                 .tls = s->tls,
+                                .listens = note_address,
                                 .head = check_head,
                                 .handle = handle,
                                 .ctx = s};
@@ -304,11 +313,9 @@ static enum sluice_code start_httpd(struct server *s, uint16_t port, struct slui
 static enum sluice_code announce(struct server *s, struct sluice_error *error)
 {
     char url[ADDRESS_MAX + 80], name[65] = "";
-    bool six = strchr(s->host, ':') != NULL;
     bool any = strcmp(s->host, "0.0.0.0") == 0 || strcmp(s->host, "::") == 0;
     unsigned port = httpd_port(s->httpd);
     const char *scheme = s->tls ? "https" : "http", *given = s->config.advertise;
-    (void)snprintf(s->address, sizeof s->address, six ? "[%s]:%u" : "%s:%u", s->host, port);
     if (any && gethostname(name, sizeof name - 1) == 0)
         (void)snprintf(url, sizeof url, "%s://%s:%u", scheme, name, port);
     else
