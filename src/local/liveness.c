@@ -20,6 +20,11 @@ int64_t liveness_last_ms(const struct sluice *s)
     return s->calls == &direct_transport ? store_meter_written_ms(s->store) : 0;
 }
 
+int64_t liveness_failed_ms(const struct sluice *s)
+{
+    return s->calls == &direct_transport ? store_meter_failed_ms(s->store) : 0;
+}
+
 int64_t liveness_holds_ms(const struct sluice *s)
 {
     return s->calls == &direct_transport && store_is_high_latency(s->store) ? HIGH_LATENCY_MS

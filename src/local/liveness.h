@@ -11,6 +11,8 @@
 
 // When the store last confirmed a write, clock_boot_ms; 0: never.
 int64_t liveness_last_ms(const struct sluice *s);
+// When a request of any kind last failed because of the store, clock_boot_ms; 0: never.
+int64_t liveness_failed_ms(const struct sluice *s);
 // Writes an object, the same one each time. writer: names the caller's object, so that nodes do not
 // write the same one.
 enum sluice_code liveness_write(struct sluice *s, const char *writer, struct sluice_error *error);

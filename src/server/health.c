@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the node is alive, and whether it makes progress. The node is ready if the store took a
-// write recently: a write of any call, or else a probe. /readyz runs at most one probe at a time,
-// on a thread of its own that clients cannot occupy. If the probe gets no answer, the node is not
-// ready. Errors that clients got do not count: a client's mistake, or one damaged queue, does not
-// stop the others.
+// write recently, and no request failed since: a write of any call, or else a probe. /readyz runs
+// at most one probe at a time, on a thread of its own that clients cannot occupy. If the probe gets
+// no answer, the node is not ready. Errors that clients got do not count: a client's mistake, or
+// one damaged queue, does not stop the others.
 #include "base/memory.h"
 #include "local/liveness.h"
 #include "member/member.h"
@@ -99,12 +99,13 @@ static struct sluice_error known(const struct server *s, const struct readiness 
                                  bool *fresh)
 {
     int64_t holds = liveness_holds_ms(s->store), last = liveness_last_ms(s->store);
+    int64_t failed = liveness_failed_ms(s->store); // what was known before is no proof
     struct sluice_error e = {.code = SLUICE_OK};
     *fresh = true;
     if (liveness_is_dead(s->store, &e)) return e;
-    if (last != 0 && now - last < holds) return e;
-    if (r->asked_ms != 0 && now - r->asked_ms < (r->code ? REFUSED_MS : holds))
-        return r->code ? r->error : e;
+    if (last != 0 && last >= failed && now - last < holds) return e;
+    bool counts = r->asked_ms != 0 && (r->code || r->asked_ms >= failed);
+    if (counts && now - r->asked_ms < (r->code ? REFUSED_MS : holds)) return r->code ? r->error : e;
     *fresh = false;
     if (r->asking_ms != 0 && now - r->asking_ms > STUCK_MS)
         return error_of(SLUICE_UNAVAILABLE, "stuck", "",

@@ -22,7 +22,7 @@ struct meter {
     struct store *inner;
     struct counter count[METER_KINDS];
     _Atomic uint64_t writes, reads, deletes;
-    _Atomic int64_t written_ns;
+    _Atomic int64_t written_ns, failed_ns;
     _Atomic int64_t slow_ns; // calls of at least this time are reported
     pthread_mutex_t lock;    // guards the fields below
     meter_slow_fn *report;
@@ -61,6 +61,8 @@ static enum err meter_note(struct store *s, enum meter_kind kind, const char *ke
     struct meter *m = meter_of(s);
     bool writes = kind == METER_PUT_NEW || kind == METER_PUT || kind == METER_APPEND;
     if (writes && !e) atomic_store(&m->written_ns, start_ns + (int64_t)time_ns);
+    if (e == ERR_UNAVAILABLE || e == ERR_UNKNOWN)
+        atomic_store(&m->failed_ns, start_ns + (int64_t)time_ns);
     if (a->cost.writes) atomic_fetch_add(&m->writes, a->cost.writes);
     if (a->cost.reads) atomic_fetch_add(&m->reads, a->cost.reads);
     if (a->cost.deletes) atomic_fetch_add(&m->deletes, a->cost.deletes);
@@ -250,6 +252,12 @@ int64_t store_meter_written_ms(const struct store *meter)
 {
     CHECK(meter->ops == &meter_ops);
     return atomic_load(&((const struct meter *)meter)->written_ns) / NS_PER_MS;
+}
+
+int64_t store_meter_failed_ms(const struct store *meter)
+{
+    CHECK(meter->ops == &meter_ops);
+    return atomic_load(&((const struct meter *)meter)->failed_ns) / NS_PER_MS;
 }
 
 const char *meter_kind_name(enum meter_kind kind)

@@ -55,4 +55,6 @@ typedef void meter_slow_fn(void *ctx, const struct meter_call *call);
 void store_meter_watch(struct store *meter, int64_t slow_ms, meter_slow_fn *report, void *ctx);
 // When the last successful put or append ended, by clock_boot_ms; 0: never.
 int64_t store_meter_written_ms(const struct store *meter);
+// When the store last did not answer, or said that it cannot serve, by clock_boot_ms; 0: never.
+int64_t store_meter_failed_ms(const struct store *meter);
 const char *meter_kind_name(enum meter_kind kind); // "put_new"

@@ -64,6 +64,22 @@ static void ready_means_that_the_store_answers(void **state)
     rig_stop(&s.rig);
 }
 
+// The write of the first answer is a moment ago, and would count for seconds.
+static void a_failed_request_ends_what_was_known(void **state)
+{
+    (void)state;
+    struct sick s;
+    start(&s);
+    assert_int_equal(get(&s.rig, "/readyz"), 200);
+    store_fault_set(s.fault, &(struct fault_options){.lost_request = 10000});
+    assert_int_equal(get(&s.rig, "/v1/queues"), 503);
+    assert_int_equal(get(&s.rig, "/readyz"), 503);
+    assert_string_equal(got_text("code"), "UNAVAILABLE");
+    store_fault_set(s.fault, &(struct fault_options){0});
+    await(is_ready, &s.rig, "the store is back");
+    rig_stop(&s.rig);
+}
+
 // What the log says from here on.
 static int hear_errors(void)
 {
@@ -374,6 +390,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ready_means_that_the_store_answers),
+        cmocka_unit_test(a_failed_request_ends_what_was_known),
         cmocka_unit_test(a_store_that_does_not_answer_is_noticed),
         cmocka_unit_test(metrics_do_not_end_the_question_of_a_readiness_check),
         cmocka_unit_test(a_full_disk_is_not_ready_and_gets_over_it),
