@@ -139,12 +139,6 @@ bool tube_answer(struct tube_link *l, struct answer *out)
     return false;
 }
 
-bool tube_expect(struct tube_link *l, enum answer_word word, struct answer *out)
-{
-    if (!tube_answer(l, out)) return false;
-    return out->word == word || tube_refuse(l, out->line);
-}
-
 bool tube_ask(struct tube_link *l, struct answer *out, const char *format, ...)
 {
     char text[COMMAND_MAX];

@@ -29,8 +29,6 @@ bool tube_flush(struct tube_link *l);
 // Reads the next answer. Its bytes are valid until the next call. Returns false if the connection
 // failed.
 bool tube_answer(struct tube_link *l, struct answer *out);
-// The same for an answer that must have this word.
-bool tube_expect(struct tube_link *l, enum answer_word word, struct answer *out);
 // One command with its answer.
 bool tube_ask(struct tube_link *l, struct answer *out, const char *format, ...) PRINTF(3, 4);
 // Prints that the server answered something that the command cannot have. Returns false.

@@ -27,12 +27,6 @@ static const struct kind {
     [SUBJECT_CLUSTER] = {"cluster", {PART_EVENT, PART_NONE, PART_NONE}},
 };
 
-const char *subject_kind_name(enum subject_kind kind)
-{
-    CHECK(kind < SUBJECT_KINDS);
-    return kinds[kind].name;
-}
-
 static bool is_plain(uint8_t c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||

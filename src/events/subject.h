@@ -33,8 +33,6 @@ struct subject {
     struct bytes event;
 };
 
-const char *subject_kind_name(enum subject_kind kind); // "task"
-
 // Writes the subject and a final zero. INVALID: a name that the kind needs is empty. LIMIT: a name
 // is longer than SUBJECT_NAME_MAX.
 MUST_USE enum err subject_print(const struct subject *s, char out[SUBJECT_MAX]);
