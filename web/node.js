@@ -34,7 +34,9 @@ function nodeFacts(node, ready) {
 
 function workFacts(sum) {
   const ops = sum("sluice_entry_ops_sum") / sum("sluice_entry_ops_count");
+  const durable = sum("sluice_store_durable") !== 0;
   return [
+    ["Durability", !durable && "a crash may lose acknowledged messages: the store's URL accepts it"],
     ["Mean commit time", time(meanMs(sum, "sluice_commit_duration_seconds"))],
     ["Operations per entry", Number.isFinite(ops) ? ops.toFixed(2) : ""],
     ["Locks expired", number(sum("sluice_locks_expired_total"))],

@@ -24,6 +24,7 @@
 #define NEVER    (-1)
 #define STEP_MAX 4096
 #define DELAY_NS 500000
+#define SLOW_NS  5000000 // more than a store with low latency may take
 #define OTHER    "q/id/1/log"
 
 enum fault {
@@ -43,6 +44,7 @@ struct relay {
     _Atomic int fault;
     _Atomic int64_t up;   // bytes of requests until the fault; NEVER: none
     _Atomic int64_t down; // the same of answers
+    bool slow;            // every part of an answer comes later
     _Atomic bool stop;
     pthread_t thread;
 };
@@ -111,6 +113,8 @@ static void forward(struct relay *r, int client)
     while (good && !atomic_load(&r->stop)) {
         if (poll(on, 2, 50) <= 0) continue;
         if (on[0].revents) good = pass(client, server, &r->up, r->fault);
+        if (good && on[1].revents && r->slow)
+            (void)nanosleep(&(struct timespec){.tv_nsec = SLOW_NS}, NULL);
         if (good && on[1].revents) good = pass(server, client, &r->down, r->fault);
     }
     if (server >= 0) (void)close(server);
@@ -432,6 +436,30 @@ static void a_server_that_answers_garbage_is_refused(void **state)
     }
 }
 
+static void the_latency_is_measured_when_the_store_is_opened(void **state)
+{
+    (void)state;
+    struct relay slow = {.to_port = atoi(getenv("SLUICE_TEST_REDIS_PORT")), .slow = true};
+    struct place place;
+    char url[URL_MAX], why[STORE_WHY_MAX] = "";
+    bool far = true;
+    place_make(&place, "");
+    for (int i = 0; i < 100 && far; i++) { // a busy machine may be slow, but not each time
+        struct store *near = place_store(&place);
+        far = store_is_high_latency(near);
+        store_free(near);
+    }
+    NEED(!far);
+    relay_start(&slow);
+    (void)snprintf(url, sizeof url, "redis://127.0.0.1:%d/1?prefix=%s", slow.port, place.prefix);
+    struct store *s = NULL;
+    enum err e = store_redis_open(url, &s, why, sizeof why);
+    answers_at(ERR_OK, e, why, __FILE__, __LINE__);
+    NEED(store_is_high_latency(s));
+    store_free(s);
+    relay_stop(&slow);
+}
+
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -439,6 +467,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         WORLD_TEST(every_call_has_the_right_outcome_at_every_byte),
         cmocka_unit_test(a_server_that_answers_garbage_is_refused),
+        cmocka_unit_test(the_latency_is_measured_when_the_store_is_opened),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,12 +18,13 @@ def control(word):
 
 
 class Node:
-    def __init__(self, command, store):
+    def __init__(self, command, store, log=os.devnull):
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.address = f"127.0.0.1:{probe.getsockname()[1]}"
-        self.process = subprocess.Popen([command, "serve", "--store", store, "--listen", self.address],
-                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        with open(log, "ab") as told:
+            self.process = subprocess.Popen([command, "serve", "--store", store, "--listen", self.address],
+                                            stdout=subprocess.DEVNULL, stderr=told)
         self.until("the node serves", lambda: self.ask("GET", "/healthz")[0] == 200)
 
     def ask(self, method, path, body=None):

@@ -16,6 +16,8 @@
 
 #include <cmocka.h>
 
+#define APPENDED 1000 // bytes of a slot
+
 struct world {
     struct place place;
     struct store *s;
@@ -406,6 +408,60 @@ static void all_waits_of_a_process_share_one_connection(void **state)
     }
 }
 
+static void *append_first(void *arg)
+{
+    struct sleeper *me = arg;
+    struct store_answer a;
+    struct bytes body = body_make(1, APPENDED);
+    store_answer_init(&a);
+    me->e = store_append(me->s, me->log, 1, body, &a);
+    store_answer_done(&a);
+    bytes_free(body);
+    return NULL;
+}
+
+// The longest input that a connection of the store has sent and the server has not done yet.
+static size_t longest_input(size_t *connections)
+{
+    char reply[65536];
+    size_t longest = 0;
+    operator_says("CLIENT LIST", reply, sizeof reply);
+    *connections = 0;
+    for (const char *at = reply; (at = strstr(at, "name=sluice")); at++, ++*connections) {
+        const char *field = strstr(at, " qbuf=");
+        size_t len = field ? strtoul(field + strlen(" qbuf="), NULL, 10) : 0;
+        if (len > longest) longest = len;
+    }
+    return longest;
+}
+
+// The server does no write for a while. The requests of all threads arrive meanwhile: none of them
+// waits for the answer to another.
+static void appends_of_several_logs_share_a_connection_and_a_round_trip(void **state)
+{
+    struct world *w = *state;
+    enum { WRITERS = 8 };
+    struct sleeper all[WRITERS];
+    size_t connections = 0, longest = 0;
+    append(w, 1, 1); // the server knows the script
+    operator_does("CLIENT PAUSE 4000 WRITE");
+    for (int i = 0; i < WRITERS; i++) {
+        all[i] = (struct sleeper){.s = w->s};
+        (void)snprintf(all[i].log, sizeof all[i].log, "q/id/%d/log", i + 1);
+        NEED(pthread_create(&all[i].thread, NULL, append_first, &all[i]) == 0);
+    }
+    int64_t end = clock_boot_ms() + 3500;
+    while (longest < (WRITERS - 1) * APPENDED && clock_boot_ms() < end)
+        longest = longest_input(&connections);
+    operator_does("CLIENT UNPAUSE");
+    for (int i = 0; i < WRITERS; i++) {
+        (void)pthread_join(all[i].thread, NULL);
+        NEED(all[i].e == ERR_OK);
+    }
+    NEED(longest >= (WRITERS - 1) * APPENDED);
+    NEED(connections == 1);
+}
+
 static void names_of_all_tags(struct world *w, const char *prefix, const char *after, size_t limit,
                               const char *want)
 {
@@ -474,6 +530,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_stopped_server_costs_a_timeout_and_the_write_is_in_doubt),
         WORLD_TEST(time_stands_still_rather_than_go_back),
         WORLD_TEST(all_waits_of_a_process_share_one_connection),
+        WORLD_TEST(appends_of_several_logs_share_a_connection_and_a_round_trip),
         WORLD_TEST(a_list_joins_the_shards_and_the_rest_in_order),
         WORLD_TEST(prefixes_share_nothing),
     };
