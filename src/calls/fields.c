@@ -88,10 +88,10 @@ void field_store(const struct field *f, void *at, int64_t value)
 static enum sluice_code check_range(const struct field_place *p, const struct field *f, int64_t v)
 {
     if (v >= f->min && v <= f->max) return SLUICE_OK;
-    char low[DURATION_TEXT_MAX], high[DURATION_TEXT_MAX];
+    char low[DURATION_TEXT_MAX], high[DURATION_TEXT_MAX], text[DURATION_TEXT_MAX];
     if (f->kind == FIELD_DURATION)
-        return wrong(p, "must be between %s and %s, not %" PRId64 "ms", duration_exact(f->min, low),
-                     duration_exact(f->max, high), v);
+        return wrong(p, "must be between %s and %s, not %s", duration_exact(f->min, low),
+                     duration_exact(f->max, high), duration_exact(v, text));
     return wrong(p, "must be between %" PRId64 " and %" PRId64 ", not %" PRId64, f->min, f->max, v);
 }
 

@@ -67,6 +67,20 @@ static enum sluice_code take_type(struct events_call *c, const char *name,
     return error->code;
 }
 
+enum sluice_code filter_message(const char *id, char out[SLUICE_ID_MAX], struct sluice_error *error)
+{
+    char mark[9], shard[11], number[21];
+    int len = 0;
+    int found = sscanf(id, "%8[0-9a-f]-%10[0-9]-%20[0-9]%n", mark, shard, number, &len);
+    if (found != 3 || id[len]) {
+        *error = error_of(SLUICE_INVALID, "", "message",
+                          "\"%.60s\" is not a message id; one looks like 3f9a01cc-0-17", id);
+        return error->code;
+    }
+    (void)snprintf(out, SLUICE_ID_MAX, "%s", id);
+    return SLUICE_OK;
+}
+
 // Reads a number of up to 64 bits. NULL: there is none.
 static const char *take_number(const char *text, uint64_t *out)
 {
@@ -160,7 +174,7 @@ static enum sluice_code take_query(struct events_call *c, const struct events_in
     c->all_types = in->types.len == 0;
     for (size_t i = 0; !code && i < in->types.len; i++)
         code = take_type(c, in->types.rows[i], error);
-    if (in->message) (void)snprintf(c->message, sizeof c->message, "%s", in->message);
+    if (!code && in->message) code = filter_message(in->message, c->message, error);
     return code ? code : take_from(c, from, error);
 }
 

@@ -21,6 +21,9 @@ struct event_stream {
     void (*free)(struct event_stream *e);
 };
 
+// Takes the filter for one message. INVALID: the text is no id.
+enum sluice_code filter_message(const char *id, char out[SLUICE_ID_MAX],
+                                struct sluice_error *error);
 // Takes a place for the stream. Returns false if there is none: the request is answered, and the
 // stream must be freed by the caller.
 bool sse_begin(struct event_stream *e, struct exchange *x);

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "queue/event.h"
 #include "server/hub.h"
+#include "server/sse.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -35,6 +36,18 @@ static enum sluice_code take_types(struct stream_filter *f, const struct field_t
         f->types[kind] = true;
     }
     return SLUICE_OK;
+}
+
+static enum sluice_code take_names(struct stream_filter *f, const struct stream_in *in,
+                                   struct sluice_error *error)
+{
+    if (in->workflow && !*in->workflow) {
+        *error = error_of(SLUICE_INVALID, "", "workflow",
+                          "workflow is empty; name one, or leave the parameter out");
+        return error->code;
+    }
+    if (in->workflow) (void)snprintf(f->workflow, sizeof f->workflow, "%s", in->workflow);
+    return in->message ? filter_message(in->message, f->message, error) : SLUICE_OK;
 }
 
 static enum sluice_code take_from(struct stream_call *c, const char *from,
@@ -136,9 +149,8 @@ static enum sluice_code build(struct stream_call *c, struct exchange *x, const s
     const char *from = x->last_event ? x->last_event : in->from ? in->from : "now";
     struct stream_filter *f = &c->request.filter;
     enum sluice_code code = take_types(f, &in->types, error);
+    if (!code) code = take_names(f, in, error);
     if (!code) code = take_from(c, from, error);
-    if (in->message) (void)snprintf(f->message, sizeof f->message, "%s", in->message);
-    if (in->workflow) (void)snprintf(f->workflow, sizeof f->workflow, "%s", in->workflow);
     if (code) return code;
     return in->queues.len > 0 ? add_named(c, x, &in->queues, error) : add_all(c, x, error);
 }

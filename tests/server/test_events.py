@@ -65,6 +65,9 @@ def a_reader_that_resumes_in_a_new_queue_of_the_name_gets_the_gap_and_every_even
         same(node.stream("/tasks/events", {"Last-Event-ID": place}).next()[1]["message"], second)
         for wrong in ("17.2", seen.replace("-", ""), queue["id"] + "-", queue["id"] + "-1.1", "x" * 32 + "-1.1"):
             same(node.raw("GET", f"/v1/queues/tasks/events?from={wrong}").status, 400, wrong)
+        for wrong in ("zzz", f"{first}x", f"{first[:8]}-0"):
+            answer = node.raw("GET", f"/v1/queues/tasks/events?message={wrong}")
+            same((answer.status, answer.json["field"]), (400, "message"), wrong)
 
 
 @case

@@ -157,6 +157,8 @@ def places_that_do_not_fit_are_told_apart(sluice):
         contains(got[0][1]["detail"], "Last-Event-ID", "created after the event")
         for query, words in ((f"?from={life}", ["is not a place"]), ("?from=-", ["is not a place"]),
                              (f"?from={life}.1", ["is not a place"]), (f"?from={life}.1_{2**64}", ["is not a place"]),
+                             ("?message=zzz", ["\"zzz\" is not a message id", "3f9a01cc-0-17"]),
+                             ("?workflow=", ["workflow is empty"]),
                              ("?type=nothing", ["nothing", "type of event"]), ("?queue=none", ["none", "does not exist"]),
                              ("?colour=red", ["colour"])):
             answer = node.raw("GET", "/v1/stream" + query)
