@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of sluice_bus.h: one subscription and one consumer for each queue.
+// The functions of sluice_bus.h: one subscription and one consumer for each stream. A queue has one
+// stream, or one for each of its shards.
 #include "sluice_bus.h"
 
 #include "api/bus_position.h"
@@ -20,6 +21,8 @@
 struct feed {
     char queue[QUEUE_NAME_MAX + 1];
     char stream[SUBJECT_STREAM_MAX];
+    bool by_shard; // the stream has only `shard`, and its subjects name it
+    uint32_t shard;
     struct consumer *consumer;
     struct bus_subscription *from; // NULL: to be opened
     int64_t created_at;            // of the stream
@@ -72,9 +75,10 @@ static const char *filter_of(const struct sluice_bus_events *e, const struct fee
                              char out[SUBJECT_MAX])
 {
     if (!e->type) return NULL;
-    bool workflow = strncmp(e->type, "workflow-", 9) == 0;
+    bool workflow = strncmp(e->type, "workflow-", 9) == 0 && !f->by_shard;
     struct subject_filter filter = {.kind = workflow ? SUBJECT_WORKFLOW : SUBJECT_TASK,
-                                    .every_shard = true,
+                                    .every_shard = !f->by_shard,
+                                    .shard = f->shard,
                                     .queue = bytes_str(f->queue),
                                     .event = bytes_str(e->type)};
     enum err err = subject_filter_print(&filter, out);
@@ -85,10 +89,10 @@ static const char *filter_of(const struct sluice_bus_events *e, const struct fee
 static enum sluice_code subscribe(struct sluice_bus_events *e, struct feed *f, bool now,
                                   struct sluice_error *error)
 {
-    char why[BUS_WHY_MAX] = "", filter[SUBJECT_MAX];
-    filter_of(e, f, filter);
-    struct bus_from from = {
-        .stream = f->stream, .filter = filter, .sequence = now ? 0 : consumer_resume(f->consumer)};
+    char why[BUS_WHY_MAX] = "", room[SUBJECT_MAX];
+    struct bus_from from = {.stream = f->stream,
+                            .filter = filter_of(e, f, room),
+                            .sequence = now ? 0 : consumer_resume(f->consumer)};
     enum err err = bus_subscribe(e->bus, &from, &f->from, why);
     return err ? refuse_bus(error, err, why) : SLUICE_OK;
 }
@@ -116,10 +120,6 @@ static enum sluice_code feed_open(struct sluice_bus_events *e, struct feed *f,
     struct consumer_config config = {.filtered = e->type != NULL};
     f->consumer = consumer_new(&config, e->schemas);
     enum err err = bus_stream_state(e->bus, f->stream, &state, why);
-    if (err == ERR_NOT_FOUND)
-        return refuse(error, ERR_NOT_FOUND, "queue",
-                      "the bus has no stream %.100s: no node has published events of queue %s",
-                      f->stream, f->queue);
     if (!err) err = newest(e, f, &state, why);
     if (err) return refuse_bus(error, err, why);
     f->created_at = state.created_at;
@@ -132,6 +132,62 @@ static enum sluice_code feed_open(struct sluice_bus_events *e, struct feed *f,
     bool now = !o->position && o->from_now;
     if (now) f->last = 0;
     return subscribe(e, f, now, error);
+}
+
+static void name_stream(struct feed *f)
+{
+    struct bytes queue = bytes_str(f->queue);
+    enum err err = f->by_shard ? subject_shard_stream(queue, f->shard, f->stream)
+                               : subject_stream(queue, f->stream);
+    CHECK(err == ERR_OK); // the name was checked
+}
+
+// Whether the bus has a stream of this name.
+static enum err has_stream(struct sluice_bus_events *e, const struct feed *f, bool *has,
+                           char why[BUS_WHY_MAX])
+{
+    struct bus_stream_state state;
+    enum err err = bus_stream_state(e->bus, f->stream, &state, why);
+    *has = err == ERR_OK;
+    return err == ERR_NOT_FOUND ? ERR_OK : err;
+}
+
+// The queue has no stream for all its shards: adds a feed for the stream of each shard.
+static enum sluice_code find_shards(struct sluice_bus_events *e, size_t at,
+                                    struct sluice_error *error)
+{
+    char why[BUS_WHY_MAX] = "";
+    struct feed one = e->feeds[at];
+    bool has = true;
+    one.by_shard = true;
+    for (uint32_t shard = 0; has && shard < SUBJECT_SHARD_STREAMS_MAX; shard++) {
+        one.shard = shard;
+        name_stream(&one);
+        enum err err = has_stream(e, &one, &has, why);
+        if (err) return refuse_bus(error, err, why);
+        if (!has && shard == 0)
+            return refuse(error, ERR_NOT_FOUND, "queue",
+                          "the bus has no stream %.100s: no node has published events of queue %s",
+                          e->feeds[at].stream, one.queue);
+        if (!has) break;
+        if (shard > 0) e->feeds = memory_resize(e->feeds, (e->len + 1) * sizeof *e->feeds);
+        e->feeds[shard > 0 ? e->len++ : at] = one;
+    }
+    return SLUICE_OK;
+}
+
+static enum sluice_code find_streams(struct sluice_bus_events *e, struct sluice_error *error)
+{
+    char why[BUS_WHY_MAX] = "";
+    size_t queues = e->len;
+    enum sluice_code code = SLUICE_OK;
+    for (size_t i = 0; !code && i < queues; i++) {
+        bool has;
+        enum err err = has_stream(e, &e->feeds[i], &has, why);
+        if (err) return refuse_bus(error, err, why);
+        if (!has) code = find_shards(e, i, error);
+    }
+    return code;
 }
 
 static enum sluice_code take_queues(struct sluice_bus_events *e, const struct sluice_bus_options *o,
@@ -147,8 +203,7 @@ static enum sluice_code take_queues(struct sluice_bus_events *e, const struct sl
             return refuse(error, ERR_INVALID, "queue", "\"%.100s\" is not the name of a queue",
                           o->queues[i]);
         (void)snprintf(f->queue, sizeof f->queue, "%s", o->queues[i]);
-        enum err err = subject_stream(bytes_str(f->queue), f->stream);
-        CHECK(err == ERR_OK);
+        name_stream(f);
     }
     return SLUICE_OK;
 }
@@ -195,6 +250,7 @@ enum sluice_code sluice_bus_open(const char *url, const struct sluice_bus_option
     e->schemas = schema_set_new();
     enum sluice_code code = take_options(e, options, error);
     if (!code) code = connect_bus(e, url, wait_ms, error);
+    if (!code) code = find_streams(e, error);
     for (size_t i = 0; !code && i < e->len; i++)
         code = feed_open(e, &e->feeds[i], options, error);
     if (code) {

@@ -43,8 +43,8 @@ static const char *take_head(const char *at, char *name, int64_t *created_at, si
 {
     int used = 0;
     char *end = NULL;
-    static_assert(SUBJECT_STREAM_MAX == 776, "the width in the format below");
-    if (sscanf(at, "stream %775[!-~] %n", name, &used) != 1 || used == 0) return NULL;
+    static_assert(SUBJECT_STREAM_MAX == 792, "the width in the format below");
+    if (sscanf(at, "stream %791[!-~] %n", name, &used) != 1 || used == 0) return NULL;
     *created_at = strtoll(at + used, &end, 10);
     if (end == at + used || *end != ' ') return NULL;
     at = end + 1;

@@ -33,12 +33,14 @@ struct bus_subscription;
 //   maxAge=7d       how long a stream keeps a message; 0: for ever
 //   maxBytes=0      bytes that a stream keeps; 0: no limit. The oldest messages are deleted first
 //   dedupWindow=2m  how long the server knows the ids of messages
+//   streams=queue   a stream for each queue; shard: for each shard of a queue
 // Credentials are in the environment, or in files that it names (bus/credentials.h).
 struct bus_limits {
     uint32_t replicas;
     int64_t max_age_ms;
     int64_t max_bytes;
     int64_t dedup_ms;
+    bool by_shard; // streams=shard; no limit of a stream
 };
 
 struct bus_config {

@@ -103,6 +103,12 @@ enum err bus_stream_ensure(struct bus *b, const struct bus_stream *s, struct bus
         status = create(l, s, &info, &code);
     if (code == JSStreamNameExistErr) status = js_GetStreamInfo(&info, l->js, s->name, &o, &code);
     enum err e = answer_of(b, status, code, why);
+    if (code == JSStreamSubjectOverlapErr)
+        (void)snprintf(why, BUS_WHY_MAX,
+                       "stream %.100s cannot be made: another stream of the bus has its subjects, "
+                       "perhaps one of the other form (streams=queue, streams=shard). Delete it, "
+                       "or use its form",
+                       s->name);
     if (!e) e = compare(s, info, why);
     if (!e && out) *out = state_of(info);
     jsStreamInfo_Destroy(info);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define FORMS        "nats://host:4222,host2:4222"
-#define SETTINGS     "replicas, maxAge, maxBytes, dedupWindow"
+#define SETTINGS     "replicas, maxAge, maxBytes, dedupWindow, streams"
 #define REPLICAS_MAX 5
 #define HOST_MAX     255
 #define DAY_MS       (24 * 60 * 60 * 1000LL)
@@ -24,6 +24,13 @@ static bool read_duration(const char *name, const char *value, int64_t lo, int64
     if (ms < lo) return url_wrong(c, "%s \"%.40s\" is shorter than 1s", name, value);
     *out = ms;
     return true;
+}
+
+static bool read_streams(const char *value, struct bus_url *out, struct url_complaint c)
+{
+    out->limits.by_shard = strcmp(value, "shard") == 0;
+    return out->limits.by_shard || strcmp(value, "queue") == 0 ||
+           url_wrong(c, "streams \"%.40s\" is not one of queue, shard", value);
 }
 
 static bool read_setting(const char *name, const char *value, void *into, struct url_complaint c)
@@ -43,6 +50,7 @@ static bool read_setting(const char *name, const char *value, void *into, struct
         return url_number(name, value, 0, INT64_MAX / 2, &out->limits.max_bytes, c);
     if (strcmp(name, "dedupWindow") == 0)
         return read_duration(name, value, DEDUP_MIN_MS, &out->limits.dedup_ms, c);
+    if (strcmp(name, "streams") == 0) return read_streams(value, out, c);
     if (strcmp(name, "password") == 0 || strcmp(name, "token") == 0 || strcmp(name, "user") == 0)
         return url_wrong(c,
                          "a %s must not be in the URL of a bus: URLs are logged and shown. Set "

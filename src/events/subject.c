@@ -12,6 +12,7 @@
 
 #define PREFIX        "sluice"
 #define STREAM_PREFIX "SLUICE_"
+#define SHARD_PREFIX  "SLUICE-"
 #define TOKENS_MAX    6
 #define SHARD_DIGITS  10
 #define SHOWN_LEN     60 // bytes of a wrong text that a reason shows
@@ -102,6 +103,19 @@ enum err subject_stream(struct bytes queue, char out[SUBJECT_STREAM_MAX])
     enum err err = check_name(queue);
     if (err) return err;
     char *at = put_text(out, STREAM_PREFIX);
+    at = subject_token_put(at, queue);
+    *at = '\0';
+    CHECK(at < out + SUBJECT_STREAM_MAX);
+    return ERR_OK;
+}
+
+enum err subject_shard_stream(struct bytes queue, uint32_t shard, char out[SUBJECT_STREAM_MAX])
+{
+    enum err err = check_name(queue);
+    if (err) return err;
+    char *at = put_text(out, SHARD_PREFIX);
+    at = digits_put(at, shard);
+    *at++ = '_';
     at = subject_token_put(at, queue);
     *at = '\0';
     CHECK(at < out + SUBJECT_STREAM_MAX);

@@ -18,7 +18,7 @@
 #define SUBJECT_TOKEN_MAX  (3 * SUBJECT_NAME_MAX)
 // The longest subject has three tokens and the word "workflow". The final zero is counted.
 #define SUBJECT_MAX        (3 * SUBJECT_TOKEN_MAX + 40)
-#define SUBJECT_STREAM_MAX (SUBJECT_TOKEN_MAX + 8) // "SLUICE_" and a token
+#define SUBJECT_STREAM_MAX (SUBJECT_TOKEN_MAX + 24) // a token after "SLUICE_" or "SLUICE-<shard>_"
 #define SUBJECT_WHY_MAX    256
 
 enum subject_kind { SUBJECT_TASK, SUBJECT_WORKFLOW, SUBJECT_CLUSTER, SUBJECT_KINDS };
@@ -48,6 +48,10 @@ char *subject_token_put(char *at, struct bytes name);
 
 // The name of the queue's stream: "SLUICE_<token>". LIMIT and INVALID as above.
 MUST_USE enum err subject_stream(struct bytes queue, char out[SUBJECT_STREAM_MAX]);
+// With a stream for each shard: "SLUICE-<shard>_<token>". A queue has at most so many.
+#define SUBJECT_SHARD_STREAMS_MAX 16
+MUST_USE enum err subject_shard_stream(struct bytes queue, uint32_t shard,
+                                       char out[SUBJECT_STREAM_MAX]);
 #define SUBJECT_CLUSTER_STREAM "SLUICE-CLUSTER" // no stream of a queue has this name
 
 // What a consumer subscribes to. An empty name matches every name.

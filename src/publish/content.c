@@ -22,10 +22,14 @@ static void put_header(void *ctx, const char *name, const char *value)
     put_text(h->to, value);
 }
 
-enum err content_write(const struct envelope *e, struct buf *to)
+enum err content_write(const struct envelope *e, bool by_shard, struct buf *to)
 {
     char text[SUBJECT_MAX], id[ENVELOPE_ID_MAX];
     struct subject subject = envelope_subject(e);
+    if (by_shard && subject.kind == SUBJECT_WORKFLOW) {
+        subject.kind = SUBJECT_TASK;
+        subject.workflow = BYTES_EMPTY;
+    }
     enum err err = subject_print(&subject, text);
     if (err) return err;
     struct headers h = {.to = to};

@@ -5,8 +5,9 @@
 #include "bus/bus.h"
 #include "events/envelope.h"
 
-// Appends the envelope's message. INVALID, LIMIT: a name of it cannot be a subject.
-MUST_USE enum err content_write(const struct envelope *e, struct buf *to);
+// Appends the envelope's message. by_shard: its subject names the shard, also if the event is one
+// of a workflow. INVALID, LIMIT: a name of it cannot be a subject.
+MUST_USE enum err content_write(const struct envelope *e, bool by_shard, struct buf *to);
 // Views into the content.
 struct content {
     const char *subject;

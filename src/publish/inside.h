@@ -111,6 +111,12 @@ void published_shard_free(struct published_shard *s); // waits until nothing use
 void published_shard_want(struct published_shard *s, bool wanted);
 // All its events are on the bus, or it publishes nothing.
 bool published_shard_is_done(struct published_shard *s);
+bool publishes_by_shard(const struct published_shard *s); // a stream for each shard
+enum err stream_name(const struct published_shard *s, uint32_t shard, char out[SUBJECT_STREAM_MAX]);
+// Creates the streams of the queue, or compares them. Waits for the server. *state: of the one that
+// has this shard. ERR_LIMIT: the queue has too many shards for a stream each.
+enum err streams_ensure(struct published_shard *s, struct bus_stream_state *state,
+                        char why[static BUS_WHY_MAX]);
 void publishing_say(struct publishing *p, enum publishing_note note, const char *queue,
                     uint32_t shard, const char *why);
 bus_ack_fn acks_note; // ctx: struct ack_way

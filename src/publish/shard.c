@@ -80,7 +80,8 @@ static struct envelope_place place_of(const struct published_shard *s)
 // Whether each event of the stream is one of this shard, and one message.
 static bool is_alone(const struct published_shard *s)
 {
-    return s->queue->row.birth.shards == 1 && s->all->config.window.also == 0;
+    bool one = s->queue->row.birth.shards == 1 || publishes_by_shard(s);
+    return one && s->all->config.window.also == 0;
 }
 
 // Writes the messages of the event: one for each version.
@@ -94,7 +95,7 @@ static void write_content(struct published_shard *s, const struct envelope *e)
         one.schema_version = versions[i];
         size_t at = s->content.len;
         buf_put_u32(&s->content, 0);
-        enum err err = content_write(&one, &s->content);
+        enum err err = content_write(&one, publishes_by_shard(s), &s->content);
         CHECK(err == ERR_OK); // a queue's name is a name of a subject, and an envelope has a limit
         uint32_t size = (uint32_t)(s->content.len - at - 4);
         memcpy(s->content.data + at, &size, sizeof size); // read by this process only
@@ -111,14 +112,14 @@ static void feed(struct published_shard *s, const struct envelope *e, uint64_t s
         publishing_say(s->all, PUBLISHING_SCHEMA, s->queue->row.name, s->shard, why);
     }
     write_content(s, e);
-    publisher_feed(
-        s->publisher,
-        &(struct publisher_item){.sequence = e->sequence,
-                                 .slot = slot,
-                                 .at = e->timestamp,
-                                 .missing = missing,
-                                 .in_tail = is_alone(s) || envelope_subject(e).kind == SUBJECT_TASK,
-                                 .content = buf_bytes(&s->content)});
+    publisher_feed(s->publisher,
+                   &(struct publisher_item){.sequence = e->sequence,
+                                            .slot = slot,
+                                            .at = e->timestamp,
+                                            .missing = missing,
+                                            .in_tail = is_alone(s) || publishes_by_shard(s) ||
+                                                       envelope_subject(e).kind == SUBJECT_TASK,
+                                            .content = buf_bytes(&s->content)});
 }
 
 static bool feed_gap(struct published_shard *s, uint64_t before, uint64_t slot, int64_t at)
@@ -225,28 +226,6 @@ static void set_why(struct published_shard *s, const char *why, bool refused)
         publishing_say(s->all, PUBLISHING_REFUSED, s->queue->row.name, s->shard, why ? why : "");
 }
 
-static enum err ensure_stream(struct published_shard *s, struct bus_stream_state *state,
-                              char why[static BUS_WHY_MAX])
-{
-    char subjects[4][SUBJECT_MAX];
-    const char *list[4] = {subjects[0], subjects[1], subjects[2], subjects[3]};
-    const struct envelope_window *w = &s->all->config.window;
-    uint32_t versions[2] = {w->newest, w->also};
-    struct bytes name = bytes_str(s->queue->row.name);
-    struct bus_stream stream = {.subjects = list, .limits = bus_limits(s->all->bus)};
-    for (size_t i = 0; i < (w->also > 0 ? 2 : 1); i++) {
-        struct subject_filter task = {
-            .version = versions[i], .kind = SUBJECT_TASK, .every_shard = true, .queue = name};
-        struct subject_filter flow = {
-            .version = versions[i], .kind = SUBJECT_WORKFLOW, .queue = name};
-        enum err e = subject_filter_print(&task, subjects[stream.subjects_len++]);
-        if (!e) e = subject_filter_print(&flow, subjects[stream.subjects_len++]);
-        if (e) return e;
-    }
-    (void)snprintf(stream.name, sizeof stream.name, "%.*s", BUS_STREAM_MAX - 1, s->stream);
-    return bus_stream_ensure(s->all->bus, &stream, state, why);
-}
-
 // The newest event of this shard, if it is of this life of the queue.
 static void read_tail(struct published_shard *s, const struct bus_message *m,
                       struct publisher_tail *tail)
@@ -273,7 +252,7 @@ static struct publisher_tail ask_tail(struct published_shard *s)
                                    .kind = SUBJECT_TASK,
                                    .queue = bytes_str(s->queue->row.name),
                                    .shard = s->shard};
-    struct publisher_tail tail = {.err = ensure_stream(s, &state, why)};
+    struct publisher_tail tail = {.err = streams_ensure(s, &state, why)};
     if (!tail.err) tail.err = subject_filter_print(&shard, filter);
     tail.stream_last = state.last;
     tail.trimmed = state.first > 1;
@@ -501,7 +480,7 @@ struct published_shard *published_shard_new(struct publishing *all, struct open_
     (void)pthread_cond_init(&s->moved, NULL);
     s->publisher = publisher_new(
         &(struct publisher_config){.fenced = is_alone(s), .settle_ms = -1, .seed = entropy_u64()});
-    enum err err = subject_stream(bytes_str(q->row.name), s->stream);
+    enum err err = stream_name(s, shard, s->stream);
     for (int of = 0; !err && of < ACK_KINDS; of++) {
         s->ways[of] = (struct ack_way){.shard = s, .of = (enum ack_of)of};
         err = bus_sender_new(all->bus, acks_note, &s->ways[of], &s->ways[of].sender);

@@ -78,7 +78,7 @@ static bool publish(struct cluster_bus *c, const struct membership_event *from)
     if (from->note == NOTE_MEMBER) e.status = life_name(from->life);
     struct envelope made = envelope_cluster(&e, c->server->node, &room, room_id);
     buf_clear(&c->content);
-    if (content_write(&made, &c->content)) return true; // too large: it is left out
+    if (content_write(&made, false, &c->content)) return true; // too large: it is left out
     content_read(buf_bytes(&c->content), &content);
     struct bus_publish message = {.stream = SUBJECT_CLUSTER_STREAM,
                                   .subject = content.subject,

@@ -32,7 +32,9 @@ static void a_url_names_servers_and_limits(void **state)
     assert_true(u.tls && u.limits.replicas == 1 && u.limits.dedup_ms == 120000);
     assert_string_equal(u.servers[0], "tls://bus.example.org:4222");
     assert_int_equal(bus_url_read("nats://h?maxAge=0", &u, why), ERR_OK);
-    assert_true(u.limits.max_age_ms == 0);
+    assert_true(u.limits.max_age_ms == 0 && !u.limits.by_shard);
+    assert_int_equal(bus_url_read("nats://h?streams=shard", &u, why), ERR_OK);
+    assert_true(u.limits.by_shard);
 }
 
 static void a_bad_url_is_refused_with_a_sentence(void **state)
@@ -55,6 +57,7 @@ static void a_bad_url_is_refused_with_a_sentence(void **state)
         {"nats://h?maxAge=7", "maxAge \"7\" is not a duration"},
         {"nats://h?dedupWindow=10ms", "shorter than 1s"},
         {"nats://h?maxbytes=7", "\"maxbytes\" is not a setting of a bus"},
+        {"nats://h?streams=all", "streams \"all\" is not one of queue, shard"},
         {"nats://h#x", "has no #"},
     };
     struct bus_url u;

@@ -173,6 +173,21 @@ static void a_stream_has_the_token_of_its_queue(void **state)
     assert_string_not_equal(name, SUBJECT_CLUSTER_STREAM);
 }
 
+// The shard comes first, so no name of a queue makes the name of another queue's stream.
+static void a_stream_of_a_shard_has_its_number_and_the_token(void **state)
+{
+    (void)state;
+    char name[SUBJECT_STREAM_MAX], other[SUBJECT_STREAM_MAX], longest[SUBJECT_NAME_MAX];
+    assert_int_equal(subject_shard_stream(bytes_str("mail.eu"), 12, name), ERR_OK);
+    assert_string_equal(name, "SLUICE-12_mail=2Eeu");
+    assert_int_equal(subject_shard_stream(bytes_str("2_mail.eu"), 1, other), ERR_OK);
+    assert_string_not_equal(name, other);
+    memset(longest, '.', sizeof longest);
+    struct bytes queue = bytes_of(longest, sizeof longest);
+    assert_int_equal(subject_shard_stream(queue, UINT32_MAX, name), ERR_OK);
+    assert_int_equal(subject_shard_stream(BYTES_EMPTY, 0, name), ERR_INVALID);
+}
+
 static void filters_have_wildcards_for_what_is_not_given(void **state)
 {
     (void)state;
@@ -251,6 +266,7 @@ int main(void)
         cmocka_unit_test(names_that_are_empty_or_too_long_are_refused),
         cmocka_unit_test(other_forms_are_refused_with_a_reason),
         cmocka_unit_test(a_stream_has_the_token_of_its_queue),
+        cmocka_unit_test(a_stream_of_a_shard_has_its_number_and_the_token),
         cmocka_unit_test(filters_have_wildcards_for_what_is_not_given),
         cmocka_unit_test(filters_match_as_the_server_does),
         cmocka_unit_test(no_name_matches_the_filter_of_another),

@@ -2,7 +2,7 @@
 // Prints the events of a queue's stream, as a consumer sees them, up to the stream's end:
 //   bus-dump URL QUEUE      one line "event SHARD SEQUENCE ID" or "gap SHARD FIRST LAST" for each
 //   bus-dump URL --cluster  "cluster PUBLISHER TYPE NODE STATUS QUEUE SHARD", "-" for what is empty
-// Last line: "messages M duplicates D". Exit status 1: the bus does not answer.
+// After each stream: "messages M duplicates D". Exit status 1: the bus does not answer.
 #include "bus/bus.h"
 #include "events/consumer.h"
 #include "os/clock.h"
@@ -66,27 +66,48 @@ static enum err read_all(struct bus *b, const char *stream, struct consumer *c, 
     return e;
 }
 
-int main(int argc, char **argv)
+static enum err dump(struct bus *b, const char *stream, char why[static BUS_WHY_MAX])
 {
-    char why[BUS_WHY_MAX] = "", stream[SUBJECT_STREAM_MAX];
-    struct bus *b = NULL;
     uint64_t messages = 0;
-    if (argc != 3) return 2;
-    if (strcmp(argv[2], "--cluster") == 0)
-        (void)snprintf(stream, sizeof stream, SUBJECT_CLUSTER_STREAM);
-    else if (subject_stream(bytes_str(argv[2]), stream))
-        return 2;
     struct schema_set *set = schema_set_new();
     struct consumer *c = consumer_new(&(struct consumer_config){.from_first = true}, set);
-    enum err e = bus_open(&(struct bus_config){.url = argv[1], .name = "dump"}, &b, why);
-    if (!e) e = bus_wait(b, PATIENCE_MS, why);
-    if (!e) e = read_all(b, stream, c, &messages, why);
+    enum err e = read_all(b, stream, c, &messages, why);
     print_all(c, INT64_MAX / 2); // what is still held: its gap is final
     printf("messages %" PRIu64 " duplicates %" PRIu64 "\n", messages,
            consumer_counts(c).duplicates);
-    if (e) (void)fprintf(stderr, "bus-dump: %s: %s\n", err_name(e), why);
     consumer_free(c);
     schema_set_free(set);
+    return e;
+}
+
+// The streams of the shards, if the queue has one for each.
+static enum err dump_queue(struct bus *b, const char *queue, char why[static BUS_WHY_MAX])
+{
+    char stream[SUBJECT_STREAM_MAX];
+    struct bus_stream_state state;
+    if (subject_shard_stream(bytes_str(queue), 0, stream)) return ERR_INVALID;
+    enum err e = bus_stream_state(b, stream, &state, why);
+    for (uint32_t shard = 1; !e; shard++) {
+        e = dump(b, stream, why);
+        if (!e) e = subject_shard_stream(bytes_str(queue), shard, stream);
+        if (!e && (e = bus_stream_state(b, stream, &state, why)) == ERR_NOT_FOUND) return ERR_OK;
+    }
+    if (e == ERR_NOT_FOUND) e = subject_stream(bytes_str(queue), stream);
+    return e ? e : dump(b, stream, why);
+}
+
+int main(int argc, char **argv)
+{
+    char why[BUS_WHY_MAX] = "";
+    struct bus *b = NULL;
+    if (argc != 3) return 2;
+    enum err e = bus_open(&(struct bus_config){.url = argv[1], .name = "dump"}, &b, why);
+    if (!e) e = bus_wait(b, PATIENCE_MS, why);
+    if (!e && strcmp(argv[2], "--cluster") == 0)
+        e = dump(b, SUBJECT_CLUSTER_STREAM, why);
+    else if (!e)
+        e = dump_queue(b, argv[2], why);
+    if (e) (void)fprintf(stderr, "bus-dump: %s: %s\n", err_name(e), why);
     bus_close(b);
     return e ? 1 : 0;
 }

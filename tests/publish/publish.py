@@ -29,6 +29,7 @@ BUS = os.environ["SLUICE_TEST_NATS"]
 SERVERS = BUS.count(",") + 1
 DUMP = os.environ["BUS_DUMP"]
 AT_ONCE = 3  # they mostly wait
+MINUTE = float(os.environ.get("CUT_SECONDS", "60"))
 
 
 def nats(words):
@@ -60,7 +61,7 @@ def stream(queue):
         if word == "event":
             shards.setdefault(int(rest[0]), []).append((int(rest[1]), rest[2]))
         elif word == "messages":
-            messages, duplicates = int(rest[0]), int(rest[2])
+            messages, duplicates = messages + int(rest[0]), duplicates + int(rest[2])
         else:
             others.append(line)
     return shards, others, messages, duplicates
@@ -145,8 +146,8 @@ class Watch:
                   f"{next(((a, b) for a, b in zip(rows, mine) if a != b), None)}")
 
 
-def prepared(queue, shards=1, nodes=1, **settings):
-    cluster = Cluster("--bus", bus_url(), nodes=nodes)
+def prepared(queue, shards=1, nodes=1, bus=None, **settings):
+    cluster = Cluster("--bus", bus or bus_url(), nodes=nodes)
     try:
         status, answer = cluster.any().ask("PUT", f"/v1/queues/{queue}", {"shards": shards, "orderingGuarantee": True, "publishKeep": "2d", **settings})
         holds(status in (200, 201), answer)
@@ -256,6 +257,22 @@ def a_bus_that_is_away_for_some_seconds():
         holds("event=bus-degraded" in node.log() and "event=bus-recovered" in node.log(), "the log tells of it")
 
 
+def a_bus_that_is_cut_off():
+    """The connection stays, and no answer comes."""
+    with prepared("cut", 2) as cluster:
+        node = cluster.any()
+        load = Load(cluster, "cut", pause=0.0)
+        until(lambda: node.metric("sluice_bus_published_total") > 50, "events are published")
+        nats("stop 0")
+        until(lambda: node.metric("sluice_bus_degraded") == 1, "the node is degraded")
+        load.progresses()
+        holds(node.metric("sluice_bus_lag_events") > 0, "there is a lag")
+        nats("cont 0")
+        until(lambda: node.metric("sluice_bus_degraded") == 0, "the node recovers")
+        load.finish()
+        equals(cluster, "cut")
+
+
 def a_bus_killed_at_random_points():
     with prepared("restarts", 2) as cluster:
         load = Load(cluster, "restarts", pause=0.0)
@@ -318,6 +335,46 @@ def a_stream_with_other_limits_is_refused():
         holds(node.ask("POST", "/v1/queues/limits/messages", {"body": "x"})[0] == 201, "a send without the stream")
         until(lambda: "dedupWindow 2m, not 1m" in node.ready()[1]["bus"].get("reason", ""), "readyz names the limit")
         holds("event=bus-refused" in node.log(), "the log names it")
+
+
+def of_the_bus(*words):
+    out = subprocess.run([PROGRAM, "events", "--bus", BUS, "--json", *words], stdout=subprocess.PIPE, check=True,
+                         timeout=PATIENCE).stdout
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def a_stream_for_each_shard():
+    """streams=shard: each stream has the events of one shard, those of workflows too. A node is killed meanwhile."""
+    with prepared("by.shard", 3, nodes=2, bus=BUS + "?streams=shard") as cluster:
+        watch = Watch(cluster, "by.shard", "b")
+        load = Load(cluster, "by.shard", pause=0.0)
+        load.progresses()
+        cluster.start("a")  # ends the old one with -9
+        load.progresses()
+        load.finish()
+        for number in range(20):
+            status, answer = cluster.nodes["b"].ask("POST", "/v1/queues/by.shard/messages",
+                                                    {"body": "x", "workflow": f"run {number}"})
+            holds(status == 201, answer)
+        total = equals(cluster, "by.shard")
+        watch.equals(journal(cluster, "by.shard"))
+        lines = of_the_bus("by.shard")
+        holds(len({line["event_id"] for line in lines}) == len(lines) >= total, f"{len(lines)} events, not {total}")
+        holds({line["shard"] for line in lines} == {0, 1, 2}, "the command reads the streams of all shards")
+        flows = of_the_bus("by.shard", "--type", "workflow-submitted")
+        holds(len(flows) == 20, f"{len(flows)} workflows, not 20")
+        cluster.options = ("--bus", BUS)  # the other form
+        cluster.start("a")
+        node = cluster.start("b")
+        holds(node.ask("POST", "/v1/queues/by.shard/messages", {"body": "x"})[0] == 201, "a send without the stream")
+        until(lambda: "streams=shard" in node.ready()[1]["bus"].get("reason", ""), "readyz names the other form")
+
+
+def too_many_shards_for_a_stream_each_are_refused():
+    with prepared("wide", 17, bus=BUS + "?streams=shard") as cluster:
+        node = cluster.any()
+        holds(node.ask("POST", "/v1/queues/wide/messages", {"body": "x"})[0] == 201, "a send without the stream")
+        until(lambda: "17 shards" in node.ready()[1]["bus"].get("reason", ""), "readyz names the limit")
 
 
 def a_hostile_name_has_a_stream_of_its_own():
@@ -386,10 +443,10 @@ def the_leader_of_a_stream_is_killed():
 
 CASES = [an_owner_that_changes_while_it_publishes, the_stream_equals_the_journal, a_node_killed_at_random_points,
          the_bus_feeds_the_stream_of_another_node,
-         stage_bus, a_hostile_name_has_a_stream_of_its_own, a_stream_with_other_limits_is_refused,
+         a_stream_for_each_shard, too_many_shards_for_a_stream_each_are_refused, stage_bus, a_hostile_name_has_a_stream_of_its_own, a_stream_with_other_limits_is_refused,
          a_bad_url_is_refused_at_the_start]
 # The cases that stop the server run one after another.
-FAULTS = [events_of_workflows_are_on_the_bus, a_bus_that_is_away_for_some_seconds, a_bus_killed_at_random_points,
+FAULTS = [events_of_workflows_are_on_the_bus, a_bus_that_is_away_for_some_seconds, a_bus_that_is_cut_off, a_bus_killed_at_random_points,
           a_bus_that_loses_its_newest_messages, a_stream_that_the_bus_feeds_and_then_does_not]
 if SERVERS == 3:
     CASES, FAULTS = [], [the_leader_of_a_stream_is_killed]
@@ -397,7 +454,7 @@ if SERVERS == 3:
 
 def long(rounds):
     """Kills of nodes and servers, outages and changes of owners at random points under load, then the comparison. In the
-    middle a server is away for a minute. With three servers, every third round kills the stream's leader."""
+    middle a server is cut off for a minute. With three servers, every third round kills the stream's leader."""
     with prepared("chaos", 3, nodes=3) as cluster:
         watch = Watch(cluster, "chaos", "a")
         load = Load(cluster, "chaos", pause=0.005)
@@ -414,9 +471,13 @@ def long(rounds):
                 cluster.start(victim)
             elif what == "server":
                 nats(f"restart {server}")
-            elif what in ("outage", "minute"):
+            elif what == "minute":
+                nats(f"stop {server}")
+                time.sleep(MINUTE)
+                nats(f"cont {server}")
+            elif what == "outage":
                 nats(f"kill {server}")
-                time.sleep(60 if what == "minute" else random.uniform(1, 8))
+                time.sleep(random.uniform(1, 8))
                 nats(f"start {server}")
             else:
                 cluster.nodes[victim].signal(signal.SIGSTOP)
