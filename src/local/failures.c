@@ -65,7 +65,8 @@ struct reason_place *failures_reasons(const struct failures_seen *f, size_t firs
     *len = 0;
     for (; at < end; at++)
         if (f->rows[at].kind == FAILURE_FAILED)
-            places[(*len)++] = (struct reason_place){f->rows[at].slot, f->rows[at].op};
+            places[(*len)++] =
+                (struct reason_place){.slot = f->rows[at].slot, .op = f->rows[at].op};
     return places;
 }
 

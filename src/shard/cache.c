@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/map.h"
 #include "base/memory.h"
+#include "shard/shard.h"
 
 #include <assert.h>
 
@@ -228,22 +229,64 @@ enum cache_answer cache_find(struct cache *c, struct place place, struct found *
     return CACHE_NOWHERE;
 }
 
-enum cache_answer cache_reason(struct cache *c, uint64_t slot, uint32_t op, struct bytes *out)
+static bool signal_text(struct bytes payload, struct bytes *out)
 {
-    const struct cached *row = find_slot(c, slot);
+    struct op_signal signal;
+    if (signal_decode(payload, &signal)) return false;
+    *out = signal.kind == SIGNAL_INTERRUPT ? signal.reason : signal.payload;
+    return true;
+}
+
+static bool answer_text(struct bytes payload, uint32_t index, struct bytes *out)
+{
+    struct op_signal_settle settle;
+    struct signal_answer row;
+    if (signal_settle_decode(payload, &settle) || index >= settle.count) return false;
+    struct reader rows = reader_of(settle.rows);
+    for (uint32_t i = 0; i <= index; i++)
+        if (!signal_answer_next(&rows, &row)) return false;
+    *out = row.answer;
+    return true;
+}
+
+static bool outcome_text(const struct op *op, const struct reason_place *at, struct bytes *out)
+{
+    struct op_outcome outcome;
+    if (outcome_decode(op->payload, &outcome)) return false;
+    if (op->kind == OP_FAIL) *out = outcome.reason;
+    if (op->kind == OP_FAIL) return true;
+    if (at->index >= outcome.count) return false;
+    struct outcome_extra extra = outcome_extra_of(&outcome, at->index);
+    *out = op->kind == OP_RENEW ? extra.text : at->type ? extra.content_type : extra.result;
+    return true;
+}
+
+enum cache_answer cache_reason(struct cache *c, const struct reason_place *at, struct bytes *out)
+{
+    const struct cached *row = find_slot(c, at->slot);
     if (!row) return CACHE_MISSING;
-    if (op >= row->entry.ops_len) return CACHE_NOWHERE;
-    const struct op *found = &row->entry.ops[op];
-    struct op_outcome fail;
-    struct op_signal interrupt;
+    if (at->op >= row->entry.ops_len) return CACHE_NOWHERE;
+    const struct op *op = &row->entry.ops[at->op];
     struct op_cancel cancel;
-    if (found->kind == OP_FAIL && !outcome_decode(found->payload, &fail))
-        *out = fail.reason;
-    else if (found->kind == OP_SIGNAL && !signal_decode(found->payload, &interrupt))
-        *out = interrupt.reason;
-    else if (found->kind == OP_CANCEL && !cancel_decode(found->payload, &cancel))
-        *out = cancel.reason;
-    else
-        return CACHE_NOWHERE;
-    return CACHE_FOUND;
+    bool found = false;
+    switch (op->kind) {
+    case OP_FAIL:
+    case OP_ACK:
+    case OP_RENEW:
+        found = outcome_text(op, at, out);
+        break;
+    case OP_SIGNAL:
+        found = signal_text(op->payload, out);
+        break;
+    case OP_SIGNAL_SETTLE:
+        found = answer_text(op->payload, at->index, out);
+        break;
+    case OP_CANCEL:
+        found = !cancel_decode(op->payload, &cancel);
+        if (found) *out = cancel.reason;
+        break;
+    default:
+        break;
+    }
+    return found ? CACHE_FOUND : CACHE_NOWHERE;
 }

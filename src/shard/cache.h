@@ -28,5 +28,7 @@ enum cache_answer { CACHE_FOUND, CACHE_MISSING, CACHE_NOWHERE };
 // message exists.
 enum cache_answer cache_find(struct cache *c, struct place place, struct found *out,
                              uint64_t *missing);
-// The reason text of the fail op with index `op` in that slot.
-enum cache_answer cache_reason(struct cache *c, uint64_t slot, uint32_t op, struct bytes *out);
+// A text of an op: the reason of a fail, a cancel or an interrupt, the payload of another signal,
+// the answer to a signal, a result or its content type, or the text of a progress.
+struct reason_place;
+enum cache_answer cache_reason(struct cache *c, const struct reason_place *at, struct bytes *out);

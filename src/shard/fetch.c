@@ -166,7 +166,7 @@ static bool fetch_reasons(struct shard *s, struct call *c)
     while (c->reasons_found < c->reason_places_len) {
         const struct reason_place *at = &c->reason_places[c->reasons_found];
         struct bytes text = BYTES_EMPTY;
-        enum cache_answer answer = cache_reason(s->cache, at->slot, at->op, &text);
+        enum cache_answer answer = cache_reason(s->cache, at, &text);
         if (answer == CACHE_MISSING) {
             fetch_want(s, at->slot);
             return false;
@@ -287,7 +287,7 @@ static uint64_t missing_of(const struct shard *s, const struct call *c)
     }
     if (c->reasons_found == c->reason_places_len) return 0;
     const struct reason_place *at = &c->reason_places[c->reasons_found];
-    return cache_reason(s->cache, at->slot, at->op, &text) == CACHE_MISSING ? at->slot : 0;
+    return cache_reason(s->cache, at, &text) == CACHE_MISSING ? at->slot : 0;
 }
 
 // Returns true if the message or reason that c wants is live, as far as the fold has read.
@@ -296,8 +296,9 @@ static bool is_alive(const struct shard *s, const struct call *c)
     CHECK(c->fetched < c->grants_len || c->reasons_found < c->reason_places_len);
     if (c->fetched < c->grants_len)
         return machine_lives_at(s->machine, c->grants[c->fetched].place);
-    return machine_reason_lives_at(s->machine, c->reason_places[c->reasons_found].slot,
-                                   c->reason_places[c->reasons_found].op);
+    const struct reason_place *at = &c->reason_places[c->reasons_found];
+    return machine_reason_lives_at(s->machine, at->slot, at->op) ||
+           machine_signal_lives_at(s->machine, at->slot, at->op);
 }
 
 // The slot that c waits for cannot be read, now or later. ERR_NOT_FOUND: its messages are finished

@@ -38,8 +38,8 @@ static bool reason_of(struct shard *s, const struct message_view *v)
 {
     if (s->dead_letter_reason_of == v->outbox_number) return true;
     struct bytes reason = BYTES_EMPTY;
-    if (v->reason_slot != 0 &&
-        cache_reason(s->cache, v->reason_slot, v->reason_op, &reason) == CACHE_MISSING) {
+    struct reason_place at = {.slot = v->reason_slot, .op = v->reason_op};
+    if (at.slot != 0 && cache_reason(s->cache, &at, &reason) == CACHE_MISSING) {
         want(s, v->reason_slot);
         return false;
     }

@@ -79,11 +79,14 @@ bool shard_cancel(struct shard *s, uint64_t ticket);
 // ERR_NOT_FOUND: one of the slots was collected.
 void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, size_t count,
                  int64_t deadline, struct interval now);
-// The same, with the reasons of failures (machine_failures has their places). A reason whose slot
-// was collected or is damaged does not fail the call.
+// The same, with texts that ops carry: the reasons of failures (machine_failures has their places),
+// and what struct op_place names (queue/signal_view.h). A text whose slot was collected or is
+// damaged does not fail the call.
 struct reason_place {
     uint64_t slot;
     uint32_t op;
+    uint32_t index; // of a row of the op: an answer, a result, a progress
+    bool type;      // of a result: its content type
 };
 struct shard_wants {
     const struct place *places;
@@ -150,7 +153,8 @@ struct delivery {
     int64_t sent_at;
 };
 
-// The worker's text about a failure. The view is valid as long as a delivery's.
+// The worker's text about a failure, or another text of an op. The view is valid as long as a
+// delivery's.
 struct reason_text {
     struct bytes text;
     bool kept; // false: its slot was collected or is damaged

@@ -19,7 +19,7 @@ static void die(struct rig *r, struct reason_place places[FAILURES])
         assert_int_equal(held.count, 1);
         rig_does(r, rig_word(r, OP_FAIL, &held, reasons[i]));
         assert_int_equal(machine_failures(shard_machine(r->shard), seq, r->now.lo, v), 1);
-        places[i] = (struct reason_place){v[0].slot, v[0].op};
+        places[i] = (struct reason_place){.slot = v[0].slot, .op = v[0].op};
     }
 }
 
