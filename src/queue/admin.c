@@ -153,6 +153,7 @@ static uint64_t purge(struct machine *m, unsigned states)
         bodies_release_backlog(m);
         workflows_purge_backlog(m);
         backlog_clear(m);
+        changes_forget(m);
         if (is_strict(m)) scope_refresh(m, SCOPE_UNGROUPED);
     }
     for (uint32_t h = 1; h < m->msgs_len; h++) {

@@ -86,6 +86,7 @@ void machine_free(struct machine *m)
 {
     if (!m) return;
     done(m);
+    memory_free(m->changes.seqs);
     memory_free(m);
 }
 
@@ -93,8 +94,11 @@ void machine_reset(struct machine *m)
 {
     struct queue_id queue = m->queue;
     struct queue_config birth = m->birth;
+    struct changes changes = m->changes;
     done(m);
     init(m, &queue, m->shard, &birth);
+    m->changes = changes;
+    changes_forget(m);
 }
 
 // Handles every timer that is due, ordered by time, then by sequence number.

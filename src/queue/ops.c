@@ -174,6 +174,12 @@ enum err outcome_decode(struct bytes payload, struct op_outcome *out)
     return end(&r);
 }
 
+bool outcome_has_extras(const struct op *op)
+{
+    bool may = op->kind == OP_ACK || op->kind == OP_RENEW;
+    return may && op->payload.len > 0 && op->payload.data[0] == OPS_VERSION_EXTRA;
+}
+
 void ticket_row_put(struct buf *rows, const struct ticket_row *row)
 {
     buf_put_u32(rows, row->max);

@@ -132,5 +132,6 @@ struct outcome_extra {
 
 void outcome_extra_put(struct buf *extras, const struct outcome_extra *extra);
 bool outcome_extra_next(struct reader *extras, struct outcome_extra *out); // false: damaged
+bool outcome_has_extras(const struct op *op); // an ack or renew of version 2; reads only its head
 // The extra of one ref; all empty if the op has none.
 struct outcome_extra outcome_extra_of(const struct op_outcome *op, uint32_t index);

@@ -178,6 +178,7 @@ void msg_move(struct machine *m, uint32_t h, enum message_state to)
     CHECK(m->edited == h);
     count_move(m, (enum message_state)msg->state, to, 1);
     msg->state = (uint8_t)to;
+    if (m->changes.seqs) changes_note(m, msg->seq);
 }
 
 void lock_need(struct machine *m, uint32_t h)

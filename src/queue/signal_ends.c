@@ -71,6 +71,7 @@ void ended_add(struct machine *m, const struct ended_signal *row)
     m->digest += ended_hash(row);
     CHECK(row->state != SIGNAL_PENDING && row->state < SIGNAL_STATE_COUNT);
     t->ends.counts[row->kind][row->state]++;
+    changes_note(m, row->seq);
 }
 
 bool ended_is_over(const struct machine *m, const struct ended_signal *row)

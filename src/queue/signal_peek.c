@@ -147,6 +147,34 @@ bool machine_signal_find(const struct machine *m, const struct request_id *id, u
     return ended;
 }
 
+static int by_message(const void *a, const void *b)
+{
+    const struct signal_view *x = a, *y = b;
+    return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+size_t machine_signals_with(const struct machine *m, const struct request_id *id,
+                            struct signal_view *out, size_t max)
+{
+    const struct signals *t = &m->signals;
+    uint64_t key = signal_id_key(id);
+    size_t len = 0;
+    uint32_t v;
+    for (size_t at = map_first(&t->by_id, key);
+         len < max && (v = map_value(&t->by_id, key, &at)) != MAP_NONE;) {
+        const struct signal *s = &t->rows[v];
+        if (!s->settled && is_wanted(&s->id, id, s->seq, 0)) view_row(s, &out[len++]);
+    }
+    for (size_t at = map_first(&t->ended_by_id, key);
+         len < max && (v = map_value(&t->ended_by_id, key, &at)) != MAP_NONE;) {
+        const struct ended_signal *e = ended_at(m, ended_number(m, v));
+        if (is_wanted(&e->id, id, e->seq, 0)) view_ended(e, &out[len++]);
+    }
+    CHECK(len <= max);
+    qsort(out, len, sizeof *out, by_message);
+    return len;
+}
+
 bool machine_signal_lives_at(const struct machine *m, uint64_t slot, uint32_t op)
 {
     const struct signals *t = &m->signals;

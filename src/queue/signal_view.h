@@ -52,6 +52,9 @@ size_t machine_signals_pending(const struct machine *m, uint64_t seq, uint32_t n
 // the one that ended last). False: not known any more.
 bool machine_signal_find(const struct machine *m, const struct request_id *id, uint64_t seq,
                          struct signal_view *out);
+// All signals with this id, pending and ended, by message.
+size_t machine_signals_with(const struct machine *m, const struct request_id *id,
+                            struct signal_view *out, size_t max);
 // Whether a pending or ended signal needs this op of this slot (as machine_reason_lives_at): exact.
 bool machine_signal_lives_at(const struct machine *m, uint64_t slot, uint32_t op);
 uint32_t machine_signal_count(const struct machine *m); // pending ones of the shard

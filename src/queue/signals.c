@@ -235,6 +235,7 @@ void signal_deliver(struct machine *m, uint32_t s)
     if (row->deliveries < UINT16_MAX) row->deliveries++;
     m->digest += signal_hash(row);
     m->signals.orders++;
+    changes_note(m, row->seq);
     struct event *e = emit_signal(m, EVENT_SIGNAL_DELIVERED, row, SIGNAL_PENDING);
     uint32_t h = map_find(&m->by_seq, row->seq);
     if (e) emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);

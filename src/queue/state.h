@@ -11,6 +11,7 @@
 #include "base/mutant.h"
 #include "queue/apply.h"
 #include "queue/body_name.h"
+#include "queue/changes.h"
 #include "queue/cursor.h"
 #include "queue/finished.h"
 #include "queue/machine.h"
@@ -335,6 +336,8 @@ struct machine {
     uint32_t dead_last;
     uint32_t outbox_first;
     uint32_t outbox_last;
+
+    struct changes changes; // no part of the state
 
     uint64_t digest; // the sum over all rows; machine_digest adds the scalars
     uint32_t edited; // the record that is being edited; 0: none

@@ -136,10 +136,15 @@ static void index_messages(struct cached *row)
     CHECK(row->messages_len == count);
 }
 
-static bool has_fail(const struct entry *e)
+// Whether one of the ops carries a text that may be wanted soon.
+static bool has_text(const struct entry *e)
 {
-    for (size_t i = 0; i < e->ops_len; i++)
-        if (e->ops[i].kind == OP_FAIL) return true;
+    for (size_t i = 0; i < e->ops_len; i++) {
+        const struct op *op = &e->ops[i];
+        if (op->kind == OP_FAIL || op->kind == OP_SIGNAL || op->kind == OP_SIGNAL_SETTLE)
+            return true;
+        if (op->kind == OP_CANCEL || outcome_has_extras(op)) return true;
+    }
     return false;
 }
 
@@ -173,7 +178,7 @@ enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot, 
     CHECK(slot > 0); // no entry has slot 0
     index_messages(&row);
     c->counts[slot % COUNTS] = (struct counted){slot, row.messages_len};
-    if (row.messages_len > 0 || has_fail(&row.entry)) {
+    if (row.messages_len > 0 || has_text(&row.entry)) {
         keep_row(c, &row);
     } else {
         row_done(&row);

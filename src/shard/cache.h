@@ -10,7 +10,7 @@ struct cache;
 
 struct cache *cache_new(size_t bytes_max);
 void cache_free(struct cache *c);
-// Copies the entry. An entry without messages and reasons takes no space, but its count is
+// Copies the entry. An entry without messages and texts takes no space, but its count is
 // remembered. The entry that was added last stays, however small the cache is. Returns ERR_CORRUPT
 // for damaged bytes.
 MUST_USE enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot,

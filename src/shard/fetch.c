@@ -197,6 +197,7 @@ static void fetch_some(struct shard *s, struct call *c)
     }
     if (!fetch_reasons(s, c)) return;
     views_set_addresses(c);
+    if (c->signals) listen_fetched(c);
     call_answer(s, call_take(s, c), ERR_OK, c->result);
 }
 

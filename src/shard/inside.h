@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Private to a shard: shared by shard.c (the calls and the fold), receive.c (claims that wait),
 // replies.c (the journal's answers), fetch.c (bodies), cost_ledger.c, fenced.c, counters.c and
-// outgoing.c (dead letters), follow.c (calls that wait for events).
+// outgoing.c (dead letters), follow.c (calls that wait for events), listen.c (signals).
 #pragma once
 
+#include "base/map.h"
 #include "journal/open_request.h"
+#include "queue/changes.h"
 #include "shard/cache.h"
 #include "shard/shard.h"
 
@@ -16,6 +18,7 @@
 //                     '--- nothing there, no time ---^---> answered empty
 //     (letters) -> OUTBOX  ------> answered
 //     (follow) --> FOLLOWING ----> answered
+//     (listen) --> SYNCING ------> LISTENING -----> FETCHING ------> answered
 enum call_state {
     CALL_SYNCING,
     CALL_WAITING,
@@ -23,6 +26,7 @@ enum call_state {
     CALL_FETCHING,
     CALL_OUTBOX,
     CALL_FOLLOWING,
+    CALL_LISTENING,
     CALL_STATES
 };
 
@@ -35,6 +39,7 @@ struct call {
     bool awaits;
     // A receive that claims nothing. It returns the result that its request id had earlier.
     bool recalls;
+    bool listens;   // waits for signals (listen.c)
     bool silent;    // the shard's own call: no caller gets the answer
     bool tail_seen; // the tail was seen since the call began
     bool fenced;    // its first proposal was void, and it was proposed once more
@@ -52,11 +57,38 @@ struct call {
     size_t grants_len;
     size_t fetched; // deliveries built so far
     struct delivery *deliveries;
-    struct reason_place *reason_places; // places of the reasons that are wanted
+    struct reason_place *reason_places; // places of the texts that are wanted
     size_t reason_places_len;
     struct reason_text *reasons;
-    size_t reasons_found; // reasons found so far, or known to be collected
-    struct buf text;      // the deliveries' views point into it
+    size_t reasons_found;         // texts found so far, or known to be collected
+    struct buf text;              // the views of deliveries and texts point into it
+    struct call_signals *signals; // NULL: the call has to do with none
+};
+
+// The signals of an answer, and what a call that listens waits for.
+struct call_signals {
+    struct signal_delivery *rows;
+    size_t len, cap;
+    // Of a call that listens:
+    struct listen_ask *asks; // of the wait for an end: the messages where it is pending
+    uint32_t *watches;       // of these, by ask; NULL: it does not watch
+    size_t asks_len;
+    uint32_t *hits; // asks whose message changed
+    size_t hits_len, hits_cap;
+    struct call *next_hit;
+    bool waits_end; // of `signal`
+    bool as_owner;
+    struct request_id signal;
+    uint64_t seq;
+};
+
+// A message that a call watches.
+struct watch {
+    uint64_t seq;
+    struct call *call; // NULL: a free row
+    uint32_t ask;
+    uint32_t next_free;
+    bool hit; // its message changed, and the call was not checked yet
 };
 
 struct call_list {
@@ -107,6 +139,14 @@ struct shard {
     struct call_list calls[CALL_STATES];
 
     struct body_fetch fetch; // not part of the fold
+
+    // listen.c
+    struct watch *watches; // row 0 is none
+    uint32_t watches_len, watches_cap, watches_free, watches_used;
+    struct map watched;    // by message
+    uint64_t changes_seen; // machine_changes that were handled
+    int64_t listens_end;   // no wait_until of a call that listens is earlier
+    bool owned_before;     // ... when these calls were last checked
 
     uint64_t orders_seen;   // machine_orders when the waiting calls were last checked
     int64_t waits_end;      // no wait_until of a waiting call is earlier
@@ -180,6 +220,17 @@ void catch_up_start(struct shard *s);
 void follow_wake(struct shard *s);
 int64_t follow_wake_at(const struct shard *s);
 bool follow_cancel(struct shard *s, uint64_t ticket); // as shard_cancel
+
+void signals_free(struct call_signals *signals);                  // NULL is allowed
+void signals_tell(const struct call *c, struct shard_reply *out); // adds them
+void listen_synced(struct shard *s, struct call *c, enum err err);
+void listen_wake(struct shard *s);
+bool listen_cancel(struct shard *s, uint64_t ticket); // as shard_cancel
+void listen_fetched(struct call *c);                  // the texts are there
+void listen_done(struct shard *s);
+// The signals of the locks that a claim or a renew has; nothing if the shard has none.
+void signals_of_grants(struct shard *s, struct call *c);
+void signals_of_renewal(struct shard *s, struct call *c);
 
 void fetch_start(struct shard *s, struct call *c);
 void fetch_go_on(struct shard *s);

@@ -273,6 +273,7 @@ void receive_result(struct shard *s, struct call *c, enum err err, struct bytes 
     } else {
         c->result = bytes_copy(body);
         keep_grants(c, &result);
+        signals_of_grants(s, c);
         fetch_start(s, c);
     }
 }
@@ -393,14 +394,15 @@ bool shard_cancel(struct shard *s, uint64_t ticket)
         }
     CHECK(!waits || waits->state == CALL_WAITING);
     if (waits) call_free(call_take(s, waits));
-    return waits || follow_cancel(s, ticket);
+    return waits || follow_cancel(s, ticket) || listen_cancel(s, ticket);
 }
 
 bool shard_has_waiting(const struct shard *s)
 {
     CHECK(!s->calls[CALL_WAITING].head == !s->calls[CALL_WAITING].tail);
     CHECK(!s->calls[CALL_FOLLOWING].head == !s->calls[CALL_FOLLOWING].tail);
-    return s->calls[CALL_WAITING].head || s->calls[CALL_FOLLOWING].head;
+    return s->calls[CALL_WAITING].head || s->calls[CALL_FOLLOWING].head ||
+           s->calls[CALL_LISTENING].head;
 }
 
 size_t shard_waiting(const struct shard *s)

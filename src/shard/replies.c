@@ -40,7 +40,10 @@ static void on_reply(struct shard *s, struct journal_reply *r)
     if (c->silent && c->kind == OP_OUTBOX && r->err) outgoing_not_forgotten(s);
     if (c->silent && c->kind == OP_DISPATCH) dispatch_result(s, c);
     if (c->silent && c->kind == OP_SPENT) cost_ledger_result(s, c, r);
-    if (c->state == CALL_SYNCING && c->kind != 0 && !r->err) {
+    if (c->kind == OP_RENEW && !r->err) signals_of_renewal(s, c);
+    if (c->listens) {
+        listen_synced(s, c, r->err);
+    } else if (c->state == CALL_SYNCING && c->kind != 0 && !r->err) {
         c->tail_seen = true;
         receive_try(s, c);
     } else if (c->receives) {

@@ -140,7 +140,7 @@ struct shard *shard_new(const struct shard_config *config)
     s->machine = machine_new(&id, config->journal.id.shard, &config->birth);
     s->cache = cache_new(s->config.cache_bytes);
     s->fetch.again = s->dead_letters_at = s->ledger_at = TIME_UNKNOWN;
-    s->waits_end = TIME_NEVER;
+    s->waits_end = s->listens_end = TIME_NEVER;
     s->listed_at = TIME_NEVER;
     s->held_at = TIME_UNKNOWN;
     events_init(&s->events);
@@ -182,6 +182,7 @@ void call_free(struct call *c)
     memory_free(c->deliveries);
     memory_free(c->reason_places);
     memory_free(c->reasons);
+    signals_free(c->signals);
     buf_done(&c->text);
     memory_free(c);
 }
@@ -209,6 +210,7 @@ void shard_free(struct shard *s)
         CHECK(!s->calls[state].tail);
     answer_free(s->answer_out);
     fetch_done(s);
+    listen_done(s);
     journal_free(s->journal);
     machine_free(s->machine);
     cache_free(s->cache);
@@ -284,6 +286,7 @@ void call_answer(struct shard *s, struct call *c, enum err err, struct bytes bod
                                   .deliveries_len = err ? 0 : c->fetched,
                                   .reasons = c->reasons,
                                   .reasons_len = err ? 0 : c->reasons_found};
+    if (c->signals && !err) signals_tell(c, &a->out);
     if (s->answers_tail) {
         s->answers_tail->next = a;
     } else {
@@ -323,6 +326,7 @@ static void go_on(struct shard *s)
     replies_handle(s);
     receive_wake(s);
     follow_wake(s);
+    listen_wake(s);
     fetch_go_on(s);
     replies_handle(s); // refusals that came at once
     CHECK(!s->answers == !s->answers_tail);
@@ -513,14 +517,16 @@ static void touch_silently(struct shard *s)
 
 // When the fold itself must reach a due time, because a projection is not enough. An owner commits
 // an entry for readers of the queue. It does so a moment late, so that many locks share one entry.
+// A handle that listens for signals does so if no owner did.
 static int64_t touch_at(const struct shard *s)
 {
     int64_t due = machine_wake_at(s->machine);
     bool serves = s->calls[CALL_WAITING].head && shard_may_grant(s);
     if (journal_is_owner(s->journal) && machine_dispatches(s->machine)) serves = true;
     if (s->config.keeps_time || serves || due == TIME_NEVER) return due;
-    bool watches = journal_is_owner(s->journal) && machine_has_locks(s->machine);
-    return watches ? due + OWNER_LATE_MS : TIME_NEVER;
+    int64_t late = journal_is_owner(s->journal) ? OWNER_LATE_MS : 2 * OWNER_LATE_MS;
+    bool watches = late == OWNER_LATE_MS || s->calls[CALL_LISTENING].head;
+    return watches && machine_has_locks(s->machine) ? due + late : TIME_NEVER;
 }
 
 void shard_pass_time(struct shard *s, struct interval now)
@@ -565,7 +571,7 @@ static int64_t first_deadline(const struct shard *s, enum call_state state)
 
 int64_t shard_wake_at(const struct shard *s)
 {
-    int64_t at = earlier(journal_wake_at(s->journal), s->waits_end);
+    int64_t at = earlier(journal_wake_at(s->journal), earlier(s->waits_end, s->listens_end));
     at = earlier(at, first_deadline(s, CALL_FETCHING));
     at = earlier(at, first_deadline(s, CALL_OUTBOX));
     if (!s->touching && journal_is_current(s->journal)) at = earlier(at, touch_at(s));

@@ -11,6 +11,7 @@
 #include "base/histogram.h"
 #include "journal/journal.h"
 #include "queue/machine.h"
+#include "queue/signal_view.h"
 
 // Counters that several shards share and that outlive them. Any thread may read them.
 struct shard_totals {
@@ -110,6 +111,26 @@ void shard_pass_time(struct shard *s, struct interval now);
 void shard_catch_up(struct shard *s, struct interval now);
 // Waits for events that were not taken. ERR_NOT_FOUND: none came until wait_until.
 void shard_follow(struct shard *s, uint64_t ticket, int64_t wait_until, struct interval now);
+// Waits for signals to the holders of these locks, with a number over `after`. The answer has them
+// in shard_reply.signals, up to SIGNALS_ANSWER_MAX. If a lock is not in force, its row has the
+// reason. ERR_NOT_FOUND: nothing came until wait_until.
+struct listen_ask {
+    struct lock_ref ref;
+    uint32_t after;
+};
+// Or waits until a signal has ended for a message of this shard (seq 0: for all). The answer has a
+// row for each message, also if some are still pending at wait_until. No row: it is not known.
+struct shard_listen {
+    const struct listen_ask *asks;
+    size_t len; // 0: for the end of `signal`
+    struct request_id signal;
+    uint64_t seq;
+    bool as_owner; // ends with REASON_NOT_OWNER when this handle is not the owner
+};
+#define LISTEN_ASKS_MAX    10000
+#define SIGNALS_ANSWER_MAX 256
+void shard_listen(struct shard *s, uint64_t ticket, const struct shard_listen *what,
+                  int64_t wait_until, int64_t deadline, struct interval now);
 // As the owner: grants ready messages, as tickets, to registered workers that have capacity. seed:
 // fresh random bits. Returns false if there is nothing to do: no message, no worker, a receive that
 // takes what is ready, or a dispatch that is still under way.
@@ -160,6 +181,16 @@ struct reason_text {
     bool kept; // false: its slot was collected or is damaged
 };
 
+// A signal in an answer. The view is valid as long as a delivery's.
+struct signal_delivery {
+    uint32_t index;     // shard_listen: of the ask; renew: of the lock
+    enum reason reason; // shard_listen: why the lock is not in force; nothing else is set
+    uint32_t waiting;   // renew: how many signals wait for the holder; nothing else is set
+    struct signal_view view;
+    struct bytes text; // pending: its payload, or why it interrupts; ended: the answer
+    bool kept;         // false: there is no text, or its slot was collected or is damaged
+};
+
 struct shard_reply {
     uint64_t ticket;
     enum err err; // as in journal_reply
@@ -169,6 +200,10 @@ struct shard_reply {
     size_t deliveries_len;
     const struct reason_text *reasons; // shard_read
     size_t reasons_len;
+    // shard_listen; shard_receive: those that come with the messages; a renew: the locks that have
+    // signals.
+    const struct signal_delivery *signals;
+    size_t signals_len;
 };
 bool shard_next_reply(struct shard *s, struct shard_reply *out);
 

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+// Calls that wait for signals, and the signals that come with other answers. A call that waits
+// watches its messages: a map by number leads from a message that changed (queue/changes.h) to the
+// calls that wait for it. So a commit costs nothing for the messages that it does not concern,
+// however many are watched.
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "shard/inside.h"
+
+#include <string.h>
+
+void signals_free(struct call_signals *signals)
+{
+    if (!signals) return;
+    CHECK(signals->len <= signals->cap);
+    memory_free(signals->watches); // the shard's rows are freed with it
+    memory_free(signals->rows);
+    memory_free(signals->asks);
+    memory_free(signals->hits);
+    memory_free(signals);
+}
+
+static struct call_signals *signals_need(struct call *c)
+{
+    if (!c->signals) c->signals = NEW(struct call_signals);
+    return c->signals;
+}
+
+void signals_tell(const struct call *c, struct shard_reply *out)
+{
+    CHECK(c->signals);
+    out->signals = c->signals->rows;
+    out->signals_len = c->signals->len;
+    out->reasons_len = 0; // they are the texts of the signals
+}
+
+static struct signal_delivery *row_add(struct call_signals *l)
+{
+    if (l->len == l->cap) {
+        l->cap = l->cap < 4 ? 4 : l->cap * 2;
+        l->rows = memory_resize(l->rows, l->cap * sizeof *l->rows);
+    }
+    CHECK(l->len < l->cap);
+    l->rows[l->len] = (struct signal_delivery){0};
+    return &l->rows[l->len++];
+}
+
+// Where the text of the row is; slot 0: it has none.
+static struct reason_place text_place(const struct signal_delivery *row)
+{
+    bool pending = row->view.state == SIGNAL_PENDING;
+    struct op_place at = pending ? row->view.carried : row->view.answer;
+    CHECK(row->view.seq > 0);
+    return (struct reason_place){.slot = at.slot, .op = at.op, .index = at.index};
+}
+
+static bool has_text(const struct signal_delivery *row)
+{
+    return row->reason == REASON_NONE && row->view.seq > 0 && text_place(row).slot > 0;
+}
+
+// The call reads the texts of its rows next.
+static void want_texts(struct call *c)
+{
+    const struct call_signals *l = c->signals;
+    CHECK(!c->reason_places && c->reason_places_len == 0);
+    c->reason_places = memory_zeroed(l->len, sizeof *c->reason_places);
+    c->reasons = memory_zeroed(l->len, sizeof *c->reasons);
+    for (size_t i = 0; i < l->len; i++)
+        if (has_text(&l->rows[i]))
+            c->reason_places[c->reason_places_len++] = text_place(&l->rows[i]);
+}
+
+void listen_fetched(struct call *c)
+{
+    struct call_signals *l = c->signals;
+    size_t next = 0;
+    for (size_t i = 0; i < l->len; i++) {
+        if (!has_text(&l->rows[i])) continue;
+        CHECK(next < c->reasons_found);
+        l->rows[i].text = c->reasons[next].text;
+        l->rows[i].kept = c->reasons[next++].kept;
+    }
+}
+
+// Adds the signals for the holder of a lock. Returns why the lock is not in force.
+static enum reason add_waiting(const struct shard *s, struct call_signals *l,
+                               const struct listen_ask *ask, uint32_t index)
+{
+    struct signal_view views[SIGNALS_ANSWER_MAX];
+    size_t room = l->len < SIGNALS_ANSWER_MAX ? SIGNALS_ANSWER_MAX - l->len : 0, len;
+    enum reason reason = machine_signals(s->machine, &ask->ref, ask->after, views, room, &len);
+    for (size_t i = 0; i < len; i++) {
+        struct signal_delivery *row = row_add(l);
+        row->index = index;
+        row->view = views[i];
+    }
+    CHECK(reason == REASON_NONE || len == 0);
+    return reason;
+}
+
+void signals_of_grants(struct shard *s, struct call *c)
+{
+    if (machine_signal_count(s->machine) == 0) return;
+    for (size_t i = 0; i < c->grants_len; i++) {
+        const struct grant *g = &c->grants[i];
+        struct lock_ref ref = {.seq = g->seq, .token = g->token};
+        CHECK(g->seq > 0);
+        if (machine_signals_waiting(s->machine, &ref) == 0) continue;
+        struct listen_ask ask = {.ref = ref};
+        (void)add_waiting(s, signals_need(c), &ask, (uint32_t)i);
+    }
+    if (c->signals) want_texts(c);
+}
+
+void signals_of_renewal(struct shard *s, struct call *c)
+{
+    struct op_outcome renewal;
+    CHECK(c->kind == OP_RENEW);
+    if (machine_signal_count(s->machine) == 0 || outcome_decode(c->payload, &renewal)) return;
+    for (uint32_t i = 0; i < renewal.count; i++) {
+        struct lock_ref ref = outcome_ref(&renewal, i);
+        uint32_t waiting = machine_signals_waiting(s->machine, &ref);
+        if (waiting == 0) continue;
+        struct signal_delivery *row = row_add(signals_need(c));
+        row->index = i;
+        row->waiting = waiting;
+    }
+}
+
+static void watch_add(struct shard *s, struct call *c, uint32_t ask)
+{
+    uint32_t w = s->watches_free;
+    if (w) {
+        s->watches_free = s->watches[w].next_free;
+    } else {
+        if (s->watches_len == 0) s->watches_len = 1; // row 0 is none
+        if (s->watches_len >= s->watches_cap) {
+            s->watches_cap = s->watches_cap < 64 ? 64 : s->watches_cap * 2;
+            s->watches = memory_resize(s->watches, s->watches_cap * sizeof *s->watches);
+        }
+        w = s->watches_len++;
+    }
+    uint64_t seq = c->signals->asks[ask].ref.seq;
+    s->watches[w] = (struct watch){.seq = seq, .call = c, .ask = ask};
+    c->signals->watches[ask] = w;
+    map_add(&s->watched, seq, w);
+    s->watches_used++;
+    CHECK(s->watched.len == s->watches_used);
+}
+
+static void watch_begin(struct shard *s, struct call *c)
+{
+    struct call_signals *l = c->signals;
+    CHECK(!l->watches);
+    if (s->watches_used == 0) {
+        machine_note_changes(s->machine, true);
+        s->changes_seen = machine_changes(s->machine);
+    }
+    l->watches = memory_zeroed(l->asks_len + 1, sizeof *l->watches);
+    for (size_t i = 0; i < l->asks_len; i++)
+        watch_add(s, c, (uint32_t)i);
+}
+
+static void watch_end(struct shard *s, struct call *c)
+{
+    struct call_signals *l = c->signals;
+    CHECK(l->watches && s->watches_used >= l->asks_len);
+    for (size_t i = 0; i < l->asks_len; i++) {
+        uint32_t w = l->watches[i];
+        map_remove(&s->watched, s->watches[w].seq, w);
+        s->watches[w] = (struct watch){.next_free = s->watches_free};
+        s->watches_free = w;
+    }
+    s->watches_used -= (uint32_t)l->asks_len;
+    memory_free(l->watches);
+    l->watches = NULL;
+    if (s->watches_used > 0) return;
+    machine_note_changes(s->machine, false);
+    memory_free(s->watches);
+    map_clear(&s->watched);
+    s->watches = NULL;
+    s->watches_len = s->watches_cap = s->watches_free = 0;
+}
+
+static struct call *listen_take(struct shard *s, struct call *c)
+{
+    CHECK(c->listens && c->state == CALL_LISTENING);
+    watch_end(s, c);
+    return call_take(s, c);
+}
+
+void listen_done(struct shard *s)
+{
+    memory_free(s->watches);
+    map_done(&s->watched);
+}
+
+// There is something to tell: reads the texts, then answers. It is in no list.
+static void listen_tell(struct shard *s, struct call *c)
+{
+    CHECK(c->listens && !c->next);
+    want_texts(c);
+    fetch_start(s, c);
+}
+
+// The rows about a signal that may have ended. Returns how many are pending.
+static size_t add_ends(const struct shard *s, struct call_signals *l)
+{
+    size_t pending = 0;
+    struct signal_view *views = memory_new(SIGNAL_TARGETS_MAX * sizeof *views);
+    size_t len = machine_signals_with(s->machine, &l->signal, views, SIGNAL_TARGETS_MAX);
+    CHECK(l->waits_end);
+    l->len = 0;
+    for (size_t i = 0; i < len; i++) {
+        if (l->seq != 0 && views[i].seq != l->seq) continue;
+        row_add(l)->view = views[i];
+        pending += views[i].state == SIGNAL_PENDING;
+    }
+    memory_free(views);
+    return pending;
+}
+
+// Fills the rows for some of the asks, or for all (NULL). Without the tail, a lock that seems to be
+// gone may be one that this handle does not know yet.
+static bool add_found(const struct shard *s, struct call *c, const uint32_t *asks, size_t len)
+{
+    struct call_signals *l = c->signals;
+    l->len = 0;
+    for (size_t i = 0; i < len && l->len < SIGNALS_ANSWER_MAX; i++) {
+        uint32_t ask = asks ? asks[i] : (uint32_t)i;
+        CHECK(ask < l->asks_len);
+        enum reason reason = add_waiting(s, l, &l->asks[ask], ask);
+        if (reason == REASON_NONE || !c->tail_seen || MUTANT(LISTEN_LOCK_OFF)) continue;
+        *row_add(l) = (struct signal_delivery){.index = ask, .reason = reason};
+    }
+    return l->len > 0;
+}
+
+// The messages where the signal is pending.
+static void watch_pending(struct call_signals *l)
+{
+    CHECK(l->waits_end && !l->watches);
+    memory_free(l->asks);
+    l->asks = memory_zeroed(l->len, sizeof *l->asks);
+    l->asks_len = 0;
+    for (size_t i = 0; i < l->len; i++)
+        if (l->rows[i].view.state == SIGNAL_PENDING)
+            l->asks[l->asks_len++].ref.seq = l->rows[i].view.seq;
+}
+
+static void listen_end(struct shard *s, struct call *c)
+{
+    struct call_signals *l = c->signals;
+    if (l->waits_end)
+        listen_tell(s, c);
+    else
+        call_answer(s, c, ERR_NOT_FOUND, BYTES_EMPTY);
+}
+
+static void listen_wait(struct shard *s, struct call *c)
+{
+    CHECK(c->tail_seen);
+    if (c->wait_until < s->listens_end) s->listens_end = c->wait_until;
+    call_push(s, c, CALL_LISTENING);
+    watch_begin(s, c);
+}
+
+static bool is_over(const struct shard *s, const struct call *c)
+{
+    return shard_now(s) >= c->wait_until;
+}
+
+// Whether this call must end without an answer about signals.
+static bool listen_refused(struct shard *s, struct call *c)
+{
+    CHECK(!c->next && c->listens);
+    if (machine_deleted(s->machine))
+        call_refuse(s, c, REASON_DELETED);
+    else if (c->signals->as_owner && !journal_is_owner(s->journal))
+        call_refuse(s, c, REASON_NOT_OWNER);
+    else
+        return false;
+    return true;
+}
+
+static void listen_try(struct shard *s, struct call *c)
+{
+    struct call_signals *l = c->signals;
+    CHECK(!c->next && !l->watches);
+    if (c->tail_seen && listen_refused(s, c)) return;
+    bool found =
+        l->waits_end ? add_ends(s, l) == 0 && l->len > 0 : add_found(s, c, NULL, l->asks_len);
+    if (found) {
+        listen_tell(s, c);
+    } else if (!c->tail_seen) {
+        call_push(s, c, CALL_SYNCING);
+        journal_sync(s->journal, call_ticket(c), c->deadline, s->now);
+    } else if (is_over(s, c) || (l->waits_end && l->len == 0)) {
+        listen_end(s, c);
+    } else {
+        if (l->waits_end) watch_pending(l);
+        listen_wait(s, c);
+    }
+}
+
+void listen_synced(struct shard *s, struct call *c, enum err err)
+{
+    CHECK(c->listens);
+    c->tail_seen = true;
+    if (err)
+        call_answer(s, c, err, BYTES_EMPTY);
+    else
+        listen_try(s, c);
+}
+
+void shard_listen(struct shard *s, uint64_t ticket, const struct shard_listen *what,
+                  int64_t wait_until, int64_t deadline, struct interval now)
+{
+    CHECK(what->len <= LISTEN_ASKS_MAX);
+    shard_note_time(s, now);
+    struct call *c = call_new(s, ticket, deadline);
+    struct call_signals *l = signals_need(c);
+    c->listens = true;
+    c->wait_until = wait_until < deadline ? wait_until : deadline;
+    l->waits_end = what->len == 0;
+    l->as_owner = what->as_owner;
+    l->signal = what->signal;
+    l->seq = what->seq;
+    l->asks = memory_zeroed(what->len, sizeof *l->asks);
+    l->asks_len = what->len;
+    if (what->len > 0) memcpy(l->asks, what->asks, what->len * sizeof *l->asks);
+    listen_try(s, c);
+    shard_notify_next(s, now);
+}
+
+static void hit(struct watch *w, struct call **hits)
+{
+    struct call_signals *l = w->call->signals;
+    if (w->hit) return;
+    w->hit = true;
+    if (l->hits_len == l->hits_cap) {
+        l->hits_cap = l->hits_cap < 4 ? 4 : l->hits_cap * 2;
+        l->hits = memory_resize(l->hits, l->hits_cap * sizeof *l->hits);
+    }
+    l->hits[l->hits_len++] = w->ask;
+    CHECK(l->hits_len <= l->asks_len);
+    if (l->hits_len > 1) return;
+    l->next_hit = *hits;
+    *hits = w->call;
+}
+
+// The calls whose messages changed, in a list by next_hit.
+static struct call *take_hits(struct shard *s)
+{
+    struct call *hits = NULL;
+    uint64_t end = machine_changes(s->machine);
+    for (uint64_t n = s->changes_seen; n < end; n++) {
+        uint64_t seq = machine_change(s->machine, n);
+        uint32_t w;
+        CHECK(seq > 0);
+        for (size_t at = map_first(&s->watched, seq);
+             (w = map_value(&s->watched, seq, &at)) != MAP_NONE;)
+            hit(&s->watches[w], &hits);
+    }
+    CHECK(s->changes_seen <= end);
+    return hits;
+}
+
+static void listen_check(struct shard *s, struct call *c, bool all)
+{
+    struct call_signals *l = c->signals;
+    size_t hits = l->hits_len;
+    CHECK(c->state == CALL_LISTENING);
+    for (size_t i = 0; i < hits; i++)
+        s->watches[l->watches[l->hits[i]]].hit = false;
+    l->hits_len = 0;
+    bool found = l->waits_end ? add_ends(s, l) == 0
+                              : add_found(s, c, all ? NULL : l->hits, all ? l->asks_len : hits);
+    if (found) listen_tell(s, listen_take(s, c));
+}
+
+static void wake_changed(struct shard *s)
+{
+    if (s->changes_seen == machine_changes(s->machine) || MUTANT(LISTEN_ASLEEP)) return;
+    // More changed than the machine remembers, or the state was loaded again.
+    bool all = machine_change(s->machine, s->changes_seen) == 0;
+    struct call *hits = all ? NULL : take_hits(s);
+    s->changes_seen = machine_changes(s->machine);
+    for (struct call *c = s->calls[CALL_LISTENING].head, *next; all && c; c = next) {
+        next = c->next;
+        listen_check(s, c, true);
+    }
+    for (struct call *next; hits; hits = next) {
+        next = hits->signals->next_hit;
+        listen_check(s, hits, false);
+    }
+}
+
+// The end of their time, and of this handle's part.
+static void end_listens(struct shard *s, bool all)
+{
+    enum err halted = journal_halt_err(s->journal);
+    if (!all && shard_now(s) < s->listens_end) return;
+    s->listens_end = TIME_NEVER;
+    for (struct call *c = s->calls[CALL_LISTENING].head, *next; c; c = next) {
+        next = c->next;
+        CHECK(c->listens);
+        bool lost = c->signals->as_owner && !journal_is_owner(s->journal);
+        if (halted) {
+            call_answer(s, listen_take(s, c), halted, BYTES_EMPTY);
+        } else if (lost || machine_deleted(s->machine)) {
+            (void)listen_refused(s, listen_take(s, c));
+        } else if (is_over(s, c)) {
+            if (c->signals->waits_end) (void)add_ends(s, c->signals);
+            listen_end(s, listen_take(s, c));
+        } else if (c->wait_until < s->listens_end) {
+            s->listens_end = c->wait_until;
+        }
+    }
+}
+
+void listen_wake(struct shard *s)
+{
+    if (!s->calls[CALL_LISTENING].head) return;
+    bool owned = journal_is_owner(s->journal);
+    bool all = journal_halt_err(s->journal) || machine_deleted(s->machine);
+    if (!all) wake_changed(s);
+    end_listens(s, all || (s->owned_before && !owned));
+    s->owned_before = owned;
+}
+
+bool listen_cancel(struct shard *s, uint64_t ticket)
+{
+    for (int state = CALL_SYNCING; state < CALL_STATES; state++)
+        for (struct call *c = s->calls[state].head; c; c = c->next)
+            if (c->listens && c->ticket == ticket) {
+                c->wait_until = TIME_UNKNOWN; // one that is not yet waiting will not wait
+                if (state != CALL_LISTENING) return false;
+                call_free(listen_take(s, c));
+                return true;
+            }
+    return false;
+}
