@@ -4,6 +4,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "base/text.h"
 
 #include <sluice.h>
 
@@ -13,11 +14,6 @@
 #include <stdio.h>
 
 struct json;
-
-bool utf8_ok(const void *bytes, size_t len);
-// True if the text is UTF-8 without control characters (C0, DEL, C1). Such text is safe to print on
-// a terminal.
-bool text_is_plain(const char *text);
 
 struct json *json_new(void);        // an empty object
 struct json *json_list_new(void);   // an empty list
@@ -49,6 +45,7 @@ void json_write_plain(struct json *value, struct buf *to);
 
 // A message whose body was sent as a JSON value has this header. The header is not shown, and the
 // body is shown as a JSON value.
+#define JSON_TYPE        "application/json"
 #define JSON_BODY_HEADER "sluice-body"
 #define JSON_BODY_VALUE  "json"
 

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/text.h"
+
+#include <string.h>
+
+// Returns the length of the UTF-8 sequence at p, or 0 if it is invalid (RFC 3629: shortest form, no
+// surrogates).
+static size_t utf8_sequence(const uint8_t *p, size_t len)
+{
+    uint8_t a = p[0];
+    if (a < 0x80) return 1;
+    if (a < 0xc2 || a > 0xf4) return 0;
+    size_t n = a < 0xe0 ? 2 : a < 0xf0 ? 3 : 4;
+    if (n > len) return 0;
+    for (size_t i = 1; i < n; i++)
+        if ((p[i] & 0xc0) != 0x80) return 0;
+    if ((a == 0xe0 && p[1] < 0xa0) || (a == 0xed && p[1] > 0x9f)) return 0;
+    if ((a == 0xf0 && p[1] < 0x90) || (a == 0xf4 && p[1] > 0x8f)) return 0;
+    return n;
+}
+
+bool utf8_ok(const void *bytes, size_t len)
+{
+    const uint8_t *p = bytes;
+    for (size_t i = 0; i < len;) {
+        size_t n = utf8_sequence(p + i, len - i);
+        if (n == 0) return false;
+        i += n;
+    }
+    return true;
+}
+
+bool text_is_plain(const char *text)
+{
+    size_t len = strlen(text);
+    const uint8_t *p = (const uint8_t *)text;
+    for (size_t i = 0; i < len; i++) {
+        // U+0080 to U+009F; p[i + 1] may be the final zero
+        bool c1 = p[i] == 0xc2 && p[i + 1] < 0xa0;
+        if (p[i] < ' ' || p[i] == 0x7f || c1) return false;
+    }
+    return utf8_ok(text, len);
+}
