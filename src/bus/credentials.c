@@ -2,9 +2,6 @@
 #define _GNU_SOURCE // explicit_bzero
 #include "bus/credentials.h"
 
-#include "os/file.h"
-#include "json/json.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,56 +35,6 @@ static enum err bad(char why[static BUS_WHY_MAX], const char *name, const char *
     return ERR_INVALID;
 }
 
-static enum err take(char *to, const char *text, size_t len, const char *name,
-                     char why[static BUS_WHY_MAX])
-{
-    if (len > BUS_SECRET_MAX) return bad(why, name, "is longer than 1024 bytes");
-    memcpy(to, text, len);
-    to[len] = 0;
-    if (strlen(to) == len && text_is_plain(to)) return ERR_OK;
-    explicit_bzero(to, BUS_SECRET_MAX + 1);
-    return bad(why, name, "has characters that are not printable");
-}
-
-static enum err take_file(char *to, const char *name, const char *path,
-                          char why[static BUS_WHY_MAX])
-{
-    struct buf text;
-    buf_init(&text, BUS_SECRET_MAX + 2);
-    int number = file_read(path, &text);
-    size_t len = text.len;
-    enum err e = ERR_OK;
-    while (len > 0 && (text.data[len - 1] == '\n' || text.data[len - 1] == '\r'))
-        len--;
-    if (number) {
-        (void)snprintf(why, BUS_WHY_MAX, "%s: cannot read %.120s: %s", name, path,
-                       strerror(number)); // NOLINT(concurrency-mt-unsafe): glibc's is safe
-        e = ERR_INVALID;
-    } else if (len == 0) {
-        e = bad(why, name, "names an empty file");
-    } else {
-        e = take(to, (const char *)text.data, len, name, why);
-    }
-    if (text.data) explicit_bzero(text.data, text.len);
-    buf_done(&text);
-    return e;
-}
-
-static enum err read_source(struct bus_credentials *c, const struct source *s,
-                            char why[static BUS_WHY_MAX])
-{
-    char *to = (char *)c + s->field;
-    const char *text = getenv(s->name), *path = s->file ? getenv(s->file) : NULL;
-    bool has_text = text && text[0], has_path = path && path[0];
-    if (has_text && has_path) {
-        (void)snprintf(why, BUS_WHY_MAX, "%s and %s are both set: set one of them", s->name,
-                       s->file);
-        return ERR_INVALID;
-    }
-    if (has_text) return take(to, text, strlen(text), s->name, why);
-    return has_path ? take_file(to, s->file, path, why) : ERR_OK;
-}
-
 static enum err check(const struct bus_credentials *c, char why[static BUS_WHY_MAX])
 {
     int ways =
@@ -107,7 +54,8 @@ enum err bus_credentials_read(struct bus_credentials *c, char why[static BUS_WHY
     enum err e = ERR_OK;
     *c = (struct bus_credentials){0};
     for (size_t i = 0; !e && i < SOURCES; i++)
-        e = read_source(c, &sources[i], why);
+        e = secret_text_read((char *)c + sources[i].field, sources[i].name, sources[i].file, why,
+                             BUS_WHY_MAX);
     if (!e) e = check(c, why);
     if (e) bus_credentials_done(c);
     return e;

@@ -15,18 +15,17 @@
 #pragma once
 
 #include "bus/bus.h"
-
-#define BUS_SECRET_MAX 1024
+#include "store/secret_text.h"
 
 struct bus_credentials {
-    char user[BUS_SECRET_MAX + 1]; // "": none
-    char password[BUS_SECRET_MAX + 1];
-    char token[BUS_SECRET_MAX + 1];
-    char nkey_file[BUS_SECRET_MAX + 1];
-    char creds_file[BUS_SECRET_MAX + 1];
-    char ca_file[BUS_SECRET_MAX + 1];
-    char cert_file[BUS_SECRET_MAX + 1];
-    char key_file[BUS_SECRET_MAX + 1];
+    char user[SECRET_TEXT_MAX + 1]; // "": none
+    char password[SECRET_TEXT_MAX + 1];
+    char token[SECRET_TEXT_MAX + 1];
+    char nkey_file[SECRET_TEXT_MAX + 1];
+    char creds_file[SECRET_TEXT_MAX + 1];
+    char ca_file[SECRET_TEXT_MAX + 1];
+    char cert_file[SECRET_TEXT_MAX + 1];
+    char key_file[SECRET_TEXT_MAX + 1];
 };
 
 // Reads them all. ERR_INVALID: why has one sentence, without a secret.

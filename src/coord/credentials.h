@@ -11,14 +11,13 @@
 #pragma once
 
 #include "coord/coord.h"
-
-#define COORD_SECRET_MAX 1024
+#include "store/secret_text.h"
 
 struct coord_credentials {
-    char user[COORD_SECRET_MAX + 1]; // empty: none
-    char password[COORD_SECRET_MAX + 1];
-    char token[COORD_SECRET_MAX + 1];
-    char ca_file[COORD_SECRET_MAX + 1];
+    char user[SECRET_TEXT_MAX + 1]; // empty: none
+    char password[SECRET_TEXT_MAX + 1];
+    char token[SECRET_TEXT_MAX + 1];
+    char ca_file[SECRET_TEXT_MAX + 1];
 };
 
 // Reads them all. ERR_INVALID: why has one sentence, without a secret.
