@@ -50,6 +50,18 @@ static void put_json_body(struct json *o, struct bytes text)
     memory_free(compact);
 }
 
+void message_mark_json(struct sluice_send *m, struct kept_texts *kept)
+{
+    struct sluice_header *rows = kept_new(kept, (m->headers_len + 1) * sizeof *rows);
+    size_t len = 0;
+    for (size_t i = 0; i < m->headers_len; i++)
+        if (strcmp(m->headers[i].name, JSON_BODY_HEADER) != 0) rows[len++] = m->headers[i];
+    rows[len++] = (struct sluice_header){JSON_BODY_HEADER, JSON_BODY_VALUE};
+    m->headers = rows;
+    m->headers_len = len;
+    if (!m->content_type) m->content_type = JSON_TYPE;
+}
+
 void message_put_body(struct json *o, const struct sluice_message *m)
 {
     if (!has_body(m)) {

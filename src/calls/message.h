@@ -4,6 +4,8 @@
 
 #include "calls/fields.h"
 
+// The body is JSON: a header says so, and the content type unless another one is given.
+void message_mark_json(struct sluice_send *m, struct kept_texts *kept);
 void message_put_body(struct json *object, const struct sluice_message *m);
 void message_put_headers(struct json *object, const struct field *f, const struct field_headers *h);
 void message_put_origin(struct json *object, const struct field *f, const struct sluice_origin *o);

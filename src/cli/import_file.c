@@ -4,7 +4,7 @@
 #include "base/digits.h"
 #include "base/hash.h"
 #include "calls/calls.h"
-#include "calls/fields.h"
+#include "calls/message.h"
 #include "cli/import.h"
 #include "json/json.h"
 #include "json/raw.h"
@@ -16,7 +16,6 @@
 
 #define BATCH_BYTES ((size_t)2 << 20)
 #define HEAD_BYTES  65536
-#define JSON_TYPE   "application/json"
 
 struct line_import {
     struct import_run *run;
@@ -60,18 +59,6 @@ static void write_value(struct bytes line, struct json *value, struct buf *to)
     json_write(json_again(value), to);
 }
 
-static void mark_json(struct sluice_send *m, struct kept_texts *kept)
-{
-    struct sluice_header *rows = kept_new(kept, (m->headers_len + 1) * sizeof *rows);
-    size_t len = 0;
-    for (size_t i = 0; i < m->headers_len; i++)
-        if (strcmp(m->headers[i].name, JSON_BODY_HEADER) != 0) rows[len++] = m->headers[i];
-    rows[len++] = (struct sluice_header){JSON_BODY_HEADER, JSON_BODY_VALUE};
-    m->headers = rows;
-    m->headers_len = len;
-    if (!m->content_type) m->content_type = JSON_TYPE;
-}
-
 // Reads the body of the line that was added last.
 static int read_body(struct line_import *l, struct json *object, struct bytes line)
 {
@@ -88,7 +75,7 @@ static int read_body(struct line_import *l, struct json *object, struct bytes li
     } else {
         write_value(line, value, &l->values[at]);
         text = buf_bytes(&l->values[at]);
-        mark_json(m, &l->kept[at]);
+        message_mark_json(m, &l->kept[at]);
     }
     m->body = text.data;
     m->body_len = text.len;

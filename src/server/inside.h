@@ -28,7 +28,6 @@
 #define ADDRESS_MAX    (LISTEN_HOST_MAX + 8)
 #define NODE_NAME_MAX  128
 #define LAST_EVENT_MAX 8192
-#define JSON_TYPE      "application/json"
 #define PROBLEM_TYPE   "application/problem+json"
 #define REQUEST_HEADER "Sluice-Request"
 #define MESSAGE_HEADER "Sluice-Header-"

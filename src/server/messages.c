@@ -2,6 +2,7 @@
 // Sending: one message or many as JSON, one as the raw body of the request, many in the compact
 // encoding.
 #include "base/memory.h"
+#include "calls/message.h"
 #include "queue/message.h"
 #include "queue/ops.h"
 #include "server/inside.h"
@@ -126,18 +127,6 @@ static struct bytes stored_value(struct exchange *x, struct json *value, struct 
     return bytes_of(copy, anew.len);
 }
 
-static void mark_json(struct exchange *x, struct sluice_send *m)
-{
-    struct sluice_header *rows = kept_new(&x->kept, (m->headers_len + 1) * sizeof *rows);
-    size_t len = 0;
-    for (size_t i = 0; i < m->headers_len; i++)
-        if (strcmp(m->headers[i].name, JSON_BODY_HEADER) != 0) rows[len++] = m->headers[i];
-    rows[len++] = (struct sluice_header){JSON_BODY_HEADER, JSON_BODY_VALUE};
-    m->headers = rows;
-    m->headers_len = len;
-    if (!m->content_type) m->content_type = JSON_TYPE;
-}
-
 // path is "" or "messages[3]."
 static bool read_message(struct exchange *x, struct json *object, const char *path,
                          struct source *source, size_t index, struct sluice_send *out)
@@ -161,7 +150,7 @@ static bool read_message(struct exchange *x, struct json *object, const char *pa
         body = json_as_text(value);
     } else {
         body = stored_value(x, value, member(source_message(source, index), "body"));
-        mark_json(x, out);
+        message_mark_json(out, &x->kept);
     }
     out->body = body.data;
     out->body_len = body.len;
