@@ -1,74 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library as a program uses it, through include/sluice.h alone, on the store named by the
 // argument, or by way of a node ("http").
-#include "../conformance/store/support.h"
-#include "../unit/unit.h"
-#include "server/server.h"
-#include "sluice.h"
+#include "backend.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static const char *backend;
-
-struct rig {
-    struct sluice *s;
-    struct sluice *behind; // the store that the node serves
-    struct server *node;
-    char dir[SCRATCH_MAX];
-};
-
-static void start_node(struct rig *r, char *url, size_t len)
-{
-    struct server_config config = {.listen = "127.0.0.1:0"};
-    assert_int_equal(sluice_open("mem:", NULL, &r->behind, NULL), SLUICE_OK);
-    assert_int_equal(server_start(&config, r->behind, &r->node, NULL), SLUICE_OK);
-    (void)snprintf(url, len, "http://%s", server_address(r->node));
-}
-
-static void rig_open(struct rig *r)
-{
-    struct sluice_error error = {.code = SLUICE_OK};
-    char url[200] = "mem:";
-    *r = (struct rig){0};
-    if (strcmp(backend, "http") == 0) start_node(r, url, sizeof url);
-    if (strcmp(backend, "file") == 0) {
-        scratch_make(r->dir);
-        (void)snprintf(url, sizeof url, "%s", r->dir);
-    }
-    if (strcmp(backend, "redis") == 0) {
-        char prefix[S3_PREFIX_LEN];
-        s3_prefix(prefix);
-        redis_url(url, sizeof url, prefix);
-    }
-    if (strcmp(backend, "s3") == 0) {
-        char prefix[S3_PREFIX_LEN];
-        s3_prefix(prefix);
-        (void)snprintf(url, sizeof url, "%s/%s", getenv("SLUICE_TEST_S3"), prefix);
-    }
-    if (sluice_open(url, NULL, &r->s, &error)) fail_msg("%s", error.message);
-}
-
-static void rig_close(struct rig *r)
-{
-    sluice_close(r->s);
-    (void)server_stop(r->node, 5000);
-    sluice_close(r->behind);
-    if (strcmp(backend, "file") == 0) scratch_remove(r->dir);
-}
-
-static void fine(enum sluice_code code, const struct sluice_error *error)
-{
-    if (code) fail_msg("%s: %s", sluice_code_name(code), error->message);
-}
-
-#define FINE(call)                                                                                 \
-    do {                                                                                           \
-        struct sluice_error error = {.message = ""};                                               \
-        fine((call), &error);                                                                      \
-    } while (0)
 
 static void send_text(struct sluice *s, const char *queue, const char *text)
 {

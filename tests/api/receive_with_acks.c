@@ -2,13 +2,11 @@
 // A receive that carries acks: they are done at once and first, each is told what became of it
 // whatever comes of the receive, and the whole may be asked for again. On the store named by the
 // argument, or by way of a node ("http").
-#include "../conformance/store/support.h"
 #include "../support/calls.h"
 #include "../support/gate_store.h"
-#include "../unit/unit.h"
+#include "backend.h"
 #include "charging_store.h"
 #include "os/clock.h"
-#include "server/server.h"
 #include "store/mem.h"
 
 #include <pthread.h>
@@ -19,66 +17,18 @@
 #define BIG      (300 * 1024) // too large for an entry
 #define LEASE_MS 60
 
-static const char *backend;
 static const char *const shards[] = {"1", "4"};
-
-struct rig {
-    struct sluice *s;
-    struct sluice *behind; // the store that the node serves
-    struct server *node;
-    char dir[SCRATCH_MAX];
-};
-
-#define FINE(call)                                                                                 \
-    do {                                                                                           \
-        struct sluice_error error = {.message = ""};                                               \
-        enum sluice_code code_ = (call);                                                           \
-        if (code_) fail_msg("%s: %s", sluice_code_name(code_), error.message);                     \
-    } while (0)
-
-static void start_node(struct rig *r, char *url, size_t len)
-{
-    struct server_config config = {.listen = "127.0.0.1:0"};
-    FINE(sluice_open("mem:", NULL, &r->behind, &error));
-    FINE(server_start(&config, r->behind, &r->node, &error));
-    (void)snprintf(url, len, "http://%s", server_address(r->node));
-}
 
 static bool is_direct(void)
 {
     return strcmp(backend, "http") != 0;
 }
 
-static void rig_open(struct rig *r, const char *setting, const char *value)
+static void open_with(struct rig *r, const char *setting, const char *value)
 {
-    char url[200] = "mem:";
-    *r = (struct rig){0};
-    if (!is_direct()) start_node(r, url, sizeof url);
-    if (strcmp(backend, "file") == 0) {
-        scratch_make(r->dir);
-        (void)snprintf(url, sizeof url, "%s", r->dir);
-    }
-    if (strcmp(backend, "redis") == 0) {
-        char prefix[S3_PREFIX_LEN];
-        s3_prefix(prefix);
-        redis_url(url, sizeof url, prefix);
-    }
-    if (strcmp(backend, "s3") == 0) {
-        char prefix[S3_PREFIX_LEN];
-        s3_prefix(prefix);
-        (void)snprintf(url, sizeof url, "%s/%s", getenv("SLUICE_TEST_S3"), prefix);
-    }
-    FINE(sluice_open(url, NULL, &r->s, &error));
     struct sluice_setting all = {setting, value};
+    rig_open(r);
     FINE(sluice_queue_create(r->s, "tasks", &all, setting ? 1 : 0, &error));
-}
-
-static void rig_close(struct rig *r)
-{
-    sluice_close(r->s);
-    (void)server_stop(r->node, 5000);
-    sluice_close(r->behind);
-    if (*r->dir) scratch_remove(r->dir);
 }
 
 static void send_text(struct sluice *s, const char *text)
@@ -143,7 +93,7 @@ static void acks_are_done_before_the_claim_even_if_it_does_not_wait(void **state
 {
     (void)state;
     struct rig r;
-    rig_open(&r, "orderingGuarantee", "true");
+    open_with(&r, "orderingGuarantee", "true");
     for (int n = 0; n < 8; n++) {
         bool async = n % 2 && is_direct();
         send_text(r.s, "one");
@@ -222,7 +172,7 @@ static void acks_do_not_wait_for_messages(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct rig r;
-        rig_open(&r, "shards", shards[i]);
+        open_with(&r, "shards", shards[i]);
         struct sluice_batch *b = sent_and_received(r.s, "done");
         const char *token = b->messages[0].token;
         struct sleeper w = {.s = r.s};
@@ -246,7 +196,7 @@ static void outcomes_are_told_when_nothing_came(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct rig r;
-        rig_open(&r, "shards", shards[i]);
+        open_with(&r, "shards", shards[i]);
         for (int64_t wait_ms = 0; wait_ms <= 50; wait_ms += 50)
             for (int async = 0; async <= is_direct(); async++) {
                 struct sluice_batch *b = sent_and_received(r.s, "done"), *none = NULL;
@@ -267,7 +217,7 @@ static void a_caller_that_does_not_ask_for_outcomes_gets_none(void **state)
 {
     (void)state;
     struct rig r;
-    rig_open(&r, NULL, NULL);
+    open_with(&r, NULL, NULL);
     struct sluice_batch *b = sent_and_received(r.s, "done"), *none = NULL;
     const char *token = b->messages[0].token;
     struct sluice_receive ask = asking(&token, 1, 0, NULL);
@@ -283,7 +233,7 @@ static void a_refused_ack_does_not_stop_the_others_nor_the_receive(void **state)
     (void)state;
     for (int i = 0; i < 2; i++) {
         struct rig r;
-        rig_open(&r, "shards", shards[i]);
+        open_with(&r, "shards", shards[i]);
         for (int async = 0; async <= is_direct(); async++) {
             struct sluice_batch *old = sent_and_received(r.s, "old"), *next = NULL;
             const char *stale = old->messages[0].token;
@@ -337,7 +287,7 @@ static void outcomes_are_told_when_the_receive_fails(void **state)
     (void)state;
     struct rig r;
     char *big = calloc(1, BIG);
-    rig_open(&r, "failureStrategy.maxRetries", "0");
+    open_with(&r, "failureStrategy.maxRetries", "0");
     for (int async = 0; async <= is_direct(); async++) {
         struct sluice_batch *b = sent_and_received(r.s, "done"), *none = NULL;
         struct sluice_send m = {.body = big, .body_len = BIG};
@@ -362,7 +312,7 @@ static void a_call_that_is_refused_acknowledges_nothing(void **state)
 {
     (void)state;
     struct rig r;
-    rig_open(&r, NULL, NULL);
+    open_with(&r, NULL, NULL);
     for (int async = 0; async <= is_direct(); async++) {
         struct sluice_batch *b = sent_and_received(r.s, "not done"), *none = NULL;
         const char *token = b->messages[0].token;
@@ -424,7 +374,7 @@ static void a_repeated_call_brings_the_same_of_both(void **state)
     (void)state;
     for (unsigned i = 0; i < 2; i++) {
         struct rig r;
-        rig_open(&r, "shards", shards[i]);
+        open_with(&r, "shards", shards[i]);
         for (int async = 0; async <= is_direct(); async++) {
             struct sluice_batch *b = sent_and_received(r.s, "done"), *first = NULL, *again = NULL;
             send_text(r.s, "next");
@@ -467,7 +417,7 @@ static void an_ack_that_came_too_late_gets_the_message_again(void **state)
 {
     (void)state;
     struct rig r;
-    rig_open(&r, NULL, NULL);
+    open_with(&r, NULL, NULL);
     for (int async = 0; async <= is_direct(); async++) {
         send_text(r.s, "slow");
         struct sluice_batch *b = receive(r.s, 1, LEASE_MS), *again = NULL;
@@ -495,7 +445,7 @@ static void acks_of_several_shards_are_all_done(void **state)
 {
     (void)state;
     struct rig r;
-    rig_open(&r, "shards", "4");
+    open_with(&r, "shards", "4");
     for (int i = 0; i < 40; i++)
         send_text(r.s, "x");
     const char *tokens[41];
@@ -525,7 +475,7 @@ static void any_number_of_acks_is_told(void **state)
     (void)state;
     struct rig r;
     enum { COUNT = 10002 };
-    rig_open(&r, NULL, NULL);
+    open_with(&r, NULL, NULL);
     struct sluice_batch *b = sent_and_received(r.s, "done"), *none = NULL;
     const char **tokens = calloc(COUNT, sizeof *tokens);
     struct sluice_outcome *acked = calloc(COUNT, sizeof *acked);
@@ -550,7 +500,7 @@ static void one_that_is_cancelled_tells_its_acks(void **state)
     for (int i = 0; i < 20; i++) {
         struct rig r;
         struct call c;
-        rig_open(&r, "shards", shards[i % 2]);
+        open_with(&r, "shards", shards[i % 2]);
         struct sluice_batch *b = sent_and_received(r.s, "done");
         const char *token = b->messages[0].token;
         struct sluice_receive ask = asking(&token, 1, DEADLINE_MS, NULL);
