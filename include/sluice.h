@@ -436,27 +436,6 @@ SLUICE_API enum sluice_code sluice_renew(struct sluice *s, const char *queue,
                                          int64_t visibility_ms, struct sluice_outcome *outcomes,
                                          struct sluice_error *error);
 
-struct sluice_peek {
-    const char *state;    // "ready", "delayed", "locked", "dead" or "outbound"; NULL: "ready"
-    const char *after_id; // continue after this message; NULL: from the beginning
-    uint32_t max;         // at most 10,000; 0: 10
-};
-
-// Reads up to max messages of one state. It returns fewer if their bodies have more than 16 MiB
-// together, but at least one message. options may be NULL. Free *out with sluice_batch_free.
-//
-// If the large body of a message is missing or damaged, the message comes without it and has the
-// header "sluice-body-lost". The same holds for sluice_show.
-SLUICE_API enum sluice_code sluice_peek(struct sluice *s, const char *queue,
-                                        const struct sluice_peek *options,
-                                        struct sluice_batch **out, struct sluice_error *error);
-
-// Reads one message by its id, as a batch of one. A finished message has only its state, worker,
-// finished_at and attempts, for the queue's `retention`. Free *out with sluice_batch_free.
-// SLUICE_NOT_FOUND: no such message was ever sent, or the queue does not exist.
-SLUICE_API enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
-                                        struct sluice_batch **out, struct sluice_error *error);
-
 // Requests to a store that charges for them (a bucket), by price. All are 0 in another store.
 struct sluice_requests {
     uint64_t writes;  // PUT, POST, LIST
@@ -566,21 +545,6 @@ SLUICE_API enum sluice_code sluice_events_next(struct sluice_events *e, int64_t 
                                                struct sluice_event *out,
                                                struct sluice_error *error);
 SLUICE_API void sluice_events_close(struct sluice_events *e); // NULL is allowed
-
-// Sends dead messages again, as new messages. At most max of them (0: all).
-//
-//   - Messages that died in this queue are sent again in this queue.
-//   - Dead letters that came from other queues go to the queue `to`. If it is NULL, each one goes
-//     to the queue it came from.
-//
-// *redriven is how many were sent, also if the call fails later; redriven may be NULL. If you
-// repeat the call within ten minutes, no message is sent twice.
-//
-//   SLUICE_INVALID     `to` is the queue itself.
-//   SLUICE_NOT_FOUND   A queue does not exist. error->field is "queue" or "to".
-SLUICE_API enum sluice_code sluice_redrive(struct sluice *s, const char *queue, const char *to,
-                                           uint32_t max, uint64_t *redriven,
-                                           struct sluice_error *error);
 
 enum sluice_health { SLUICE_FAILED, SLUICE_PASSED, SLUICE_WARNING };
 

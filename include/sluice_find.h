@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Messages chosen by what they contain or by their ids. sluice.h includes this file.
+// Reading messages by state, content or id, and sending dead ones again. sluice.h includes this
+// file.
 #ifndef SLUICE_FIND_H
 #define SLUICE_FIND_H
 
@@ -13,6 +14,27 @@ extern "C" {
 #define SLUICE_FIND_HEADERS_MAX 16
 #define SLUICE_FIND_TEXT_MAX    1024
 #define SLUICE_FIND_BYTES_MAX   (256 << 20)
+
+struct sluice_peek {
+    const char *state;    // "ready", "delayed", "locked", "dead" or "outbound"; NULL: "ready"
+    const char *after_id; // continue after this message; NULL: from the beginning
+    uint32_t max;         // at most 10,000; 0: 10
+};
+
+// Reads up to max messages of one state. It returns fewer if their bodies have more than 16 MiB
+// together, but at least one message. options may be NULL. Free *out with sluice_batch_free.
+//
+// If the large body of a message is missing or damaged, the message comes without it and has the
+// header "sluice-body-lost". The same holds for sluice_show.
+SLUICE_API enum sluice_code sluice_peek(struct sluice *s, const char *queue,
+                                        const struct sluice_peek *options,
+                                        struct sluice_batch **out, struct sluice_error *error);
+
+// Reads one message by its id, as a batch of one. A finished message has only its state, worker,
+// finished_at and attempts, for the queue's `retention`. Free *out with sluice_batch_free.
+// SLUICE_NOT_FOUND: no such message was ever sent, or the queue does not exist.
+SLUICE_API enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
+                                        struct sluice_batch **out, struct sluice_error *error);
 
 // What to find. Zero and NULL mean: not given. A message is found if it has all that is given.
 struct sluice_find {
@@ -39,6 +61,21 @@ struct sluice_found {
 SLUICE_API enum sluice_code sluice_find(struct sluice *s, const char *queue,
                                         const struct sluice_find *what, struct sluice_batch **out,
                                         struct sluice_found *found, struct sluice_error *error);
+
+// Sends dead messages again, as new messages. At most max of them (0: all).
+//
+//   - Messages that died in this queue are sent again in this queue.
+//   - Dead letters that came from other queues go to the queue `to`. If it is NULL, each one goes
+//     to the queue it came from.
+//
+// *redriven is how many were sent, also if the call fails later; redriven may be NULL. If you
+// repeat the call within ten minutes, no message is sent twice.
+//
+//   SLUICE_INVALID     `to` is the queue itself.
+//   SLUICE_NOT_FOUND   A queue does not exist. error->field is "queue" or "to".
+SLUICE_API enum sluice_code sluice_redrive(struct sluice *s, const char *queue, const char *to,
+                                           uint32_t max, uint64_t *redriven,
+                                           struct sluice_error *error);
 
 // Sends chosen dead messages again, as new messages; see sluice_redrive. An id is that of a message
 // that died in this queue, or of a dead letter of another queue that waits in this one. To find a
