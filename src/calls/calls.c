@@ -61,10 +61,8 @@ const struct call call_table[CALL_COUNT] = {CALL_LIST(CALL)};
 
 const char *scope_name(enum token_scope s)
 {
-    static const char *const names[] = {[SCOPE_NONE] = "none",
-                                        [SCOPE_READ] = "read",
-                                        [SCOPE_SEND] = "send",
-                                        [SCOPE_WORK] = "work",
-                                        [SCOPE_ADMIN] = "admin"};
+    static const char *const names[] = {
+        [SCOPE_NONE] = "none", [SCOPE_READ] = "read",     [SCOPE_SEND] = "send",
+        [SCOPE_WORK] = "work", [SCOPE_SIGNAL] = "signal", [SCOPE_ADMIN] = "admin"};
     return names[s];
 }

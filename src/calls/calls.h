@@ -6,7 +6,7 @@
 #include "calls/list.h"
 #include "sluice_cluster.h"
 
-enum token_scope { SCOPE_NONE, SCOPE_READ, SCOPE_SEND, SCOPE_WORK, SCOPE_ADMIN };
+enum token_scope { SCOPE_NONE, SCOPE_READ, SCOPE_SEND, SCOPE_WORK, SCOPE_SIGNAL, SCOPE_ADMIN };
 const char *scope_name(enum token_scope s); // "send"
 struct json *scopes_json(unsigned scopes);  // a list of names; `scopes` has bits (1 << scope)
 
@@ -17,6 +17,12 @@ enum call_repeat {
     REPEAT_ONCE, // it may not be repeated after it may have arrived
 };
 
+enum call_compact { // where it may have the compact encoding (src/wire)
+    COMPACT_NOWHERE,
+    COMPACT_ANSWER,
+    COMPACT_BOTH, // in the request, too
+};
+
 struct call {
     const char *method;
     const char *pattern; // "/v1/queues/{queue}/messages/{id}"
@@ -25,6 +31,7 @@ struct call {
     bool blocks;     // the handler makes blocking calls: it runs on the pool
     size_t body_max; // limit of the request's body; SIZE_MAX: the node's limit; 0: it is ignored
     enum call_repeat repeat;
+    enum call_compact compact;
     const struct fields *query; // NULL: none
     const struct fields *body;  // NULL: none
     // for api/openapi.json

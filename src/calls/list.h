@@ -17,6 +17,7 @@
 #pragma once
 
 #include "calls/list_cluster.h"
+#include "calls/list_signals.h"
 #include "calls/list_workers.h"
 #include "calls/list_workflows.h"
 
@@ -182,6 +183,7 @@
     S(events_in, EVENTS_FIELDS)                                                                    \
     S(healthz_in, HEALTHZ_FIELDS)                                                                  \
     WORKER_REQUEST_STRUCTS(S)                                                                      \
+    SIGNAL_REQUEST_STRUCTS(S)                                                                      \
     WORKFLOW_REQUEST_STRUCTS(S)                                                                    \
     CLUSTER_REQUEST_STRUCTS(S)
 
@@ -207,6 +209,7 @@
     T(events, events_in, EVENTS_FIELDS)                                                            \
     T(healthz, healthz_in, HEALTHZ_FIELDS)                                                         \
     WORKER_REQUEST_TABLES(T)                                                                       \
+    SIGNAL_REQUEST_TABLES(T)                                                                       \
     WORKFLOW_REQUEST_TABLES(T)                                                                     \
     CLUSTER_REQUEST_TABLES(T)
 
@@ -229,6 +232,7 @@
     A(S, COUNT, moved, "moved", OMIT_NEVER, "Messages that arrived in the dead-letter queue.")     \
     A(S, COUNT, redriven, "redriven", OMIT_NEVER, NULL)                                            \
     A(S, COUNT, purged, "purged", OMIT_NEVER, NULL)                                                \
+    A(S, COUNT, cancelled, "cancelled", OMIT_NEVER, NULL)                                          \
     A(S, COUNT, sent, "sent", OMIT_NEVER, "All messages ever sent.")                               \
     A(S, COUNT, duplicates, "duplicates", OMIT_NEVER, "Sends whose dedup key was known.")          \
     A(S, COUNT, workers, "workers", OMIT_NEVER, "Workers that hold locks or are registered.")      \
@@ -240,7 +244,12 @@
     A(S, REQUESTS, spent, "spent", OMIT_NEVER, NULL)                                               \
     A(S, REQUESTS, spent_this_hour, "spentThisHour", OMIT_NEVER, NULL)                             \
     A(S, REQUESTS, spent_last_hour, "spentLastHour", OMIT_NEVER, NULL)                             \
-    A(S, NUMBER, hour_ms, "hourMs", OMIT_NEVER, "How much of the current hour has passed.")
+    A(S, NUMBER, hour_ms, "hourMs", OMIT_NEVER, "How much of the current hour has passed.")        \
+    A(S, COUNT, signals, "signals", OMIT_NEVER, "Pending signals.")                                \
+    A(S, COUNT, results, "results", OMIT_NEVER, "Results of finished messages that are kept.")     \
+    A(S, COUNT, result_bytes, "resultBytes", OMIT_NEVER, "The bytes of these results.")            \
+    A(S, COUNT, bodies, "bodies", OMIT_NEVER,                                                      \
+      "Bodies of finished messages that are kept (retainBody).")
 
 #define SENT_ANSWER(A, S)                                                                          \
     A(S, CHARS, id, "id", OMIT_NEVER, NULL)                                                        \
@@ -481,8 +490,8 @@
 #define CALL_CHANGES .scope = SCOPE_ADMIN, .blocks = true, .tag = "queues", .repeat = REPEAT_SAME
 #define CALL_SETTLES                                                                               \
     .method = "POST", .scope = SCOPE_WORK, .body_max = SIZE_MAX, .repeat = REPEAT_ID,              \
-    .tag = "messages", .conflicts = true, .fences = true, .answer = "Outcome",                     \
-    .about = SETTLED_ABOUT
+    .compact = COMPACT_BOTH, .tag = "messages", .conflicts = true, .fences = true,                 \
+    .answer = "Outcome", .about = SETTLED_ABOUT
 #define CALL_OPEN  .method = "GET", .tag = "node"
 #define CALL_SMALL .body_max = (size_t)16 << 10 // settings, and the fields of a request
 
@@ -529,12 +538,14 @@
       .summary = "Counts messages by state", .answer = "Stats",                                    \
       .about = "The counts of the queue.")                                                         \
     WORKER_CALLS(X)                                                                                \
+    SIGNAL_CALLS(X)                                                                                \
     WORKFLOW_CALLS(X)                                                                              \
     X(SEND, send, .method = "POST", .scope = SCOPE_SEND, CALL_QUEUE "/messages",                   \
-      .body_max = SIZE_MAX, .repeat = REPEAT_ID, .query = &message_query_fields,                   \
-      .body = &message_fields, .takes = "NewMessage", .tag = "messages",                           \
-      .operation = "sendMessages", .conflicts = true, .summary = "Sends one message or many",      \
-      .status = 201, .answer = "Sent", .about = "The answer to one message: it is durable.")       \
+      .body_max = SIZE_MAX, .repeat = REPEAT_ID, .compact = COMPACT_BOTH,                          \
+      .query = &message_query_fields, .body = &message_fields, .takes = "NewMessage",              \
+      .tag = "messages", .operation = "sendMessages", .conflicts = true,                           \
+      .summary = "Sends one message or many", .status = 201, .answer = "Sent",                     \
+      .about = "The answer to one message: it is durable.")                                        \
     X(PEEK, peek, CALL_READS, CALL_QUEUE "/messages", .query = &peek_fields, .tag = "messages",    \
       .operation = "peekMessages", .summary = "Shows messages without locking them",               \
       .answer = "Messages",                                                                        \
@@ -545,8 +556,8 @@
       .operation = "showMessage", .summary = "Shows one message", .answer = "Message",             \
       .about = "The message. A finished message has no body.")                                     \
     X(RECEIVE, receive, .method = "POST", .scope = SCOPE_WORK, CALL_QUEUE "/receive",              \
-      .body_max = SIZE_MAX, .repeat = REPEAT_ID, .body = &receive_fields, .takes = "Receive",      \
-      .tag = "messages", .operation = "receiveMessages",                                           \
+      .body_max = SIZE_MAX, .repeat = REPEAT_ID, .compact = COMPACT_BOTH, .body = &receive_fields, \
+      .takes = "Receive", .tag = "messages", .operation = "receiveMessages",                       \
       .summary = "Locks messages and returns them", .answer = "Received",                          \
       .about = "The messages. The list is empty if none arrived in time, or if the node stops.")   \
     X(ACK, settle, CALL_SETTLES, CALL_QUEUE "/ack", .body = &ack_fields, .takes = "Ack",           \

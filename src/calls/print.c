@@ -37,11 +37,14 @@ static struct json *call_json(const struct call *c)
 {
     static const char *const repeats[] = {
         [REPEAT_READ] = "read", [REPEAT_SAME] = "same", [REPEAT_ID] = "id", [REPEAT_ONCE] = "once"};
+    static const char *const compacts[] = {
+        [COMPACT_NOWHERE] = "nowhere", [COMPACT_ANSWER] = "answer", [COMPACT_BOTH] = "both"};
     struct json *o = json_new();
     json_text(o, "method", c->method);
     json_text(o, "path", c->pattern);
     json_text(o, "scope", scope_name(c->scope));
     json_text(o, "repeat", repeats[c->repeat]);
+    json_text(o, "compact", compacts[c->compact]);
     json_bool(o, "body", c->body_max > 0);
     json_number(o, "bodyMax", c->body_max < SIZE_MAX ? (int64_t)c->body_max : 0);
     json_take(o, "query", fields_list(c->query));

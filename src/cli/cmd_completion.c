@@ -16,7 +16,7 @@ extern const char script_bash[], script_zsh[];
 
 static const char *const states[] = {"ready", "delayed", "locked", "dead", "outbound"};
 static const char *const job_states[] = {"ready", "delayed", "buried", "all"};
-static const char *const scopes[] = {"read", "send", "work", "admin"};
+static const char *const scopes[] = {"read", "send", "work", "signal", "admin"};
 static const char *const of_files[] = {"record",   "lines",  "config",          "store",
                                        "position", "tokens", "tls-certificate", "tls-key"};
 static const char *const shells[] = {"bash", "zsh"};

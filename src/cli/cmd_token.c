@@ -16,7 +16,7 @@ static const struct cli_option options[] = {
     [SCOPE] = {.name = "scope",
                .value = "SCOPES",
                .kind = OPTION_TEXT,
-               .help = "read, send, work, admin, separated by commas"},
+               .help = "read, send, work, signal, admin, separated by commas"},
     [QUEUE] = {.name = "queue",
                .value = "PATTERNS",
                .kind = OPTION_TEXT,

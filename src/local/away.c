@@ -43,7 +43,9 @@ void away_free(struct call_slot *slot)
 
 static const char *token_of(const struct local_call *c)
 {
-    return c->caller ? c->caller->token : links_token(c->handle->links);
+    if (c->caller) return c->caller->token;
+    const char *token = c->type->token ? c->type->token(c) : NULL;
+    return token ? token : links_token(c->handle->links);
 }
 
 // Where this part of the call goes. NULL: here.

@@ -64,6 +64,8 @@ struct call_type {
     bool (*deliver)(struct local_call *c, bool may_block); // false: that would block
     // The runner of a shard, if it is not the queue's own; may be NULL.
     struct shard_runner *(*runner)(struct local_call *c, uint32_t shard);
+    // The token of the node's client for which a thread waits; may be NULL.
+    const char *(*token)(const struct local_call *c);
     // Fills in the answer. It stays the call's, except the batch.
     void (*answer)(struct local_call *c, struct async_answer *out);
     void (*release)(struct local_call *c); // frees what the call has, and then the call

@@ -73,6 +73,11 @@ static void conclude(struct local_call *c, const struct call_slot *slot)
     }
 }
 
+static const char *token(const struct local_call *c)
+{
+    return ((const struct change_call *)c)->change->token;
+}
+
 static void release(struct local_call *c)
 {
     struct change_call *m = (struct change_call *)c;
@@ -85,6 +90,7 @@ static const struct call_type change_type = {.kind = CALL_CHANGE,
                                              .op = op,
                                              .op_end = op_end,
                                              .conclude = conclude,
+                                             .token = token,
                                              .release = release};
 
 static enum sluice_code run(struct sluice *s, const char *queue, struct open_queue *open,

@@ -7,9 +7,10 @@
 
 // Embed it as the first field of a struct with what the functions need.
 struct change {
-    uint16_t kind;  // of its ops
-    uint32_t shard; // of the next op
-    bool whole;     // a change of some shards only is answered with UNKNOWN (refuse_partly)
+    uint16_t kind;     // of its ops
+    uint32_t shard;    // of the next op
+    bool whole;        // a change of some shards only is answered with UNKNOWN (refuse_partly)
+    const char *token; // of a node's client, for the owner of a shard; NULL: none
     void (*encode)(const struct change *ch, const struct request_id *request, struct buf *out);
     // Takes the result of an op. NULL: the fold gave none, and the code says why. Sets `shard` to
     // that of the next op, or past the last one. Returns the code; an error ends the change.

@@ -47,6 +47,11 @@ static void add_stats(void *ctx, const struct machine *m, int64_t now)
     l->out->moved += stats.counts[STATE_MOVED];
     l->out->redriven += stats.counts[STATE_REDRIVEN];
     l->out->purged += stats.counts[STATE_PURGED];
+    l->out->cancelled += stats.counts[STATE_CANCELLED];
+    l->out->signals += stats.signals;
+    l->out->results += stats.results;
+    l->out->result_bytes += stats.result_bytes;
+    l->out->bodies += stats.retained;
     l->out->sent += stats.sent;
     l->out->duplicates += stats.duplicates;
     l->out->entries += machine_slot(m);

@@ -103,6 +103,10 @@ struct worker_order; // local/worker_change.h: join, beat, leave, and the orders
       (struct sluice * s, const char *queue, const char *to, const char *const *ids, size_t len,   \
        struct sluice_outcome *outcomes, struct sluice_error *error),                               \
       (s, queue, to, ids, len, outcomes, error))                                                   \
+    C(enum sluice_code, PASSED, cancel,                                                            \
+      (struct sluice * s, const char *queue, const char *const *ids, size_t len,                   \
+       const char *reason, struct sluice_outcome *outcomes, struct sluice_error *error),           \
+      (s, queue, ids, len, reason, outcomes, error))                                               \
     C(enum sluice_code, PASSED, events_open,                                                       \
       (struct sluice * s, const char *queue, uint64_t position, struct sluice_events **out,        \
        struct sluice_error *error),                                                                \

@@ -7,6 +7,7 @@
 #include "local/change.h"
 #include "local/look.h"
 #include "local/mailbox_session.h"
+#include "local/named_ids.h"
 #include "queue/labels.h"
 
 #include <stdio.h>
@@ -91,43 +92,13 @@ static enum sluice_code take(struct change *ch, const struct result *result, enu
     return code;
 }
 
-struct rules_read {
-    struct look look; // first
-    uint16_t lowest;
-};
-
-static void read_rules(void *ctx, const struct machine *m, int64_t now)
-{
-    struct rules_read *r = ctx;
-    (void)now;
-    if (r->lowest == 0 || machine_rules(m) < r->lowest) r->lowest = machine_rules(m);
-}
-
-static enum sluice_code check_rules(struct open_queue *q, struct sluice_error *error)
-{
-    struct rules_read known = {.lowest = 0};
-    struct rules_read read = {.look = {.inspect = read_rules}};
-    for (uint32_t i = 0; i < q->row.birth.shards; i++) {
-        struct shard_runner *d = runner_if_open(q, i);
-        if (d) runner_inspect(d, read_rules, &known);
-        if (!d) known.lowest = 1;
-    }
-    if (known.lowest >= RULES_WORKERS) return SLUICE_OK; // a version is never lowered
-    enum sluice_code code = look_at_open_queue(q, &read.look, error);
-    if (code || read.lowest >= RULES_WORKERS) return code;
-    return refuse(error, ERR_CONFLICT, "queue",
-                  "workers register with version %d of the rules, and queue %s has version %u; "
-                  "run \"sluice upgrade %s\" first",
-                  RULES_WORKERS, q->row.name, read.lowest, q->row.name);
-}
-
 enum sluice_code workers_change(struct sluice *s, const char *queue,
                                 const struct worker_order *orders, size_t len, enum reason *reasons,
                                 struct sluice_error *error)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     enum sluice_code code = queue_get(s, queue, &q, error);
-    if (!code) code = check_rules(q, error);
+    if (!code) code = queue_needs_rules(q, RULES_WORKERS, "workers register with", error);
     if (code || len == 0) return code;
     struct workers_call w = {
         .change = {.kind = OP_WORKERS, .whole = true, .encode = encode, .take = take},

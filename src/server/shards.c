@@ -70,6 +70,8 @@ static enum token_scope scope_of(const struct shard_ask *ask)
     case OP_RELEASE:
     case OP_RENEW:
         return SCOPE_WORK;
+    case OP_CANCEL:
+        return ask->kind == SHARD_SUBMIT ? SCOPE_SIGNAL : SCOPE_NONE;
     case OP_WORKERS:
         return ask->kind == SHARD_SUBMIT ? scope_of_workers(ask->op.payload) : SCOPE_NONE;
     case OP_CONFIGURE:

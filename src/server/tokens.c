@@ -122,12 +122,12 @@ static bool read_scopes(struct token *t, char *words, char *why, size_t why_len)
         while (scope <= SCOPE_ADMIN && strcmp(word, scope_name((enum token_scope)scope)) != 0)
             scope++;
         if (scope > SCOPE_ADMIN)
-            return say_wrong(why, why_len, "scope \"%.40s\" is not one of read, send, work, admin",
-                             word);
+            return say_wrong(why, why_len,
+                             "scope \"%.40s\" is not one of read, send, work, signal, admin", word);
         g->scopes |= 1U << scope;
     }
     if (g->scopes != 0) return true;
-    return say_wrong(why, why_len, "scope= is empty; give some of read, send, work, admin");
+    return say_wrong(why, why_len, "scope= is empty; give some of read, send, work, signal, admin");
 }
 
 static bool read_queues(struct token *t, char *words, char *why, size_t why_len)

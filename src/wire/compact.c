@@ -66,8 +66,8 @@ static uint8_t read_flag(struct reader *r)
 // Returns a constant string: the library promises that a status is one.
 static const char *read_status(struct reader *r)
 {
-    static const char *const known[] = {"",         "processed", "retrying", "dead-lettered",
-                                        "released", "renewed"};
+    static const char *const known[] = {"",         "processed", "retrying",  "dead-lettered",
+                                        "released", "renewed",   "cancelled", "purged"};
     const char *text = read_text(r);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (strcmp(text, known[i]) == 0) return known[i];

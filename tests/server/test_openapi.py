@@ -181,6 +181,8 @@ def the_node_hands_the_file_out_as_it_is(sluice):
 ENDS = ("leaveCluster",)  # the node ends: tests/cli/test_cluster.py
 # A worker must be registered first, in a queue of version 4: workers_are_what_the_file_says
 WORKERS = ("joinWorker", "leaveWorker", "pauseWorker", "resumeWorker", "drainWorker", "evictWorker")
+# A queue of version 6, and messages in a certain state: acting_on_messages_is_what_the_file_says
+ACTING = ("cancelMessages", "cancelMessage")
 WORKFLOWS = ("showWorkflow",)  # it must exist first: tests/cli/test_workflow.py
 ORDERS = ("drainNode", "undrainNode", "leaveCluster", "hintUsed")  # of operators and of other nodes
 
@@ -193,7 +195,7 @@ def with_real_names(value, message, token):
 def each_example_request_works(sluice):
     with Node(sluice) as node:
         for operation in OPERATIONS.values():
-            if operation.name in ENDS + WORKERS + WORKFLOWS:
+            if operation.name in ENDS + WORKERS + WORKFLOWS + ACTING:
                 continue
             for number, example in enumerate(operation.examples() or [None]):
                 queue = f"{operation.name}-{number}"
@@ -307,11 +309,35 @@ def workers_are_what_the_file_says(sluice):
 
 
 @case
+def acting_on_messages_is_what_the_file_says(sluice):
+    sluice.ok("queue", "create", "tasks")
+    with Node(sluice) as node:
+        one = node.ask("sendMessages", 201, {"body": "a"})["id"]
+        same(node.ask("cancelMessage", 409, id=one)["reason"], "upgrade-needed")
+        same(node.ask("cancelMessages", 409, {"ids": [one]})["reason"], "upgrade-needed")
+        sluice.ok("upgrade", "tasks")
+        same(node.ask("cancelMessage", 200, id=one, query="?reason=late")["status"], "cancelled")
+        same(node.ask("cancelMessage", 409, id=one)["reason"], "terminal")
+        held, _ = node.lock()
+        two = node.ask("sendMessages", 201, {"body": "b"})["id"]
+        again = {"Sluice-Request": "00112233445566778899aabbccddeeff"}
+        for _ in range(2):  # with the same request id it is done once
+            rows = node.ask("cancelMessages", 200, {"ids": [two, held], "reason": "late"}, headers=again)
+            same([(row["code"], row.get("status")) for row in rows["outcomes"]],
+                 [("OK", "cancelled"), ("CONFLICT", None)])
+            same((rows["cancelled"], rows["error"]["reason"]), (1, "locked"))
+        holds(f"sluice signal tasks {held} interrupt" in rows["error"]["detail"], rows)
+        refused(node, "cancelMessages", "ids", {"ids": []})
+        refused(node, "cancelMessages", "reason", {"ids": [two], "reason": "x" * 4097})
+        same(node.ask("queueStats", 200)["cancelled"], 2)
+
+
+@case
 def null_is_a_field_that_was_not_given(sluice):
     with Node(sluice) as node:
         node.ask("createQueue", 201)
         for operation in OPERATIONS.values():
-            for schema in operation.bodies() if operation.name not in ("createQueue", "changeQueue", *ENDS, *WORKERS) else ():
+            for schema in operation.bodies() if operation.name not in ("createQueue", "changeQueue", *ENDS, *WORKERS, *ACTING) else ():
                 body = {name: None for name in schema["properties"] if name not in schema.get("required", [])}
                 if operation.name == "sendMessages":
                     body = {"messages": []} if "messages" in schema["properties"] else body | {"body": "x"}
@@ -360,7 +386,7 @@ def the_compact_encoding_is_answered_where_the_file_says_so(sluice):
         node.ask("createQueue", 201)
         for operation in OPERATIONS.values():
             response = operation.item["responses"].get("200", {})
-            if WIRE not in response.get("content", {}):
+            if WIRE not in response.get("content", {}) or operation.name in ACTING:
                 continue
             message, token = node.lock()
             example = with_real_names(operation.examples()[-1] if operation.examples() else None, message, token)

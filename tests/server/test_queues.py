@@ -81,12 +81,12 @@ def a_list_names_the_scopes_of_the_token_and_the_dead_letter_queues(sluice):
         same(row("some", "jobs")["scopes"], ["read", "send", "work"])
         same(row("some", "jobs-dead")["scopes"], ["read"])
         same(told("some")["scopes"], ["read", "send", "work"], "for any queue")
-        same(row("boss", "jobs-dead")["scopes"], ["read", "send", "work", "admin"])
-        same(told("boss")["scopes"], ["read", "send", "work", "admin"])
+        same(row("boss", "jobs-dead")["scopes"], ["read", "send", "work", "signal", "admin"])
+        same(told("boss")["scopes"], ["read", "send", "work", "signal", "admin"])
         same(row("some", "jobs")["deadLetterQueue"], "jobs-dead")
         holds("deadLetterQueue" not in row("some", "jobs-dead"), "a queue without one names none")
     with Node(sluice) as open_node:
-        same(open_node.does(200, "GET", "")["scopes"], ["read", "send", "work", "admin"], "without tokens")
+        same(open_node.does(200, "GET", "")["scopes"], ["read", "send", "work", "signal", "admin"], "without tokens")
 
 
 @case
