@@ -58,16 +58,25 @@ static void line_text(struct line *l, const char *text)
     line_put(l, text, strlen(text));
 }
 
+static bool is_unreserved(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' ||
+           c == '_' || c == '.' || c == '~';
+}
+
 // Writes the value percent-encoded.
 static void put_encoded(struct line *l, const char *value)
 {
-    static const char unreserved[] =
-        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.~";
-    for (; *value; value++) {
-        char code[4];
-        (void)snprintf(code, sizeof code, strchr(unreserved, *value) ? "%c" : "%%%02X",
-                       (unsigned char)*value);
-        line_text(l, code);
+    static const char digits[] = "0123456789ABCDEF";
+    while (*value) {
+        size_t plain = 0;
+        while (is_unreserved(value[plain]))
+            plain++;
+        line_put(l, value, plain);
+        value += plain;
+        if (!*value) return;
+        uint8_t byte = (uint8_t)*value++;
+        line_put(l, (char[]){'%', digits[byte >> 4], digits[byte & 15]}, 3);
     }
 }
 

@@ -74,9 +74,10 @@ static void begin_queue(struct learned_queue *q, const char *queue, const struct
 
 void nodes_learn(struct nodes *n, const char *queue, struct bytes header)
 {
+    if (!n->learned || header.len == 0) return;
     struct owner_map map;
     uint8_t nodes[OWNER_MAP_URLS_MAX];
-    if (!n->learned || header.len == 0 || !owner_map_parse(header, &map)) return;
+    if (!owner_map_parse(header, &map)) return;
     static_assert(NODES_MAX < OWNER_MAP_NONE, "every node has a number");
     for (size_t i = 0; i < map.urls_len; i++)
         nodes[i] = node_of(n, map.urls[i]);
