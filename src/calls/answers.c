@@ -38,12 +38,20 @@ static void put_texts(struct json *o, const struct field *f, const struct field_
     json_take(o, f->name, list);
 }
 
+static void put_base64(struct json *o, const struct field *f, const void *at)
+{
+    struct bytes bytes;
+    memcpy(&bytes, at, sizeof bytes);
+    if (bytes.data) message_put_base64(o, f->name, bytes);
+}
+
 static void put_field(struct json *o, const struct field *f, const void *in)
 {
     const void *at = (const char *)in + f->at;
     switch (f->kind) {
     case FIELD_TEXT:
     case FIELD_STATUS:
+    case FIELD_WORD:
     case FIELD_KEPT_TEXT:
     case FIELD_FAILURE_KIND:
         put_text(o, f, *(const char *const *)at);
@@ -80,6 +88,12 @@ static void put_field(struct json *o, const struct field *f, const void *in)
         break;
     case FIELD_BODY:
         message_put_body(o, in);
+        break;
+    case FIELD_DATA:
+        message_put_data(o, f, at);
+        break;
+    case FIELD_BASE64:
+        put_base64(o, f, at);
         break;
     case FIELD_HEADERS:
         message_put_headers(o, f, at);

@@ -47,6 +47,8 @@ PAIRED(sluice_send, headers);
 PAIRED(sluice_message, body);
 PAIRED(sluice_message, headers);
 PAIRED(sluice_message, failures);
+PAIRED(sluice_signal_state, payload);
+PAIRED(sluice_signal_state, answer);
 
 #define COMPACT_INDEX(name, kind, member, ...) name##_##member##_at,
 #define COMPACT_AT(name, member)               name##_##member##_at

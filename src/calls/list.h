@@ -445,7 +445,9 @@
     T(SentRow, sent_row, sluice_sent, SENT_ROW_ANSWER)                                             \
     T(MessageShown, message_shown, sluice_message, MESSAGE_SHOWN_ANSWER)                           \
     T(QueueRow, queue_row, queue_row, QUEUE_ROW_ANSWER)                                            \
-    T(QueueSeen, queue_seen, queue_row, QUEUE_SEEN_ANSWER)
+    T(QueueSeen, queue_seen, queue_row, QUEUE_SEEN_ANSWER)                                         \
+    SIGNAL_ANSWER_TABLES(T)                                                                        \
+    SIGNAL_PART_TABLES(T)
 
 // The order of fields in the compact encoding (src/wire): W(table, member).
 #define SEND_ORDER(W, T)                                                                           \
@@ -483,7 +485,8 @@
     T(requires, message_answer_rows, MESSAGE_ANSWER, REQUIRES_ORDER)                               \
     T(sent, sent_row_answer_rows, SENT_ROW_ANSWER, SENT_ORDER)                                     \
     T(outcome, outcome_answer_rows, OUTCOME_ANSWER, OUTCOME_ORDER)                                 \
-    T(problem, problem_answer_rows, PROBLEM_ANSWER, PROBLEM_ORDER)
+    T(problem, problem_answer_rows, PROBLEM_ANSWER, PROBLEM_ORDER)                                 \
+    SIGNAL_COMPACT_TABLES(T)
 
 #define CALL_QUEUE   .pattern = "/v1/queues/{queue}"
 #define CALL_READS   .method = "GET", .scope = SCOPE_READ, .blocks = true

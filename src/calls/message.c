@@ -7,6 +7,7 @@
 #include "net/digest.h"
 #include "json/raw.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define ORIGIN_WITHOUT_REASON 2 // fields of an origin
@@ -41,12 +42,12 @@ static bool is_json(const struct sluice_message *m)
 
 // Whitespace between tokens can contain newlines. They would break a line of output, so they are
 // removed.
-static void put_json_body(struct json *o, struct bytes text)
+static void put_compact(struct json *o, const char *name, struct bytes text)
 {
     size_t len = json_raw_compact_len(text);
     char *compact = memory_new(len + 1);
     json_raw_compact(text, compact);
-    json_raw(o, "body", bytes_of(compact, len));
+    json_raw(o, name, bytes_of(compact, len));
     memory_free(compact);
 }
 
@@ -62,19 +63,47 @@ void message_mark_json(struct sluice_send *m, struct kept_texts *kept)
     if (!m->content_type) m->content_type = JSON_TYPE;
 }
 
+void message_put_base64(struct json *o, const char *name, struct bytes bytes)
+{
+    CLEANUP(buf_done) struct buf digits;
+    buf_init(&digits, SIZE_MAX);
+    base64_put(&digits, bytes);
+    json_text_len(o, name, (const char *)digits.data, digits.len);
+}
+
+static bool is_structure(struct bytes text)
+{
+    size_t at = 0;
+    while (at < text.len && strchr(" \t\r\n", text.data[at]))
+        at++;
+    return at < text.len && (text.data[at] == '{' || text.data[at] == '[') && json_raw_ok(text);
+}
+
+void message_put_data(struct json *o, const struct field *f, const void *at)
+{
+    struct bytes data;
+    char name[FIELD_PATH_MAX];
+    memcpy(&data, at, sizeof data);
+    if (!data.data) return;
+    (void)snprintf(name, sizeof name, "%sBase64", f->name);
+    if (is_structure(data))
+        put_compact(o, f->name, data);
+    else if (utf8_ok((const char *)data.data, data.len))
+        json_text_len(o, f->name, (const char *)data.data, data.len);
+    else
+        message_put_base64(o, name, data);
+}
+
 void message_put_body(struct json *o, const struct sluice_message *m)
 {
     if (!has_body(m)) {
         json_text(o, "body", NULL);
     } else if (is_json(m)) {
-        put_json_body(o, bytes_of(m->body, m->body_len));
+        put_compact(o, "body", bytes_of(m->body, m->body_len));
     } else if (utf8_ok(m->body, m->body_len)) {
         json_text_len(o, "body", m->body, m->body_len);
     } else {
-        CLEANUP(buf_done) struct buf digits;
-        buf_init(&digits, SIZE_MAX);
-        base64_put(&digits, bytes_of(m->body, m->body_len));
-        json_text_len(o, "bodyBase64", (const char *)digits.data, digits.len);
+        message_put_base64(o, "bodyBase64", bytes_of(m->body, m->body_len));
     }
 }
 

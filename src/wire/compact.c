@@ -75,12 +75,35 @@ static const char *read_status(struct reader *r)
     return "";
 }
 
+// The same for the words of a signal: its kind and its state.
+static const char *read_word(struct reader *r)
+{
+    static const char *const known[] = {"",        "steer",     "ask",      "interrupt",
+                                        "pending", "acked",     "declined", "expired",
+                                        "missed",  "withdrawn", "applied"};
+    const char *text = read_text(r);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(text, known[i]) == 0) return known[i];
+    r->bad = true;
+    return "";
+}
+
 static const char *read_kept_text(struct reader *r)
 {
     bool kept = read_flag(r);
     const char *text = read_text(r);
     if (!kept && *text) r->bad = true;
     return kept ? text : NULL;
+}
+
+// NULL is not the same as no bytes.
+static struct bytes read_data(struct reader *r)
+{
+    bool given = read_flag(r);
+    struct bytes data = read_body(r);
+    if (!given && data.len > 0) r->bad = true;
+    if (given && !data.data) return bytes_str("");
+    return given ? data : BYTES_EMPTY;
 }
 
 static void put_headers(struct buf *to, const void *at)
@@ -186,11 +209,17 @@ static void put_field(struct buf *to, const struct field *f, const void *at)
         break;
     case FIELD_TEXT:
     case FIELD_STATUS:
+    case FIELD_WORD:
     case FIELD_CHARS:
         put_text(to, text);
         break;
     case FIELD_FAILURE_KIND:
         buf_put_u8(to, strcmp(text, failure_kind_name(FAILURE_EXPIRED)) == 0);
+        break;
+    case FIELD_DATA:
+        buf_put_u8(to, text != NULL);
+        memcpy(&body, at, sizeof body);
+        put_body(to, body);
         break;
     case FIELD_BASE64:
     case FIELD_BODY:
@@ -235,6 +264,13 @@ static void read_field(struct reader *r, const struct field *f, void *to,
         break;
     case FIELD_STATUS:
         *text = read_status(r);
+        break;
+    case FIELD_WORD:
+        *text = read_word(r);
+        break;
+    case FIELD_DATA:
+        body = read_data(r);
+        memcpy(to, &body, sizeof body);
         break;
     case FIELD_KEPT_TEXT:
         *text = read_kept_text(r);

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "local/inside.h"
+#include "local/signal_list.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -343,4 +344,30 @@ bool wire_read_batch_acked(struct bytes from, struct sluice_batch **out,
     struct sluice_batch *b = read_messages(&r);
     read_rows(&r, &compact_outcome, outcomes, sizeof *outcomes, len, why);
     return give_batch(b, reader_end(&r), out);
+}
+
+void wire_put_signals(struct buf *to, const struct sluice_signals *list,
+                      const struct sluice_error *first)
+{
+    put_rows(to, &compact_signal, list->rows, sizeof *list->rows, list->len, first);
+    compact_put(to, &compact_signal_id, list);
+}
+
+bool wire_read_signals(struct bytes from, struct sluice_signals **out, struct sluice_error *first)
+{
+    struct signal_list *l = signal_list_new();
+    struct bytes input = bytes_copy(from);
+    signal_list_own(l, input);
+    struct reader r = reader_of(input);
+    read_version(&r);
+    size_t count = read_u32(&r);
+    if (count > r.left / compact_min(&compact_signal)) r.bad = true;
+    for (size_t i = 0; reader_ok(&r) && i < count; i++)
+        compact_read(&r, &compact_signal, signal_list_add(l), NULL);
+    read_error(&r, first);
+    struct sluice_signals *list = signal_list_take(l);
+    compact_read(&r, &compact_signal_id, list, NULL);
+    *out = reader_end(&r) ? list : NULL;
+    if (!*out) sluice_signals_free(list);
+    return *out;
 }

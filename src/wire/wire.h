@@ -30,6 +30,11 @@
 //     settle    u8 version, i64 delay or visibility, reason (text), u32 count, tokens (texts)
 //     outcomes  u8 version, u32 count, each: u8 code, reason, status (texts), i64 until; then the
 //               fields of an error
+//     data      u8 1 and a body, or u8 0 and an empty body: not given
+//     signals   u8 version, u32 count, each: u8 code, reason, id, message, token (texts), u32
+//               number, kind, state (texts), u32 deliveries, i64 sent at, i64 until, i64 ended at,
+//               payload, answer (data); then the fields of an error, and the id of the signal
+//               (text)
 //     error     u8 version, then its fields: u8 code, reason, field, message (texts)
 #pragma once
 
@@ -89,6 +94,12 @@ bool wire_read_outcomes(struct bytes from, struct sluice_outcome *outcomes, size
 // if the receive succeeded.
 bool wire_read_batch_acked(struct bytes from, struct sluice_batch **out,
                            struct sluice_outcome *outcomes, size_t len, struct sluice_error *why);
+
+// The signals of a list. The error is that of the first one that was refused; may be NULL.
+void wire_put_signals(struct buf *to, const struct sluice_signals *list,
+                      const struct sluice_error *first);
+// free with sluice_signals_free
+bool wire_read_signals(struct bytes from, struct sluice_signals **out, struct sluice_error *first);
 
 void wire_put_error(struct buf *to, const struct sluice_error *e);
 bool wire_read_error(struct bytes from, struct sluice_error *out);

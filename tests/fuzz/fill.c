@@ -65,6 +65,12 @@ static const char *next_status(struct fill *fill)
     return known[next(fill) % (sizeof known / sizeof *known)];
 }
 
+static const char *next_word(struct fill *fill)
+{
+    static const char *const known[] = {"", "steer", "interrupt", "pending", "withdrawn"};
+    return known[next(fill) % (sizeof known / sizeof *known)];
+}
+
 static struct field_headers next_headers(struct fill *fill, const struct field *f)
 {
     size_t len = next(fill) % (FILL_ITEMS + 1);
@@ -105,6 +111,11 @@ static void fill_larger(struct fill *fill, const struct field *f, void *at)
         body = bytes_str(next_text(fill, f, 0));
         memcpy(at, &body, sizeof body);
         break;
+    case FIELD_DATA:
+        if (next(fill) & 1) return;
+        body = bytes_str(next_text(fill, f, 0));
+        memcpy(at, &body, sizeof body);
+        break;
     case FIELD_HEADERS:
         headers = next_headers(fill, f);
         memcpy(at, &headers, sizeof headers);
@@ -135,6 +146,9 @@ void fill_field(struct fill *fill, const struct field *f, union any_struct *out)
         break;
     case FIELD_STATUS:
         *text = next_status(fill);
+        break;
+    case FIELD_WORD:
+        *text = next_word(fill);
         break;
     case FIELD_KEPT_TEXT:
         *text = next(fill) & 1 ? NULL : next_text(fill, f, 0);

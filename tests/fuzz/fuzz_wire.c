@@ -137,6 +137,21 @@ static void try_acked(struct bytes in)
         if (wire_read_batch_acked(in, &out, outcomes, len, &error)) sluice_batch_free(out);
 }
 
+// The texts of the rows are views into the list's own copy.
+static void try_signals(struct bytes in)
+{
+    struct sluice_signals *list, *again;
+    struct sluice_error error, same;
+    if (!wire_read_signals(in, &list, &error)) return;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, LIMIT);
+    wire_put_signals(&b, list, &error);
+    CHECK(bytes_equal(buf_bytes(&b), in));
+    CHECK(wire_read_signals(buf_bytes(&b), &again, &same) && again->len == list->len);
+    sluice_signals_free(again);
+    sluice_signals_free(list);
+}
+
 static void try_answers(struct bytes in)
 {
     struct sluice_sent sent[ROWS];
@@ -170,5 +185,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     try_receive(in);
     try_acked(in);
     try_answers(in);
+    try_signals(in);
     return 0;
 }

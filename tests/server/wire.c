@@ -210,6 +210,45 @@ static void answers_come_out_as_they_went_in(void **state)
     assert_string_equal(first.message, "too late");
 }
 
+static void signals_come_out_as_they_went_in(void **state)
+{
+    (void)state;
+    struct sluice_signal_state rows[] = {
+        {.id = "00112233445566778899aabbccddeeff",
+         .message = "3f9a01cc-0-17",
+         .token = "3f9a01cc-0-17-00112233445566778899aabbccddeeff",
+         .number = 3,
+         .kind = "steer",
+         .state = "pending",
+         .deliveries = 2,
+         .sent_at = 5,
+         .until = 6,
+         .payload = "{\"a\":1}",
+         .payload_len = 7},
+        {.kind = "ask", .state = "acked", .ended_at = 9, .answer = "\xff\0", .answer_len = 2},
+        {.code = SLUICE_CONFLICT, .reason = "terminal", .kind = "interrupt", .state = ""}};
+    struct sluice_signals list = {.id = "00112233445566778899aabbccddeeff", .rows = rows, .len = 3};
+    struct sluice_error error = {.code = SLUICE_CONFLICT, .message = "too late"}, first;
+    struct sluice_signals *out;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    wire_put_signals(&b, &list, &error);
+    for (size_t cut = 0; cut < b.len; cut++)
+        assert_false(wire_read_signals(bytes_of(b.data, cut), &out, &first));
+    assert_true(wire_read_signals(buf_bytes(&b), &out, &first));
+    assert_string_equal(out->id, list.id);
+    assert_int_equal(out->len, 3);
+    assert_string_equal(out->rows[0].token, rows[0].token);
+    assert_int_equal(out->rows[0].number, 3);
+    assert_memory_equal(out->rows[0].payload, rows[0].payload, 7);
+    assert_null(out->rows[0].answer);
+    assert_int_equal(out->rows[1].answer_len, 2);
+    assert_memory_equal(out->rows[1].answer, "\xff\0", 2);
+    assert_string_equal(out->rows[2].reason, "terminal");
+    assert_int_equal(first.code, SLUICE_CONFLICT);
+    sluice_signals_free(out);
+}
+
 static void asks_come_out_as_they_went_in(void **state)
 {
     (void)state;
@@ -424,6 +463,7 @@ int main(void)
         cmocka_unit_test(failures_come_out_as_they_went_in),
         cmocka_unit_test(ends_come_out_as_they_went_in),
         cmocka_unit_test(answers_come_out_as_they_went_in),
+        cmocka_unit_test(signals_come_out_as_they_went_in),
         cmocka_unit_test(asks_come_out_as_they_went_in),
         cmocka_unit_test(a_receive_with_acks_comes_out_as_it_went_in),
         cmocka_unit_test(the_bytes_of_asks_stay_as_they_are),
