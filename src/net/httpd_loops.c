@@ -85,14 +85,23 @@ static void see_wake(struct httpd_loop *loop)
     add_arrivals(loop);
 }
 
+// Waits until there is something to do. Returns whether it is for this loop, not for its daemon. A
+// daemon with work of its own looks at its sockets anyway, so the kernel is not asked for them.
+static bool loop_wait(struct httpd_loop *loop)
+{
+    int timeout_ms = loop->config.daemon->timeout(loop->daemon);
+    if (timeout_ms == 0) return atomic_load(&loop->woken);
+    struct pollfd ready[] = {{.fd = loop->wake, .events = POLLIN},
+                             {.fd = loop->sockets, .events = POLLIN}};
+    (void)poll(ready, 2, timeout_ms);
+    return ready[0].revents != 0;
+}
+
 static void *loop_run(void *arg)
 {
     struct httpd_loop *loop = arg;
     while (!atomic_load(&loop->ends)) {
-        struct pollfd ready[] = {{.fd = loop->wake, .events = POLLIN},
-                                 {.fd = loop->sockets, .events = POLLIN}};
-        (void)poll(ready, 2, loop->config.daemon->timeout(loop->daemon));
-        if (ready[0].revents) see_wake(loop);
+        if (loop_wait(loop)) see_wake(loop);
         loop->config.daemon->run(loop->daemon);
     }
     return NULL;
