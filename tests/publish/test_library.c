@@ -28,7 +28,8 @@ struct rig {
     struct publishing *p;
     const char *queue;
     struct envelope_window window;
-    char notes[1024]; // what publishing said
+    char notes[1024]; // what publishing said of gaps
+    int alarms;
     pthread_mutex_t lock;
 };
 
@@ -37,9 +38,9 @@ static void note(void *ctx, enum publishing_note what, const char *queue, uint32
 {
     struct rig *r = ctx;
     (void)shard;
-    if (what != PUBLISHING_GAP) return;
     (void)pthread_mutex_lock(&r->lock);
-    (void)snprintf(r->notes, sizeof r->notes, "%s: %s", queue, why);
+    r->alarms += what == PUBLISHING_OVERDUE;
+    if (what == PUBLISHING_GAP) (void)snprintf(r->notes, sizeof r->notes, "%s: %s", queue, why);
     (void)pthread_mutex_unlock(&r->lock);
 }
 
@@ -196,6 +197,41 @@ static void skipped_events_are_named_by_a_gap(void **state)
     end(&r);
 }
 
+// The bus is away for longer than publishKeep: the entries stay, and an alarm tells.
+static void held_events_are_kept_and_raise_an_alarm(void **state)
+{
+    (void)state;
+    struct rig r;
+    const struct sluice_setting hold[] = {{"publishKeep", "1h"}};
+    begin(&r, "held", hold, 1);
+    publish(&r, false);
+    send(&r, 10);
+    await_published(&r, 10);
+    assert_false(status(&r).overdue);
+    control("kill 0");
+    send(&r, SNAPSHOT);
+    store_mem_step(r.clock, 2 * HOUR_MS);
+    int64_t give_up = clock_boot_ms() + PATIENCE_MS;
+    while (!(status(&r).overdue && status(&r).degraded) && clock_boot_ms() < give_up) {
+        send(&r, 1);
+        clock_sleep(20);
+    }
+    struct publishing_status now = status(&r);
+    assert_true(now.overdue && now.degraded && now.dropped == 0);
+    (void)pthread_mutex_lock(&r.lock);
+    assert_int_equal(r.alarms, 1);
+    (void)pthread_mutex_unlock(&r.lock);
+    assert_true(oldest(&r) <= 11);
+    control("start 0");
+    int64_t until = clock_boot_ms() + PATIENCE_MS;
+    while ((status(&r).lag_events > 0 || status(&r).degraded) && clock_boot_ms() < until)
+        clock_sleep(5);
+    now = status(&r); // the alarm ends with the next cursor, after PUBLISHER_SETTLE_MS
+    assert_true(!now.degraded && now.dropped == 0 && now.lag_events == 0);
+    assert_int_equal(dump(&r).gaps, 0);
+    end(&r);
+}
+
 static void see_published(void *ctx, const struct machine *m, int64_t now)
 {
     uint64_t slot, sequence;
@@ -272,6 +308,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(skipped_events_are_named_by_a_gap),
+        cmocka_unit_test(held_events_are_kept_and_raise_an_alarm),
         cmocka_unit_test(in_shadow_no_journal_waits_for_the_bus),
         cmocka_unit_test(both_versions_are_published_until_the_window_closes),
     };

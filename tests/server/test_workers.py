@@ -5,6 +5,7 @@ import time
 
 from harness import case, contains, holds, main, same, until
 from serving import Node, guarded
+from terminal import Terminal
 
 
 class Receive:
@@ -246,6 +247,22 @@ def sluice_work_registers_through_a_node_and_ends_when_it_is_drained(sluice):
         contains(said.decode() if isinstance(said, bytes) else said, "drains worker w1", "processed")
         same(node.does(200, "GET", "/jobs/stats")["processed"], 1, "it finished what it had")
         holds("mode" not in workers(node, "jobs").get("w1", {}), "it left")
+
+
+@case
+def the_live_screen_follows_the_orders_of_an_operator(sluice):
+    version_4(sluice, "jobs")
+    with Node(sluice) as node:
+        join(node, "jobs", "w1", capacity=7, labels="kind=gpu")
+        url = "http://" + node.address
+        terminal = Terminal(sluice, "--store", url, "workers", "jobs", "--watch", "--interval", "100ms", columns=140)
+        terminal.wait_for_screen("w1", "7", "kind=gpu")
+        for order, state in (("pause", "paused"), ("resume", "registered"), ("drain", "draining"), ("evict", "evicted")):
+            more = ["--yes"] if order == "evict" else []
+            sluice.ok("--store", url, "worker", order, "jobs", "w1", *more)
+            terminal.wait_for_screen("w1", state)
+        terminal.type("q")
+        same(terminal.end(), (0, True), "status and terminal")
 
 
 @case

@@ -169,6 +169,40 @@ await run({
     await row.getByRole("button", { name: "Resume" }).waitFor();
   },
 
+  async a_registered_worker_is_drained_and_evicted({ page, node }) {
+    await node.create("crew", { dispatch: "tickets" });
+    await node.ask("POST", "v1/queues/crew/workers", { worker: "pod-2", capacity: 1 });
+    await node.send("crew", { body: "x" });
+    const { messages } = await node.ask("POST", "v1/queues/crew/receive", { worker: "pod-2" });
+    same(messages.length, 1, "messages received");
+    await page.visit("#/queues/crew/workers");
+    const row = page.locator("tbody tr", { hasText: "pod-2" });
+    const order = async (name) => {
+      await row.getByRole("button", { name }).click();
+      await page.getByRole("dialog").getByRole("button", { name }).click();
+    };
+    await order("Drain");
+    await row.getByText("draining", { exact: true }).waitFor();
+    await order("Evict");
+    const of = async () => (await node.ask("GET", "v1/queues/crew/stats")).ready;
+    await until(async () => (await of()) === 1, "its message is ready again");
+  },
+
+  async a_queue_with_messages_and_no_worker_is_told({ page, node }) {
+    await node.create("waits");
+    await node.send("waits", { body: "x" });
+    await page.route("**/v1/queues?stats=1", async (route) => {
+      const response = await route.fetch();
+      const list = await response.json();
+      for (const { stats } of list.queues.filter(({ name }) => name === "waits"))
+        stats.oldestAgeMs += 120000; // it has waited for two minutes
+      await route.fulfill({ response, json: list });
+    });
+    await page.visit("");
+    const line = page.locator(".trouble", { hasText: "no worker" }).first();
+    await line.getByText("waits", { exact: true }).waitFor();
+  },
+
   async a_queue_that_cannot_be_read_is_told_first({ page, node }) {
     await node.create("torn");
     await page.route("**/v1/queues?stats=1", async (route) => {
