@@ -52,13 +52,7 @@ int filter_read(const struct cli *cli, const struct cli_value *o, struct sluice_
     return 0;
 }
 
-struct ids {
-    const char **rows;
-    size_t len, room;
-    char *input; // the content of standard input
-};
-
-static void ids_add(struct ids *ids, const char *id)
+static void ids_add(struct id_list *ids, const char *id)
 {
     if (ids->len == ids->room) {
         ids->room = 2 * ids->room + 64;
@@ -67,7 +61,7 @@ static void ids_add(struct ids *ids, const char *id)
     ids->rows[ids->len++] = id;
 }
 
-static int ids_read(const struct cli *cli, struct ids *ids)
+static int ids_read(const struct cli *cli, struct id_list *ids)
 {
     int status = 0;
     size_t len;
@@ -80,6 +74,22 @@ static int ids_read(const struct cli *cli, struct ids *ids)
         at = next;
     }
     return status;
+}
+
+int id_list_read(const struct cli *cli, const char **words, size_t len, struct id_list *ids)
+{
+    *ids = (struct id_list){0};
+    if (len == 1 && strcmp(words[0], "-") == 0) return ids_read(cli, ids);
+    for (size_t i = 0; i < len; i++)
+        ids_add(ids, words[i]);
+    return 0;
+}
+
+void id_list_done(struct id_list *ids)
+{
+    free(ids->rows);
+    free(ids->input);
+    *ids = (struct id_list){0};
 }
 
 static void print_done(const struct choice *c, const char *id, const struct sluice_outcome *o)
@@ -100,19 +110,27 @@ static void print_refused(const struct choice *c, const char *id, const struct s
                           const struct sluice_error *told)
 {
     struct sluice_error error = {.code = o->code, .field = "id"};
-    if (strstr(told->message, id))
+    bool explained = c->explain && c->explain(c, id, o->reason, &error);
+    if (!explained && strstr(told->message, id))
         (void)snprintf(error.message, sizeof error.message, "%s", told->message);
-    else
+    else if (!explained)
         (void)snprintf(error.message, sizeof error.message, "message %.64s: %s%s%s", id, o->reason,
                        *o->reason ? ": " : "", sluice_code_text(o->code));
     (void)cli_fail(c->cli, &error);
 }
 
-static int act_on_ids(const struct choice *c, const struct ids *ids)
+// A call that fails as a whole may leave rows as they are. They must not count as done.
+static void rows_clear(struct sluice_outcome *rows, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        rows[i] = (struct sluice_outcome){.code = SLUICE_INVALID};
+}
+
+static int act_on_ids(const struct choice *c, const struct id_list *ids)
 {
     struct sluice_error error = {0};
     struct sluice_outcome *rows = cli_alloc(ids->len * sizeof *rows);
-    memset(rows, 0, ids->len * sizeof *rows);
+    rows_clear(rows, ids->len);
     int status = 0;
     bool told = false;
     enum sluice_code code = c->act(c->ctx, ids->rows, ids->len, rows, &error);
@@ -120,7 +138,10 @@ static int act_on_ids(const struct choice *c, const struct ids *ids)
         told = told || rows[i].code == SLUICE_OK || *rows[i].reason;
     bool whole = code && (!told || strcmp(error.field, "queue") == 0);
     if (whole && ids->len > 1) status = cli_fail_queue(c->cli, c->s, c->queue, &error);
-    if (code && ids->len == 1) status = cli_fail_queue(c->cli, c->s, c->queue, &error);
+    if (code && ids->len == 1) {
+        if (c->explain) (void)c->explain(c, ids->rows[0], rows[0].reason, &error);
+        status = cli_fail_queue(c->cli, c->s, c->queue, &error);
+    }
     for (size_t i = 0; status == 0 && i < ids->len; i++)
         if (rows[i].code == SLUICE_OK) print_done(c, ids->rows[i], &rows[i]);
     for (size_t i = 0; status == 0 && code && i < ids->len; i++)
@@ -131,20 +152,14 @@ static int act_on_ids(const struct choice *c, const struct ids *ids)
 
 int choose_ids(const struct choice *c, const char **words, size_t len)
 {
-    struct ids ids = {0};
-    int status = 0;
-    if (len == 1 && strcmp(words[0], "-") == 0)
-        status = ids_read(c->cli, &ids);
-    else
-        for (size_t i = 0; i < len; i++)
-            ids_add(&ids, words[i]);
+    struct id_list ids = {0};
+    int status = id_list_read(c->cli, words, len, &ids);
     if (status == 0) status = act_on_ids(c, &ids);
-    free(ids.rows);
-    free(ids.input);
+    id_list_done(&ids);
     return status;
 }
 
-static void found_free(struct ids *ids)
+static void found_free(struct id_list *ids)
 {
     for (size_t i = 0; i < ids->len; i++)
         free((char *)(uintptr_t)ids->rows[i]);
@@ -159,7 +174,7 @@ static char *copy_id(const char *id)
 
 // Finds all messages of one state.
 static enum sluice_code find_state(const struct choice *c, const struct sluice_find *filter,
-                                   const char *state, struct ids *ids, uint64_t *bytes,
+                                   const char *state, struct id_list *ids, uint64_t *bytes,
                                    struct progress *p, struct sluice_error *error)
 {
     struct sluice_find what = *filter;
@@ -185,7 +200,7 @@ static enum sluice_code find_state(const struct choice *c, const struct sluice_f
 }
 
 static enum sluice_code find_all(const struct choice *c, const struct sluice_find *filter,
-                                 struct ids *ids, uint64_t *bytes, struct sluice_error *error)
+                                 struct id_list *ids, uint64_t *bytes, struct sluice_error *error)
 {
     struct progress p;
     enum sluice_code code = SLUICE_OK;
@@ -202,7 +217,7 @@ struct counts {
     enum sluice_code code; // the first that ended the run, or of the first refusal
 };
 
-static void act_on_found(const struct choice *c, const struct ids *ids, struct counts *n,
+static void act_on_found(const struct choice *c, const struct id_list *ids, struct counts *n,
                          struct sluice_error *error)
 {
     struct sluice_outcome rows[AT_ONCE];
@@ -212,7 +227,7 @@ static void act_on_found(const struct choice *c, const struct ids *ids, struct c
         size_t some = ids->len - at < AT_ONCE ? ids->len - at : AT_ONCE;
         uint64_t before = n->done + n->refused;
         struct sluice_error why = {0};
-        memset(rows, 0, sizeof rows);
+        rows_clear(rows, some);
         enum sluice_code code = c->act(c->ctx, ids->rows + at, some, rows, &why);
         for (size_t i = 0; i < some; i++) {
             n->done += rows[i].code == SLUICE_OK;
@@ -256,7 +271,7 @@ static int confirm(const struct choice *c, size_t found, uint64_t bytes, bool ye
 
 int choose_found(const struct choice *c, const struct sluice_find *filter, bool yes)
 {
-    struct ids ids = {0};
+    struct id_list ids = {0};
     struct sluice_error error = {0};
     struct counts n = {0};
     uint64_t bytes = 0;

@@ -33,6 +33,16 @@ int filter_read(const struct cli *cli, const struct cli_value *rows, struct slui
 void filter_done(struct sluice_find *f);
 bool filter_given(const struct cli_value *rows); // more than a state
 
+// Ids from the command line, or from standard input ("-": one in each line).
+struct id_list {
+    const char **rows;
+    size_t len, room;
+    char *input; // the content of standard input
+};
+// Returns 0, or the exit status after printing the error. Call id_list_done in both cases.
+int id_list_read(const struct cli *cli, const char **words, size_t len, struct id_list *ids);
+void id_list_done(struct id_list *ids);
+
 struct choice {
     const struct cli *cli;
     struct sluice *s;
@@ -46,6 +56,9 @@ struct choice {
     bool (*wanted)(const struct sluice_message *m);
     enum sluice_code (*act)(void *ctx, const char *const *ids, size_t len,
                             struct sluice_outcome *rows, struct sluice_error *error);
+    // Writes a sentence of its own about a refusal, or returns false; may be NULL.
+    bool (*explain)(const struct choice *c, const char *id, const char *reason,
+                    struct sluice_error *error);
     void *ctx;
 };
 

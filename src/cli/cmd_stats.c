@@ -38,6 +38,8 @@ void stats_json_print(const char *queue, const struct sluice_stats *v, const str
     fields_put(o, &(struct fields){stats_answer.rows, STATS_SHOWN}, v);
     json_number(o, "workers", (int64_t)v->workers);
     json_number(o, "waiting", (int64_t)v->waiting);
+    json_number(o, "cancelled", (int64_t)v->cancelled);
+    json_number(o, "signals", (int64_t)v->signals);
     if (cost) json_take(o, "cost", cost);
     json_print(o, stdout);
 }
@@ -67,9 +69,17 @@ static void print_one(const char *queue, bool paused, const struct sluice_stats 
         count_print(FIELD_WIDTH, "dead-lettered", v->moved, "moved to the dead-letter queue");
     if (v->redriven) count_print(FIELD_WIDTH, "redriven", v->redriven, "");
     if (v->purged) count_print(FIELD_WIDTH, "purged", v->purged, "");
+    if (v->cancelled) count_print(FIELD_WIDTH, "cancelled", v->cancelled, "");
     count_print(FIELD_WIDTH, "sent", v->sent, "sum of the above");
     if (v->duplicates)
         count_print(FIELD_WIDTH, "duplicates", v->duplicates, "not sent: the dedup key was known");
+    if (v->signals) count_print(FIELD_WIDTH, "signals", v->signals, "pending");
+    if (v->results) {
+        char kept[TEXT_MAX], remark[TEXT_MAX + 8];
+        (void)snprintf(remark, sizeof remark, "kept, %s", bytes_text(v->result_bytes, kept));
+        count_print(FIELD_WIDTH, "results", v->results, remark);
+    }
+    if (v->bodies) count_print(FIELD_WIDTH, "bodies", v->bodies, "of finished messages, kept");
     count_print(FIELD_WIDTH, "workers", v->workers, "");
     count_print(FIELD_WIDTH, "waiting", v->waiting, stats_remark(v, paused));
     (void)printf("%-*s  %12s\n", FIELD_WIDTH, "oldest",
@@ -95,15 +105,26 @@ static int print_queue(const struct cli *cli, struct sluice *s, const char *queu
     return status;
 }
 
+static bool any_cancelled(const struct sluice_queue_status *seen, size_t len)
+{
+    for (size_t i = 0; i < len; i++)
+        if (seen[i].error.code == SLUICE_OK && seen[i].stats.cancelled > 0) return true;
+    return false;
+}
+
 static int print_all(const struct cli *cli, struct sluice *s, const struct sluice_names *names,
                      const struct prices *prices)
 {
-    static const char *const heads[] = {"QUEUE",      ">READY", ">LOCKED", ">DELAYED",
-                                        ">PROCESSED", ">DEAD",  ">OLDEST", "STATE"};
-    struct table *t = table_new(heads, COUNT_OF(heads));
+    static const char *const with[] = {"QUEUE", ">READY",     ">LOCKED", ">DELAYED", ">PROCESSED",
+                                       ">DEAD", ">CANCELLED", ">OLDEST", "STATE"};
+    static const char *const without[] = {"QUEUE",      ">READY", ">LOCKED", ">DELAYED",
+                                          ">PROCESSED", ">DEAD",  ">OLDEST", "STATE"};
     int status = 0;
     struct sluice_queue_status *seen =
         cli_status(s, names, SLUICE_STATUS_INFO | SLUICE_STATUS_STATS);
+    bool cancelled = any_cancelled(seen, names->len);
+    struct table *t =
+        cancelled ? table_new(with, COUNT_OF(with)) : table_new(without, COUNT_OF(without));
     // A queue that cannot be read does not hide the others.
     for (size_t i = 0; i < names->len; i++) {
         const struct sluice_stats *v = &seen[i].stats;
@@ -122,6 +143,7 @@ static int print_all(const struct cli *cli, struct sluice *s, const struct sluic
             table_number(t, v->delayed);
             table_number(t, v->processed);
             table_number(t, v->dead);
+            if (cancelled) table_number(t, v->cancelled);
             table_cell(t, v->oldest_age_ms ? duration_text(v->oldest_age_ms, text) : "-");
             bool paused = seen[i].info && seen[i].info->paused;
             const char *remark = v->oldest_age_ms > STATS_IDLE_MS ? stats_remark(v, paused) : "";
@@ -179,7 +201,8 @@ const struct command command_stats = {
                "seconds old, because each process reports them with its entries.\n"
                "\"waiting\" counts the workers that wait in a receive at a node.\n"
                "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs,\n"
-               "workers, waiting, and cost with writes, reads, deletes, perMessage (processed,\n"
+               "workers, waiting, cancelled, signals, and cost with writes, reads, deletes, "
+               "perMessage (processed,\n"
                "or sent while none is), requestsPerMessage, writesPerMessage,\n"
                "dollarsPerMillion, dollarsPerDay, prices.",
     .options = options,

@@ -147,6 +147,7 @@ enum column {
     DELAYED,
     PROCESSED,
     DEAD,
+    CANCELLED,
     SENT,
     DONE,
     OLDEST,
@@ -157,15 +158,15 @@ enum column {
 };
 
 static const char *const column_heads[COLUMNS] = {
-    [QUEUE] = "QUEUE",    [STATE] = "STATE",      [READY] = ">READY",
-    [LOCKED] = ">LOCKED", [DELAYED] = ">DELAYED", [PROCESSED] = ">PROCESSED",
-    [DEAD] = ">DEAD",     [SENT] = ">SENT/S",     [DONE] = ">DONE/S",
-    [OLDEST] = ">OLDEST", [WORKERS] = ">WORKERS", [REQUESTS] = ">REQ/MSG",
-    [DOLLARS] = ">$/DAY"};
+    [QUEUE] = "QUEUE",    [STATE] = "STATE",         [READY] = ">READY",
+    [LOCKED] = ">LOCKED", [DELAYED] = ">DELAYED",    [PROCESSED] = ">PROCESSED",
+    [DEAD] = ">DEAD",     [SENT] = ">SENT/S",        [DONE] = ">DONE/S",
+    [OLDEST] = ">OLDEST", [WORKERS] = ">WORKERS",    [REQUESTS] = ">REQ/MSG",
+    [DOLLARS] = ">$/DAY", [CANCELLED] = ">CANCELLED"};
 
 // The columns to drop, in this order, if the screen is too narrow.
-static const enum column expendable[] = {DOLLARS,   REQUESTS, WORKERS, SENT,  DONE,
-                                         PROCESSED, DELAYED,  OLDEST,  LOCKED};
+static const enum column expendable[] = {DOLLARS, REQUESTS,  CANCELLED, WORKERS, SENT,
+                                         DONE,    PROCESSED, DELAYED,   OLDEST,  LOCKED};
 
 static bool is_idle(const struct watched *row)
 {
@@ -178,11 +179,15 @@ static void add_cell(const struct stats_watch *w, struct table *t, const struct 
 {
     const struct sluice_stats *v = &newest(row)->stats, *old = &earlier(row)->stats;
     struct queue_cost cost = queue_cost_of(v, w->prices);
-    const uint64_t numbers[COLUMNS] = {
-        [READY] = v->ready,     [LOCKED] = v->locked,
-        [DELAYED] = v->delayed, [PROCESSED] = v->processed,
-        [DEAD] = v->dead,       [SENT] = rate(row, v->sent, old->sent),
-        [WORKERS] = v->workers, [DONE] = rate(row, v->processed, old->processed)};
+    const uint64_t numbers[COLUMNS] = {[READY] = v->ready,
+                                       [LOCKED] = v->locked,
+                                       [DELAYED] = v->delayed,
+                                       [PROCESSED] = v->processed,
+                                       [DEAD] = v->dead,
+                                       [CANCELLED] = v->cancelled,
+                                       [SENT] = rate(row, v->sent, old->sent),
+                                       [WORKERS] = v->workers,
+                                       [DONE] = rate(row, v->processed, old->processed)};
     char text[TEXT_MAX];
     switch (column) {
     case QUEUE:
@@ -206,16 +211,17 @@ static void add_cell(const struct stats_watch *w, struct table *t, const struct 
 }
 
 // Leaves out columns without content: the state if all queues are active, the cost if the store
-// bills nothing.
+// bills nothing, cancelled messages if there are none.
 static void choose_columns(const struct stats_watch *w, bool chosen[static COLUMNS])
 {
     for (int c = 0; c < COLUMNS; c++)
-        chosen[c] = c != STATE && c != REQUESTS && c != DOLLARS;
+        chosen[c] = c != STATE && c != REQUESTS && c != DOLLARS && c != CANCELLED;
     for (size_t i = 0; i < w->len; i++) {
         const struct watched *row = &w->rows[i];
         if (!row->seen) continue;
         const struct sluice_stats *v = &newest(row)->stats;
         if (row->paused || is_idle(row)) chosen[STATE] = true;
+        if (v->cancelled > 0) chosen[CANCELLED] = true;
         if (queue_cost_of(v, w->prices).requests > 0) chosen[REQUESTS] = chosen[DOLLARS] = true;
     }
 }

@@ -31,7 +31,7 @@ CASES = []
 MESSAGE_KEYS = ["id", "queue", "state", "body", "attempt", "token", "fence", "leaseMs", "deadline",
                 "group", "priority", "headers", "sentAt"]
 STATS_KEYS = ["queue", "ready", "locked", "delayed", "processed", "dead", "oldestAgeMs",
-              "workers", "waiting"]
+              "workers", "waiting", "cancelled", "signals"]
 CLOCK_MS = 1_100 * ON_S3  # a bucket tells its time in whole seconds: a lock may last so much longer than asked
 EVENT_KEYS = ["id", "type", "queue", "message", "attempt", "time"]
 ERROR_KEYS = ["error", "message", "field"]
@@ -193,6 +193,11 @@ class Sluice:
         """With locks that outlast the case, whatever else the machine does; unless it says how long."""
         lasting = () if any(word.startswith("visibilityTimeout=") for word in settings) else ("visibilityTimeout=1h",)
         self.ok("queue", "create", queue, *settings, *lasting)
+
+    def create_new(self, queue, *settings):
+        """With the newest version of the rules."""
+        self.create(queue, *settings)
+        self.ok("upgrade", queue)
 
     def send(self, queue, body, *options):
         return self.ok("send", queue, *options, "--", body).out.strip()
