@@ -201,10 +201,9 @@ const struct command command_stats = {
                "seconds old, because each process reports them with its entries.\n"
                "\"waiting\" counts the workers that wait in a receive at a node.\n"
                "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs,\n"
-               "workers, waiting, cancelled, signals, and cost with writes, reads, deletes, "
-               "perMessage (processed,\n"
-               "or sent while none is), requestsPerMessage, writesPerMessage,\n"
-               "dollarsPerMillion, dollarsPerDay, prices.",
+               "workers, waiting, cancelled, signals, and cost with writes, reads, deletes,\n"
+               "perMessage (processed, or sent while none is), requestsPerMessage,\n"
+               "writesPerMessage, dollarsPerMillion, dollarsPerDay, prices.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_stats,

@@ -144,7 +144,7 @@ def completion_knows_commands_options_and_queues(sluice):
     same(words_for(sluice, "queue", "set", "tasks", "failureStrategy.deadLetterQueue=o"),
          ["failureStrategy.deadLetterQueue=other"])
     same(words_for(sluice, "serve", "--set", "log.l"), ["log.level="])
-    same(words_for(sluice, "token", "new", "--scope", "read,s"), ["read,send"])
+    same(words_for(sluice, "token", "new", "--scope", "read,s"), ["read,send", "read,signal"])
     for option in ("--tokens", "--tls-key", "--config", "--store"):
         same(words_for(sluice, "serve", option, "x"), [":files"])
     same(words_for(sluice, "stats", "--store=/t"), [":files"])
