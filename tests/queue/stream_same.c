@@ -208,7 +208,8 @@ static bool same_state(struct stream *s)
                                   (unsigned long long)expected);
     }
     live += stats.ended; // answers stay as long as the rows about their signals
-    live += stats.results + stats.retained + stats.finished * (stats.counts[STATE_CANCELLED] > 0);
+    bool reasons = stats.counts[STATE_CANCELLED] + stats.counts[STATE_MOVED] > 0;
+    live += stats.results + stats.retained + (reasons ? stats.finished : 0);
     if (live == 0 && machine_needs(s->rig.m, 1, machine_slot(s->rig.m)))
         return stream_differs(s, "needless slots");
     if (machine_wake_at(s->rig.m) != model_wake_at(s->model)) return stream_differs(s, "wake_at");

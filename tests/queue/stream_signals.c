@@ -3,6 +3,7 @@
 #include "stream_parts.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static void ask_cancel(struct stream *s)
 {
@@ -198,9 +199,19 @@ bool stream_same_progress(struct stream *s, uint64_t seq)
     return same || stream_differs(s, "the progress of message %llu", (unsigned long long)seq);
 }
 
+// After its end is forgotten, an id can be used again.
+static bool is_replaced(const struct stream *s, const struct model_signal *x)
+{
+    for (const struct model_signal *y = x + 1; y < s->model->signals + s->model->signals_len; y++)
+        if (y->seq == x->seq && memcmp(y->id.bytes, x->id.bytes, sizeof y->id.bytes) == 0)
+            return x->dropped;
+    return false;
+}
+
 static bool same_signal(struct stream *s, const struct model_signal *x)
 {
     struct signal_view v;
+    if (is_replaced(s, x)) return true;
     bool found = machine_signal_find(s->rig.m, &x->id, x->seq, &v);
     if (found == x->dropped)
         return stream_differs(s, "signal %u of message %llu is %sknown", x->number,

@@ -93,6 +93,28 @@ void check_workflows(struct reference *g, size_t events_from);     // after an e
 void walk_published(struct reference *g, const struct walk_op *o); // OP_PUBLISHED
 void check_floor_published(struct reference *g);                   // a floor was made
 
+// Signals, check_signals.c: each ends once, by the holder in order, by time, by its sender, or with
+// its lock or message; only the holder gets it.
+void signals_walk(struct reference *g, const struct walk_op *o); // the ops
+bool signals_hold_lock(const struct reference *g, const struct op *op, const struct row *row);
+bool signals_event(const struct event *e);
+void signals_told(struct reference *g, const struct event *e);
+void signals_moved(struct reference *g, struct row *row, enum message_state to); // before it is
+const struct reference_signal *signals_interrupt(const struct reference *g, const struct row *row);
+int64_t signals_limit(const struct reference *g, const struct row *row); // of the deadline
+// The lock ends, and the message goes where the interrupt says.
+enum outcome_status signals_stop(struct reference *g, struct row *row,
+                                 const struct reference_signal *by);
+void signals_forget(struct reference *g); // ends that are not kept any more
+void check_signals(struct reference *g);  // after an entry
+void check_signals_dropped(struct reference *g, uint64_t slot);
+void check_delivered(struct world *w, const struct node *n, const struct lock_ref *ref,
+                     enum reason reason, const struct signal_view *v, size_t len);
+void token_granted(struct reference *g, struct hash128 token);
+void token_ended(struct reference *g, struct hash128 token);
+void token_interrupted(struct reference *g, struct hash128 token);
+bool token_was_interrupted(struct reference *g, struct hash128 token);
+
 // I9, check_events.c: ids are unique and gap-free, every handle reports the same.
 void check_event_ids(struct reference *g, size_t from);
 void check_events_heard(struct world *w, struct node *n);

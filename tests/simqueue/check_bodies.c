@@ -58,10 +58,12 @@ void check_dropped(struct reference *g, uint64_t slot, int64_t made_at)
         findings_add(&g->world->findings, "I8",
                      "lane %u: slot %" PRIu64 " dropped over the floor %" PRIu64, g->lane, slot,
                      g->floor);
+    check_signals_dropped(g, slot);
     for (uint64_t i = 0; i < g->rows_len; i++) {
         const struct row *row = &g->rows[i];
         bool dead = row->state == STATE_DEAD || row->state == STATE_OUTBOUND;
-        bool lives = dead || row->state == STATE_READY || row->state == STATE_LOCKED;
+        bool lives = dead || row->state == STATE_READY || row->state == STATE_LOCKED ||
+                     (row->end_kept && row->body_kept);
         bool body = slot >= row->place.slot && slot <= row->sent_slot;
         bool reason = dead && row->reason_slot == slot;
         if (lives && (body || reason))

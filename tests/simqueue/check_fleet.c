@@ -196,6 +196,21 @@ static void on_released(struct reference *g, const struct event *e)
     reference_move(g, row, STATE_READY);
 }
 
+// ... unless it was interrupted: then the interrupt says what becomes of it.
+static void on_interrupted(struct reference *g, const struct event *e)
+{
+    struct row *row = reference_row(g, e->seq);
+    const struct reference_signal *in = row ? signals_interrupt(g, row) : NULL;
+    if (!in) {
+        wrong(g, "evict", "message %" PRIu64 " was not interrupted", e->seq);
+        return;
+    }
+    row->expired_slot = 0;
+    row->evicted = row->token;
+    if (signals_stop(g, row, in) != e->status)
+        wrong(g, "evict", "message %" PRIu64 " ends otherwise", e->seq);
+}
+
 void fleet_walk(struct reference *g, const struct walk_op *o)
 {
     struct op_workers op;
@@ -204,6 +219,8 @@ void fleet_walk(struct reference *g, const struct walk_op *o)
     for (size_t i = 0; i < o->events_len; i++) {
         if (o->events[i].kind == EVENT_MESSAGE_RELEASED)
             on_released(g, &o->events[i]);
+        else if (o->events[i].kind == EVENT_MESSAGE_OUTCOME)
+            on_interrupted(g, &o->events[i]);
         else
             walk_recovered(g, &o->events[i]);
     }

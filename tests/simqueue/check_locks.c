@@ -43,7 +43,10 @@ void check_word(struct reference *g, const struct op_outcome *op, const struct l
     bool same = row && ours && hash128_equal(row->token, ref->token);
     bool current = same && row->state == STATE_LOCKED;
     if (reason == REASON_NONE && !current) wrong(g, "I3", ref->seq, "moved by a stale token");
-    if (reason != REASON_NONE && current) wrong(g, "I3", ref->seq, "refused its current token");
+    // A renewal cannot pass the end of an interrupt.
+    bool over = current && reason == REASON_LOCK_EXPIRED && signals_limit(g, row) <= g->now;
+    if (reason != REASON_NONE && current && !over)
+        wrong(g, "I3", ref->seq, "refused its current token");
     bool just_expired = same && row->expired_slot == g->slot && op->arrived_at < row->deadline;
     if (just_expired && reason == REASON_LOCK_EXPIRED)
         wrong(g, "I3", ref->seq, "expired although a word had arrived in time");
@@ -63,10 +66,11 @@ void check_deadlines(struct reference *g)
             wrong(g, "I3", i + 1, "is locked past its deadline");
 }
 
-// The worker was evicted before it heard of the grant.
+// The worker was evicted, or its lock interrupted, before it heard of the grant.
 static bool was_evicted(struct reference *g, const struct grant *grant)
 {
     const struct row *row = reference_row(g, grant->seq);
+    if (token_was_interrupted(g, grant->token)) return true;
     return row && hash128_equal(row->evicted, grant->token);
 }
 

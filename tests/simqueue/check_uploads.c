@@ -22,7 +22,7 @@ uint64_t body_key(const struct message *m)
 static bool lives(const struct row *row)
 {
     return row->state == STATE_READY || row->state == STATE_LOCKED || row->state == STATE_DEAD ||
-           row->state == STATE_OUTBOUND;
+           row->state == STATE_OUTBOUND || (row->end_kept && row->body_kept);
 }
 
 // It was just taken, or is being delivered.

@@ -124,7 +124,7 @@ void workflow_moved(struct reference *g, const struct row *row, enum message_sta
     w->pending--;
     w->done += to == STATE_PROCESSED;
     w->failed += to == STATE_DEAD || to == STATE_OUTBOUND;
-    w->cancelled += to == STATE_PURGED;
+    w->cancelled += to == STATE_PURGED || to == STATE_CANCELLED;
 }
 
 void check_workflow_ends(struct reference *g)

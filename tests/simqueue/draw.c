@@ -168,4 +168,5 @@ void draw_life(struct world *w)
     releases_draw(w);
     fleet_draw(w);
     workflows_draw(w);
+    signals_draw(w);
 }

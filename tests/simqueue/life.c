@@ -388,6 +388,9 @@ static void on_life(struct world *w, const struct world_event *e)
     case LIFE_PUBLISH:
         workflows_publish(w, &w->life->lanes[e->a]);
         break;
+    case LIFE_SIGNAL:
+        signals_send(w);
+        break;
     case LIFE_EVICT:
         fleet_operate(w);
         break;

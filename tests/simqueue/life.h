@@ -43,6 +43,7 @@ enum life_event {
     LIFE_UPGRADE,     // a: node, b: its life
     LIFE_EVICT,       // an operator's act on a registered worker
     LIFE_PUBLISH,     // a: lane
+    LIFE_SIGNAL,
 };
 
 // The shard of a node: world.nodes[i] has its life and its clock, handles[i] what it runs.
@@ -97,6 +98,8 @@ struct sim_call {
     int64_t lease_ms;
     struct lock_ref refs[HELD_LOCKS_MAX]; // outcomes
     uint32_t refs_len;
+    uint32_t numbers[HELD_LOCKS_MAX]; // answers to signals, by ref
+    bool declines[HELD_LOCKS_MAX];
     bool foreign;       // outcomes: names another queue
     uint32_t of;        // recall: the receive
     uint64_t place_seq; // fetch
@@ -245,6 +248,10 @@ struct life {
     // ... and for worlds with workflows and a publisher (workflows.c).
     bool workflows;
     struct rng workflows_rng;
+    // ... and for worlds with signals (signals.c).
+    bool signals;
+    struct rng signals_rng;
+    int64_t signal_every_ms;
     uint64_t joined[JOINED_FIGURES];
     struct late_upload *lates;
     uint32_t lates_len;
@@ -328,6 +335,15 @@ void workflows_draw(struct world *w);
 void workflows_configure(struct world *w, const struct lane *l, struct queue_config *c);
 void workflows_name(struct world *w, const struct lane *l, struct message *m, char text[4]);
 void workflows_publish(struct world *w, struct lane *l);
+
+void signals_draw(struct world *w);
+void signals_configure(struct world *w, struct queue_config *c);
+void signals_send(struct world *w);
+void signals_listen(struct world *w, uint32_t worker);
+void signals_stale(struct world *w, const struct lane *l, struct lock_ref ref);
+void signals_put_settle(struct world *w, const struct sim_call *a, const struct node *n,
+                        struct buf *out);
+struct bytes signals_extras(struct world *w, const struct sim_call *a, struct buf *out);
 
 void releases_draw(struct world *w);
 uint16_t releases_start(struct world *w, struct handle *h);   // the newest version of its program

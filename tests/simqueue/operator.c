@@ -52,6 +52,7 @@ static void configure(struct world *w, struct lane *l)
     if (l->reference.rules >= RULES_WORKERS) op.config.retention_ms = draw_retention(w);
     if (w->life->fleet) op.config.dispatch = fleet_dispatch(w, op.config.ordering_guarantee);
     workflows_configure(w, l, &op.config);
+    signals_configure(w, &op.config);
     buf_clear(out);
     configure_encode(out, &op);
     submit(w, ask, out);

@@ -19,6 +19,7 @@ void reference_init(struct reference *g, struct world *w, uint32_t lane)
     if (l->birth.dispatch != DISPATCH_AUTO) g->rules = RULES_WORKERS;
     if (l->birth.retention_ms != RETENTION_DEFAULT) g->rules = RULES_WORKERS;
     if (w->life->workflows) g->rules = RULES_WORKFLOWS;
+    if (l->birth.retain_body) g->rules = RULES_SIGNALS;
     g->machine = machine_new(&l->id, l->shard, &l->birth);
     events_init(&g->events);
     buf_init(&g->text, SIZE_MAX);
@@ -35,6 +36,8 @@ void reference_done(struct reference *g)
     memory_free(g->rows);
     memory_free(g->seen);
     memory_free(g->holds);
+    memory_free(g->signals);
+    memory_free(g->tokens);
     map_done(&g->by_request);
     machine_free(g->machine);
     events_done(&g->events);
@@ -80,6 +83,7 @@ void reference_remember(struct reference *g, const struct request_id *id, uint16
 
 void reference_move(struct reference *g, struct row *row, enum message_state to)
 {
+    signals_moved(g, row, to);
     end_note(g, row, to);
     workflow_moved(g, row, to);
     g->counts[row->state]--;
@@ -191,6 +195,7 @@ static void fold(struct reference *g, const struct entry *e, struct bytes bytes)
     ends_expire(g);
     check_ends(g, g->machine);
     check_workflows(g, events_from);
+    check_signals(g);
     check_deadlines(g);
     check_counts(g);
     if (g->slot % 16 == 0) machine_check(g->machine);

@@ -63,6 +63,13 @@ struct row {
     bool arrived;      // OUTBOUND, MOVED: the other queue has it
     uint32_t workflow; // from 1; 0: none
     uint32_t run;      // of the workflow
+    uint32_t signals;  // number of the last one
+    bool has_progress; // of its holder
+    uint8_t percent;
+    bool has_result; // PROCESSED, as long as end_kept
+    struct hash128 result;
+    uint64_t result_slot;
+    bool body_kept; // as long as end_kept
     // one that came as a dead letter
     uint32_t origin; // lane + 1; 0: it was sent
     uint64_t origin_seq;
@@ -118,6 +125,37 @@ struct reference_workflow {
     uint64_t cancelled;
 };
 
+// A signal that was accepted, to one message.
+struct reference_signal {
+    struct request_id id;
+    uint64_t seq;
+    uint32_t number; // 0: it ended at once
+    enum signal_kind kind;
+    enum signal_then then;
+    bool once;
+    enum signal_state state;
+    int64_t due;
+    uint64_t sent_slot;
+    uint32_t op;
+    uint64_t ended_slot;
+    int64_t ended_at;
+    struct hash128 token;     // interrupt: of the lock that it ends
+    struct hash128 delivered; // token of the last holder that got it
+    uint32_t deliveries;
+    struct hash128 reason;
+    struct hash128 answer;
+    uint32_t sent; // events
+    uint32_t told;
+    bool dropped; // how it ended is not kept any more
+};
+
+// A lock, by its token.
+struct reference_token {
+    struct hash128 token;
+    uint64_t ended_slot; // 0: it is current
+    bool interrupted;
+};
+
 #define REFERENCE_WORKFLOWS 6
 
 #define FLEET_MAX           100
@@ -157,7 +195,8 @@ struct reference {
     uint32_t expired; // locks that ran out at the beginning of the entry
     bool dry;         // a claim of the entry found less than it asked for
     uint64_t deaths;
-    uint64_t dying;    // expired for the last time, its outcome is not told yet
+    uint64_t dying; // expired for the last time, its outcome is not told yet
+    enum outcome_status dying_as;
     uint64_t retrying; // expired, which counts as a retry, and that is not told yet
     uint16_t rules;    // the version of the rules, from the ops alone
     struct reference_dedup dedup[DEDUP_KEYS];
@@ -173,6 +212,12 @@ struct reference {
     uint64_t floor;        // the highest that is durable
     uint64_t deleted_slot; // where the queue was deleted; 0: it was not
     struct reference_workflow workflows[REFERENCE_WORKFLOWS];
+    struct reference_signal *signals;
+    uint32_t signals_len;
+    uint32_t signals_cap;
+    struct reference_token *tokens;
+    uint32_t tokens_len;
+    uint32_t tokens_cap;
     uint64_t published_slot; // of the first report; 0: none yet
     uint64_t cursor_slot;
     uint64_t cursor_sequence;
@@ -196,9 +241,11 @@ struct walk_op {
     const struct entry *entry;
     const struct op *op;
     uint32_t index;
-    struct bytes body; // of the result
-    const struct event *events;
+    struct bytes body;          // of the result
+    const struct event *events; // without those of signals
     size_t events_len;
+    const struct event *signals;
+    size_t signals_len;
 };
 void walk_entry(struct reference *g, const struct entry *e, const struct op_result *results,
                 size_t events_from);
@@ -207,4 +254,6 @@ void walk_op(struct reference *g, const struct walk_op *o);
 struct route;
 void walk_ended(struct reference *g, struct row *row, const struct route *r, struct bytes reason,
                 bool failed);
+const struct event *walk_next_event(struct reference *g, const struct walk_op *o, size_t *at,
+                                    enum event_kind kind, uint64_t seq);
 void walk_recovered(struct reference *g, const struct event *e); // a ticket returns

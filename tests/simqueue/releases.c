@@ -24,6 +24,7 @@ void releases_draw(struct world *w)
 uint16_t releases_start(struct world *w, struct handle *h)
 {
     struct life *life = w->life;
+    if (life->signals) return RULES_SIGNALS;
     if (life->workflows) return RULES_WORKFLOWS;
     if (!life->raises) return life->keeps_ends || life->fleet ? RULES_WORKERS : NEWER;
     bool older = rng_chance(&life->releases, 4500) && !h->upgrades && !life_drains(w);

@@ -75,6 +75,9 @@ void sim_call_put_outcome(struct world *w, const struct sim_call *a, const struc
                             .reason = bytes_str(a->kind == OP_FAIL ? reason : ""),
                             .count = a->refs_len,
                             .refs = buf_bytes(&refs)};
+    CLEANUP(buf_done) struct buf extras;
+    buf_init(&extras, 4096);
+    op.extras = signals_extras(w, a, &extras);
     bool sibling = a->foreign && a->seed[0] % 2; // another queue's, or another shard's
     if (a->foreign && !sibling) op.queue.bytes[0] ^= 1;
     if (sibling) op.shard ^= 1;
@@ -101,6 +104,8 @@ static void submit_op(struct world *w, const struct sim_call *a, struct node *n,
     } else if (a->kind == OP_TAKE) {
         claim = sim_call_claim(w, a);
         claim_encode(out, &claim);
+    } else if (a->kind == OP_SIGNAL_SETTLE) {
+        signals_put_settle(w, a, n, out);
     } else {
         sim_call_put_outcome(w, a, n, out);
     }

@@ -3,6 +3,7 @@
 // events, and what time did after. An op whose request id has been answered before must do nothing
 // and answer the same.
 #include "base/check.h"
+#include "base/memory.h"
 #include "check.h"
 
 #include <inttypes.h>
@@ -23,10 +24,17 @@ static void on_expired(struct reference *g, const struct event *e)
     }
     check_expiry(g, row, e->seq);
     check_attempts(g, row, e->seq, e->deliveries, e->retries);
+    const struct reference_signal *in = signals_interrupt(g, row);
+    g->expired++;
+    row->expired_slot = g->slot;
+    g->dying_as = OUTCOME_DEAD_LETTERED;
+    if (in) {
+        g->dying_as = signals_stop(g, row, in);
+        g->dying = e->seq;
+        return;
+    }
     struct route r = check_route(g, row, false);
     walk_ended(g, row, &r, BYTES_EMPTY, false);
-    row->expired_slot = g->slot;
-    g->expired++;
     if (r.state != STATE_READY) g->dying = e->seq;
     if (r.counted && g->rules > 1) g->retrying = e->seq;
 }
@@ -39,13 +47,17 @@ void walk_recovered(struct reference *g, const struct event *e)
         return;
     }
     row->expired_slot = row->deadline <= g->now ? g->slot : 0;
-    row->ticket = false;
     row->ready_at = 0;
     reference_move(g, row, STATE_READY);
+    row->ticket = false;
 }
 
 static void on_time(struct reference *g, const struct event *e)
 {
+    if (signals_event(e)) {
+        signals_told(g, e);
+        return;
+    }
     bool told = e->kind == EVENT_MESSAGE_OUTCOME && e->seq == g->dying;
     bool retries = e->kind == EVENT_MESSAGE_OUTCOME && e->seq == g->retrying;
     if (g->dying != 0 && !told) odd_event(g, e, "a death was not told");
@@ -54,7 +66,7 @@ static void on_time(struct reference *g, const struct event *e)
         on_expired(g, e);
     } else if (e->kind == EVENT_TICKETS_RECOVERED) {
         walk_recovered(g, e);
-    } else if (told && e->status == OUTCOME_DEAD_LETTERED) {
+    } else if (told && e->status == g->dying_as) {
         g->dying = 0;
     } else if (retries && e->status == OUTCOME_RETRYING) {
         g->retrying = 0;
@@ -65,7 +77,7 @@ static void on_time(struct reference *g, const struct event *e)
 
 static void on_repeat(struct reference *g, const struct walk_op *o, const struct seen *seen)
 {
-    if (o->events_len > 0)
+    if (o->events_len + o->signals_len > 0)
         findings_add(&g->world->findings, "I2",
                      "lane %u: a request id takes effect again in slot %" PRIu64
                      " (kind %u, then %u)",
@@ -92,6 +104,8 @@ static void on_op(struct reference *g, const struct walk_op *o)
         check_after_deletion(g, o);
     } else {
         walk_op(g, o);
+        for (size_t i = 0; i < o->signals_len; i++)
+            signals_told(g, &o->signals[i]);
         for (size_t i = 0; i < o->events_len; i++)
             if (o->events[i].kind != EVENT_WORKFLOW_SUBMITTED)
                 (void)walk_workflow(g, &o->events[i]);
@@ -113,10 +127,30 @@ static void walk_one(struct reference *g, const struct entry *e, uint32_t i,
 {
     struct walk_op o = {.entry = e, .op = &e->ops[i], .index = i};
     if (result->body_len > 0) o.body = bytes_of(g->text.data + result->body_at, result->body_len);
-    if (is_of(g, *at, i)) o.events = &g->events.rows[*at];
-    for (; is_of(g, *at, i); (*at)++)
-        o.events_len++;
+    size_t from = *at;
+    while (is_of(g, *at, i))
+        ++*at;
+    struct event *rows = memory_new((*at - from + 1) * sizeof *rows);
+    for (size_t k = from; k < *at; k++)
+        if (!signals_event(&g->events.rows[k])) rows[o.events_len++] = g->events.rows[k];
+    o.events = rows;
+    o.signals = rows + o.events_len;
+    for (size_t k = from; k < *at; k++)
+        if (signals_event(&g->events.rows[k]))
+            rows[o.events_len + o.signals_len++] = g->events.rows[k];
     on_op(g, &o);
+    memory_free(rows);
+}
+
+// If the ops have no events, those of the time before and after them are one row. Only a lock that
+// an answer to a signal reached in time ends after such ops.
+static bool is_after_ops(struct reference *g, const struct entry *e, const struct event *event)
+{
+    const struct row *row = reference_row(g, event->seq);
+    if (event->kind != EVENT_LOCK_EXPIRED || !row) return false;
+    for (size_t i = 0; i < e->ops_len; i++)
+        if (signals_hold_lock(g, &e->ops[i], row)) return true;
+    return false;
 }
 
 void walk_entry(struct reference *g, const struct entry *e, const struct op_result *results,
@@ -126,7 +160,7 @@ void walk_entry(struct reference *g, const struct entry *e, const struct op_resu
     g->dying = g->retrying = 0;
     g->dry = false;
     g->expired = 0;
-    for (; is_of(g, at, EVENT_OP_TIME); at++)
+    for (; is_of(g, at, EVENT_OP_TIME) && !is_after_ops(g, e, &g->events.rows[at]); at++)
         on_time(g, &g->events.rows[at]);
     check_workflow_ends(g);
     for (uint32_t i = 0; i < e->ops_len; i++)

@@ -15,8 +15,8 @@ static void odd(struct reference *g, const struct walk_op *o, const char *what)
 }
 
 // The next event of the op that is about this message; events come in the order of the effects.
-static const struct event *next_event(struct reference *g, const struct walk_op *o, size_t *at,
-                                      enum event_kind kind, uint64_t seq)
+const struct event *walk_next_event(struct reference *g, const struct walk_op *o, size_t *at,
+                                    enum event_kind kind, uint64_t seq)
 {
     while (*at < o->events_len && (o->events[*at].kind == EVENT_ORDERING_BEST_EFFORT ||
                                    o->events[*at].kind == EVENT_WORKFLOW_SUBMITTED))
@@ -49,7 +49,7 @@ static void on_send(struct reference *g, const struct walk_op *o)
         }
         check_dedup(g, &m, &answer);
         if (answer.reason != REASON_NONE) continue;
-        const struct event *e = next_event(g, o, &at, EVENT_MESSAGE_ENQUEUED, answer.seq);
+        const struct event *e = walk_next_event(g, o, &at, EVENT_MESSAGE_ENQUEUED, answer.seq);
         if (!e) return;
         struct row *row = reference_push(g, answer.seq);
         check_upload(g->world, &g->world->life->lanes[g->lane], &m, "sent");
@@ -85,7 +85,7 @@ static void on_arrive(struct reference *g, const struct walk_op *o)
     check_arrival(g, &a, result.reason);
     if (result.reason != REASON_NONE) return;
     size_t at = 0;
-    const struct event *e = next_event(g, o, &at, EVENT_MESSAGE_ENQUEUED, result.value);
+    const struct event *e = walk_next_event(g, o, &at, EVENT_MESSAGE_ENQUEUED, result.value);
     if (!e) return;
     struct row *row = reference_push(g, result.value);
     check_upload(g->world, &g->world->life->lanes[g->lane], &a.message, "brought");
@@ -145,6 +145,7 @@ static void grant_one(struct reference *g, const struct walk_op *o, const struct
         check_opened(g, row, grant->seq, fleet_labels_of(g, worker));
         reference_move(g, row, STATE_LOCKED);
         row->token = grant->token;
+        token_granted(g, grant->token);
         row->fence = grant->fence;
         row->holder = holder;
         g->fence = grant->fence;
@@ -173,7 +174,7 @@ static void on_grants(struct reference *g, const struct walk_op *o)
     size_t at = 0;
     bool refused = result.reason == REASON_NOT_OWNER && o->op->kind != OP_DISPATCH;
     if (refused && g->config.consume == CONSUME_OWNER) {
-        (void)next_event(g, o, &at, EVENT_CLAIM_REJECTED, 0);
+        (void)walk_next_event(g, o, &at, EVENT_CLAIM_REJECTED, 0);
         return;
     }
     if (o->op->kind == OP_CLAIM && !claim_decode(o->op->payload, &claim))
@@ -187,7 +188,7 @@ static void on_grants(struct reference *g, const struct walk_op *o)
             odd(g, o, "a grant that cannot be read");
             return;
         }
-        const struct event *e = next_event(g, o, &at, kind, grant.seq);
+        const struct event *e = walk_next_event(g, o, &at, kind, grant.seq);
         if (!e) return;
         grant_one(g, o, &grant, e);
     }
@@ -224,14 +225,24 @@ static void shorten_holds(struct reference *g, struct hash128 token, int64_t unt
 }
 
 static void apply_word(struct reference *g, const struct walk_op *o, const struct op_outcome *op,
-                       struct row *row, const struct outcome_row *answer)
+                       struct row *row, const struct outcome_row *answer,
+                       const struct outcome_extra *extra)
 {
     uint16_t kind = o->op->kind;
+    const struct reference_signal *in = signals_interrupt(g, row);
+    if (in && (kind == OP_FAIL || kind == OP_RELEASE)) {
+        if (signals_stop(g, row, in) != answer->status)
+            odd(g, o, "an interrupted message ends otherwise");
+        return;
+    }
     if (kind != OP_RELEASE) row->deliveries += row->ticket;
     if (kind == OP_RELEASE) row->deliveries -= !row->ticket;
-    row->ticket = false;
+    if (kind != OP_RELEASE) row->ticket = false;
     if (kind == OP_RENEW) {
+        if (answer->until > signals_limit(g, row)) odd(g, o, "a renewal passes an interrupt");
         row->deadline = answer->until;
+        if (extra->has_progress) row->percent = extra->percent;
+        row->has_progress = row->has_progress || extra->has_progress;
         shorten_holds(g, row->token, answer->until);
         return;
     }
@@ -239,9 +250,13 @@ static void apply_word(struct reference *g, const struct walk_op *o, const struc
     if (kind == OP_ACK) {
         reference_move(g, row, STATE_PROCESSED);
         row->acked_by = op->request;
+        row->has_result = extra->has_result;
+        row->result = hash128_of(extra->result);
+        row->result_slot = g->slot;
         row->opened = false;
     } else if (kind == OP_RELEASE) {
         reference_move(g, row, STATE_READY);
+        row->ticket = false;
         row->ready_at = answer->until;
     } else {
         struct route r = check_route(g, row, true);
@@ -279,8 +294,11 @@ static void on_words(struct reference *g, const struct walk_op *o)
         enum event_kind refused =
             kind == OP_RENEW ? EVENT_LOCK_RENEWAL_REJECTED : EVENT_OUTCOME_REJECTED;
         enum event_kind event = applied ? kinds[kind - OP_RENEW] : refused;
-        if (!next_event(g, o, &at, event, ref.seq)) return;
-        if (applied && row) apply_word(g, o, &op, row, &answer);
+        bool stops = applied && kind == OP_RELEASE && row && signals_interrupt(g, row);
+        if (stops) event = EVENT_MESSAGE_OUTCOME;
+        struct outcome_extra extra = outcome_extra_of(&op, i);
+        if (!walk_next_event(g, o, &at, event, ref.seq)) return;
+        if (applied && row) apply_word(g, o, &op, row, &answer, &extra);
     }
 }
 
@@ -391,6 +409,12 @@ void walk_op(struct reference *g, const struct walk_op *o)
         break;
     case OP_WORKERS:
         fleet_walk(g, o);
+        break;
+    case OP_SIGNAL:
+    case OP_SIGNAL_SETTLE:
+    case OP_SIGNAL_WITHDRAW:
+    case OP_CANCEL:
+        signals_walk(g, o);
         break;
     case OP_PUBLISHED:
         walk_published(g, o);

@@ -119,7 +119,8 @@ void worker_work(struct world *w, uint32_t worker, uint32_t turn)
     if (w->now < away && !life_drains(w)) {
         worker_soon(w, worker, away - w->now);
     } else if (c->held_len > 0) {
-        finish(w, worker);
+        signals_listen(w, worker);
+        if (!w->findings.broken) finish(w, worker);
     } else {
         ask_for_work(w, worker);
     }
@@ -255,5 +256,7 @@ void worker_stale(struct world *w)
     a->refs_len = 1;
     if (rng_chance(&w->rng, 1500)) a->refs[0].token.lo ^= 1;
     a->foreign = rng_chance(&w->rng, 500);
+    struct lock_ref ref = a->refs[0];
     (void)sim_call_submit(w, ask);
+    if (!w->findings.broken) signals_stale(w, l, ref);
 }
