@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a user can do with chosen messages: the same on the page of a message and in a list.
 import * as api from "./api.js";
-import { ask, askSend } from "./dialogs.js";
+import { ask, askSend, field } from "./dialogs.js";
 import { h, toast } from "./dom.js";
 import { count } from "./format.js";
 import { may, refresh } from "./live.js";
 
 const NAMED_MAX = 5; // ids in a dialog
 
+const isWaiting = ({ state }) => state === "ready" || state === "delayed";
 const isDead = ({ state, from }) => state === "dead" || (state === "ready" && from?.reason);
 
 const plural = (messages) =>
@@ -53,6 +54,56 @@ export const REDRIVE = {
   },
 };
 
+function reasonField() {
+  const control = h("input", { type: "text", autocomplete: "off", maxlength: "4096" });
+  return { node: field("Reason", control, "Kept with the message. May be empty."), control };
+}
+
+// Messages that no worker holds.
+export const CANCEL = {
+  label: "Cancel…",
+  kind: "danger",
+  offered: (queue, messages) => may(queue, "signal") && messages.some(isWaiting),
+  work(queue, messages, after) {
+    const some = messages.filter(isWaiting);
+    const reason = reasonField();
+    ask({
+      title: `Cancel ${plural(some)}`,
+      verb: some.length === 1 ? "Cancel the message" : "Cancel the messages",
+      dismiss: "Keep",
+      kind: "danger",
+      parts: [h("p", {}, "No worker gets a cancelled message."), names(some), reason.node],
+      done: async () => {
+        tell("Cancelled", await api.cancel(queue, idsOf(some), reason.control.value.trim()));
+        await refresh();
+        after?.();
+      },
+    });
+  },
+};
+
+// Dead messages of this queue. A dead letter is a ready message, so it is cancelled.
+export const PURGE = {
+  label: "Delete…",
+  kind: "danger",
+  offered: (queue, messages) =>
+    may(queue, "signal") && messages.some(({ state }) => state === "dead"),
+  work(queue, messages, after) {
+    const dead = messages.filter(({ state }) => state === "dead");
+    ask({
+      title: `Delete ${plural(dead)}`,
+      verb: "Delete",
+      kind: "danger",
+      parts: [h("p", {}, "This deletes dead messages permanently."), names(dead)],
+      done: async () => {
+        tell("Deleted", await api.cancel(queue, idsOf(dead)));
+        await refresh();
+        after?.();
+      },
+    });
+  },
+};
+
 // Opens the dialog for a new message with the content of this one.
 export const SEND_AGAIN = {
   label: "Send again…",
@@ -61,5 +112,5 @@ export const SEND_AGAIN = {
   work: (queue, [message]) => askSend(queue, message),
 };
 
-export const MESSAGE_ACTS = [REDRIVE, SEND_AGAIN]; // on the page of a message
-export const LIST_ACTS = [REDRIVE]; // for a selection
+export const MESSAGE_ACTS = [REDRIVE, SEND_AGAIN, CANCEL, PURGE]; // on the page of a message
+export const LIST_ACTS = [REDRIVE, CANCEL, PURGE]; // for a selection

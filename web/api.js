@@ -128,6 +128,9 @@ export const pauseQueue = (queue) => once("POST", queuePath(queue, "/pause"));
 export const resumeQueue = (queue) => once("POST", queuePath(queue, "/resume"));
 export const purge = (queue, dead) => once("POST", queuePath(queue, "/purge"), { dead });
 export const redrive = (queue, options) => once("POST", queuePath(queue, "/redrive"), options);
+// Ends chosen messages: one that waits is cancelled, a dead one is deleted.
+export const cancel = (queue, ids, reason) =>
+  safely("POST", queuePath(queue, "/cancel"), { ids, ...(reason && { reason }) });
 export const orderWorker = (queue, worker, order) =>
   once("POST", queuePath(queue, `/workers/${order}`), { worker });
 export const workers = (queue) => once("GET", queuePath(queue, "/workers"));

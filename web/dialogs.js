@@ -27,10 +27,11 @@ export function ask({
   ready = () => true,
   refused = () => false,
   wide = false,
+  dismiss = "Cancel",
 }) {
   const problem = h("p", { class: "problem", role: "alert" });
   const go = h("button", { class: kind, type: "submit" }, verb);
-  const stop = h("button", { type: "button", onclick: () => dialog.close() }, "Cancel");
+  const stop = h("button", { type: "button", onclick: () => dialog.close() }, dismiss);
   const heading = `dialog-${++last}`;
   const form = h(
     "form",

@@ -29,6 +29,7 @@ const ENDS = [
   ["Dead in this queue", (stats) => stats.dead, "dead"],
   ["Moved to the dead-letter queue", (stats) => stats.outbound + stats.moved],
   ["Redriven", (stats) => stats.redriven],
+  ["Cancelled", (stats) => stats.cancelled],
   ["Purged", (stats) => stats.purged],
   ["Duplicates dropped", (stats) => stats.duplicates],
 ];

@@ -4,6 +4,9 @@ import { until } from "./harness.mjs";
 
 export const DIES_AT_ONCE = { "failureStrategy.maxRetries": 0 };
 
+// A setting that only the newest rules have: a queue that is created with it has these rules.
+export const NEWEST = { retainBody: true };
+
 export const LIST = "**/v1/queues?stats=1"; // what a page asks for each second
 
 export const tabNumber = (page, tab) => page.locator(`.tab-${tab} b`);

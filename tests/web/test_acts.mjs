@@ -4,7 +4,7 @@ import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { holds, run, same, until } from "./harness.mjs";
-import { DIES_AT_ONCE, kill, shows, tabNumber } from "./steps.mjs";
+import { DIES_AT_ONCE, NEWEST, kill, shows, tabNumber } from "./steps.mjs";
 
 const rowsOf = (page) => page.locator("main tbody tr");
 const idsOf = (page) => page.locator("main tbody .row-link").allTextContents();
@@ -131,6 +131,64 @@ await run({
     const { dead, ready } = await node.stats("single");
     same([dead, ready], [1, 1], "dead and ready messages");
     await page.getByRole("button", { name: "Redrive…" }).waitFor({ state: "hidden" });
+  },
+
+  async selected_messages_that_wait_are_cancelled_and_no_others({ page, node }) {
+    await node.create("halted", NEWEST);
+    const ids = [];
+    for (const body of ["a", "b", "c"]) ids.push(await node.send("halted", { body, delay: "1h" }));
+    await page.visit("#/queues/halted/delayed");
+    for (const id of ids.slice(1)) await box(page, id).check();
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Cancel 2 messages" });
+    same(await dialog.locator("code").allTextContents(), ids.slice(1), "what the dialog names");
+    await dialog.getByLabel("Reason").fill("sent by mistake");
+    await dialog.getByRole("button", { name: "Cancel the messages" }).click();
+    await page.locator(".toast", { hasText: "Cancelled 2" }).waitFor();
+    await shows(tabNumber(page, "delayed"), "1");
+    const { delayed, cancelled } = await node.stats("halted");
+    same([delayed, cancelled], [1, 2], "delayed and cancelled messages");
+    await page.visit("#/queues/halted/summary");
+    await shows(page.locator("dl.amounts div", { hasText: "Cancelled" }).locator("dd"), "2");
+  },
+
+  async one_message_is_cancelled_from_its_page_and_says_why({ page, node }) {
+    await node.create("stopped", NEWEST);
+    const id = await node.send("stopped", { body: "x" });
+    await page.visit(`#/queues/stopped/message/${id}`);
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    const dialog = page.getByRole("dialog", { name: "Cancel 1 message" });
+    await dialog.getByRole("button", { name: "Keep" }).click();
+    same((await node.stats("stopped")).ready, 1, "a message that is kept");
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    await dialog.getByLabel("Reason").fill("not needed any more");
+    await dialog.getByRole("button", { name: "Cancel the message" }).click();
+    await shows(page.locator(".head .badge"), "cancelled");
+    await page.locator("tbody tr", { hasText: "cancelled: not needed any more" }).waitFor();
+    await page.getByRole("button", { name: "Cancel…" }).waitFor({ state: "hidden" });
+  },
+
+  async a_message_that_a_worker_took_meanwhile_is_refused({ page, node }) {
+    await node.create("raced", NEWEST);
+    const id = await node.send("raced", { body: "x" });
+    await page.visit(`#/queues/raced/message/${id}`);
+    await page.getByRole("button", { name: "Cancel…" }).click();
+    await node.receive("raced", "faster");
+    await page.getByRole("button", { name: "Cancel the message" }).click();
+    await page.getByText(/interrupt|holds/).first().waitFor();
+    same((await node.stats("raced")).locked, 1, "a message that is still locked");
+  },
+
+  async a_dead_message_is_deleted_from_its_page({ page, node }) {
+    await node.create("rotten", { ...NEWEST, ...DIES_AT_ONCE });
+    const [id] = [await kill(node, "rotten", { body: "x" }), await kill(node, "rotten", { body: "y" })];
+    await page.visit(`#/queues/rotten/message/${id}`);
+    await page.getByRole("button", { name: "Delete…" }).click();
+    await page.getByRole("button", { name: "Delete", exact: true }).click();
+    await page.locator(".toast", { hasText: "Deleted 1" }).waitFor();
+    const { dead, purged } = await node.stats("rotten");
+    same([dead, purged], [1, 1], "dead and deleted messages");
+    await page.getByRole("button", { name: "Delete…" }).waitFor({ state: "hidden" });
   },
 
   async a_message_is_edited_and_sent_again({ page, node }) {
