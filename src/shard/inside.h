@@ -30,6 +30,7 @@ enum call_state {
     CALL_STATES
 };
 
+#define CALL_NEAR_MAX 96
 struct call {
     struct call *next;
     uint64_t ticket;
@@ -44,7 +45,7 @@ struct call {
     bool tail_seen; // the tail was seen since the call began
     bool fenced;    // its first proposal was void, and it was proposed once more
     enum call_state state;
-    struct bytes payload; // owned; kept while it may be submitted again
+    struct bytes payload; // owned, or in `near`; kept while it may be submitted again
     int64_t wait_until;
     // A receive that waits: the epoch at its begin, and how long it waits without the ownership.
     uint64_t owner_epoch;
@@ -63,6 +64,7 @@ struct call {
     size_t reasons_found;         // texts found so far, or known to be collected
     struct buf text;              // the views of deliveries and texts point into it
     struct call_signals *signals; // NULL: the call has to do with none
+    uint8_t near[CALL_NEAR_MAX];  // the payload of most claims: a receive that waits is one object
 };
 
 // The signals of an answer, and what a call that listens waits for.

@@ -27,7 +27,11 @@ void receive_set_claim(struct call *c, const struct op_claim *claim)
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);
     claim_encode(&payload, claim);
-    c->payload = buf_take(&payload);
+    CHECK(!payload.bad);
+    if (payload.len <= sizeof c->near)
+        c->payload = bytes_of(memcpy(c->near, payload.data, payload.len), payload.len);
+    else
+        c->payload = buf_take(&payload);
     struct op_claim own;
     CHECK(c->receives && c->kind == OP_CLAIM);
     CHECK(!claim_decode(c->payload, &own));

@@ -176,7 +176,7 @@ struct shard *shard_new(const struct shard_config *config)
 void call_free(struct call *c)
 {
     CHECK(!c->next); // it is in no list
-    bytes_free(c->payload);
+    if (c->payload.data != c->near) bytes_free(c->payload);
     bytes_free(c->result);
     memory_free(c->grants);
     memory_free(c->deliveries);
