@@ -57,6 +57,16 @@ static void version_3_folds_as_in_its_first_release(void **state)
     assert_true(all == UINT64_C(0xc74fc551fbd53c4c));
 }
 
+// The same promise for version 6, with signals, results and progress.
+static void version_6_folds_as_in_its_first_release(void **state)
+{
+    (void)state;
+    uint64_t all = 0;
+    for (uint64_t seed = 1; seed <= 100; seed++)
+        all = hash64_mix(all, stream_fingerprint(seed, ENTRIES, 6));
+    assert_true(all == UINT64_C(0x635750bf19125768));
+}
+
 // The same promise for version 4, without its ops about workers. The value was made by the last
 // program that did not know version 5.
 static void version_4_folds_as_in_its_first_release(void **state)
@@ -85,6 +95,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(machine_and_model_agree_on_random_op_streams),
         cmocka_unit_test(machine_and_model_agree_when_the_rules_are_raised),
+        cmocka_unit_test(version_6_folds_as_in_its_first_release),
         cmocka_unit_test(version_5_folds_as_in_its_first_release),
         cmocka_unit_test(version_4_folds_as_in_its_first_release),
         cmocka_unit_test(version_3_folds_as_in_its_first_release),

@@ -356,6 +356,119 @@ static void a_damaged_table_is_refused(void **state)
     rig_done(&r);
 }
 
+static void the_stored_form_is_the_documented_one(void **state)
+{
+    (void)state;
+    static const uint8_t golden[] = {
+        // clang-format off
+        1, 0, 0, 0, 0, 0, 0, 0, // cancelled
+        1, 0, 0, 0, // messages with signals or progress
+        1, 0, 0, 0, 0, 0, 0, 0, // message 1
+        3, 0, 0, 0, // its last signal
+        1, // progress
+        0x28, // percent
+        0x0a, 0, 0, 0, 0, 0, 0, 0, // slot
+        0, 0, 0, 0, // op
+        0, 0, 0, 0, // ref
+        0, 0xe1, 0xf5, 5, 0, 0, 0, 0, // when
+        2, 0, // its signals
+        0xaa, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // the interrupt: id
+        7, 0, 0, 0, 0, 0, 0, 0, // slot
+        0, 0, 0, 0, // op
+        0, 0xe1, 0xf5, 5, 0, 0, 0, 0, // sent at
+        0x30, 0x56, 0xf6, 5, 0, 0, 0, 0, // due
+        2, 0, 0, 0, // number
+        1, 0, // deliveries
+        2, // kind
+        1, // then
+        2, // flags
+        0xaa, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // the steer: id
+        9, 0, 0, 0, 0, 0, 0, 0, // slot
+        0, 0, 0, 0, // op
+        0, 0xe1, 0xf5, 5, 0, 0, 0, 0, // sent at
+        0x80, 0xcf, 0x2c, 6, 0, 0, 0, 0, // due
+        3, 0, 0, 0, // number
+        1, 0, // deliveries
+        0, // kind
+        0, // then
+        0, // flags
+        3, 0, 0, 0, // signals that have ended
+        0xaa, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // acked: id
+        1, 0, 0, 0, 0, 0, 0, 0, // message
+        0, 0xe1, 0xf5, 5, 0, 0, 0, 0, // sent at
+        0, 0xe1, 0xf5, 5, 0, 0, 0, 0, // ended at
+        6, 0, 0, 0, 0, 0, 0, 0, // slot
+        0, 0, 0, 0, // op
+        0, 0, 0, 0, // row
+        1, 0, 0, 0, // number
+        1, 0, // deliveries
+        0, // kind
+        1, // state
+        0xaa, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // declined: id
+        1, 0, 0, 0, 0, 0, 0, 0, // message
+        0, 0xe1, 0xf5, 5, 0, 0, 0, 0, // sent at
+        0, 0xe1, 0xf5, 5, 0, 0, 0, 0, // ended at
+        8, 0, 0, 0, 0, 0, 0, 0, // slot
+        0, 0, 0, 0, // op
+        0, 0, 0, 0, // row
+        2, 0, 0, 0, // number
+        1, 0, // deliveries
+        2, // kind
+        2, // state
+        0xaa, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, // applied: id
+        3, 0, 0, 0, 0, 0, 0, 0, // message
+        0, 0xe1, 0xf5, 5, 0, 0, 0, 0, // sent at
+        0, 0xe1, 0xf5, 5, 0, 0, 0, 0, // ended at
+        0, 0, 0, 0, 0, 0, 0, 0, // slot
+        0, 0, 0, 0, // op
+        0, 0, 0, 0, // row
+        0, 0, 0, 0, // number
+        0, 0, // deliveries
+        2, // kind
+        6, // state
+        2, 0, 0, 0, // finished messages of which more is kept
+        2, 0, 0, 0, 0, 0, 0, 0, // message 2
+        5, // flags
+        0x0b, 0, 0, 0, 0, 0, 0, 0, // slot
+        0, 0, 0, 0, // op
+        0, 0, 0, 0, // ref
+        4, 0, 0, 0, // bytes
+        1, 0, 0, 0, 0, 0, 0, 0, // slot of the body
+        1, 0, 0, 0, // skip
+        3, 0, 0, 0, 0, 0, 0, 0, // message 3
+        6, // flags
+        0x0c, 0, 0, 0, 0, 0, 0, 0, // slot
+        0, 0, 0, 0, // op
+        0, 0, 0, 0, // ref
+        0, 0, 0, 0, // bytes
+        1, 0, 0, 0, 0, 0, 0, 0, // slot of the body
+        2, 0, 0, 0, // skip
+        // clang-format on
+    };
+    struct rig r = rig_with(true, HOUR);
+    struct grant g[3];
+    for (int i = 0; i < 3; i++)
+        rig_send(&r, "x", NULL);
+    assert_int_equal(rig_claim(&r, "w", 3, g), 3);
+    rig_signal(&r, steer_op(1), g[0].seq);
+    assert_int_equal(settle(&r, &g[0], 1, SIGNAL_ACK, "yes"), REASON_NONE);
+    rig_signal(&r, interrupt_op(2, 30000, THEN_RETRY), g[0].seq);
+    assert_int_equal(settle(&r, &g[0], 2, SIGNAL_DECLINE, "no"), REASON_NONE);
+    rig_signal(&r, steer_op(3), g[0].seq);
+    say(&r, OP_RENEW, &(struct said){&g[0], "half"}, 1);
+    say(&r, OP_ACK, &(struct said){&g[1], "done"}, 1);
+    rig_signal(&r, interrupt_op(4, 0, THEN_CANCEL), g[2].seq);
+    struct buf b;
+    buf_init(&b, SIZE_MAX);
+    machine_save(r.m, &b);
+    size_t after = 8; // the digest
+    assert_true(b.len > sizeof golden + after);
+    const uint8_t *at = b.data + b.len - after - sizeof golden;
+    assert_memory_equal(at, golden, sizeof golden);
+    buf_done(&b);
+    rig_done(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -370,6 +483,7 @@ int main(void)
         cmocka_unit_test(a_delete_drops_what_is_kept),
         cmocka_unit_test(a_renewal_shows_the_progress_of_its_holder),
         cmocka_unit_test(a_damaged_table_is_refused),
+        cmocka_unit_test(the_stored_form_is_the_documented_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

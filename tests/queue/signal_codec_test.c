@@ -250,9 +250,129 @@ static void before_version_6_they_are_unknown(void **state)
     rig_done(&r);
 }
 
+// The stored form of each op, written by hand after docs/format.md. It must never change.
+// clang-format off
+static const uint8_t golden_signal[] = {
+    1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 2, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0x30, 0x75, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 0x73, 0x6c, 0x6f, 0x77,
+    0, 0, 0, 0, 0, 2, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0,
+    0, 9, 0, 0, 0, 0, 0, 0, 0,
+};
+static const uint8_t golden_settle[] = {
+    1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5,
+    5, 3, 0, 0, 0, 0xe8, 3, 0, 0, 0, 0, 0, 0, 1, 0, 0,
+    0, 7, 0, 0, 0, 0, 0, 0, 0, 0x11, 0, 0, 0, 0, 0, 0,
+    0, 0x22, 0, 0, 0, 0, 0, 0, 0, 4, 0, 0, 0, 1, 2, 0,
+    0, 0, 0x6e, 0x6f,
+};
+static const uint8_t golden_withdraw[] = {
+    1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 7, 0, 0, 0, 0, 0, 0, 0,
+};
+static const uint8_t golden_cancel[] = {
+    1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 3, 0, 0, 0, 0x6f, 0x6c, 0x64, 1, 0, 0, 0, 7, 0, 0, 0,
+    0, 0, 0, 0,
+};
+static const uint8_t golden_ack[] = {
+    2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5,
+    5, 3, 0, 0, 0, 0xe8, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 7, 0, 0,
+    0, 0, 0, 0, 0, 0x11, 0, 0, 0, 0, 0, 0, 0, 0x22, 0, 0,
+    0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0x33, 0, 0,
+    0, 0, 0, 0, 0, 0x44, 0, 0, 0, 0, 0, 0, 0, 1, 3, 0,
+    0, 0, 0x61, 0x2f, 0x62, 2, 0, 0, 0, 0x34, 0x32, 0,
+};
+static const uint8_t golden_renew[] = {
+    2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5, 5,
+    5, 3, 0, 0, 0, 0xe8, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 7, 0, 0,
+    0, 0, 0, 0, 0, 0x11, 0, 0, 0, 0, 0, 0, 0, 0x22, 0, 0,
+    0, 0, 0, 0, 0, 2, 0x28, 4, 0, 0, 0, 0x68, 0x61, 0x6c, 0x66,
+};
+// clang-format on
+
+#define IS_GOLDEN(b, name)                                                                         \
+    do {                                                                                           \
+        assert_int_equal((b).len, sizeof golden_##name);                                           \
+        assert_memory_equal((b).data, golden_##name, (b).len);                                     \
+        buf_clear(&(b));                                                                           \
+    } while (0)
+
+static void put_pair(struct buf *refs, uint64_t seq, uint64_t lo, uint64_t hi)
+{
+    lock_ref_put(refs, &(struct lock_ref){seq, {lo, hi}});
+}
+
+static void the_stored_form_of_each_op_is_the_documented_one(void **state)
+{
+    (void)state;
+    const struct request_id id = {.bytes = {1}};
+    struct queue_id queue;
+    struct buf b, rows;
+    memset(queue.bytes, 5, sizeof queue.bytes);
+    buf_init(&b, 4096);
+    buf_init(&rows, 4096);
+    buf_put_u64(&rows, 7);
+    buf_put_u64(&rows, 9);
+    signal_encode(&b, &(struct op_signal){.request = id,
+                                          .kind = SIGNAL_INTERRUPT,
+                                          .then = THEN_RETRY,
+                                          .grace_ms = 30000,
+                                          .reason = bytes_str("slow"),
+                                          .count = 2,
+                                          .seqs = buf_bytes(&rows)});
+    IS_GOLDEN(b, signal);
+    cancel_encode(
+        &b, &(struct op_cancel){id, bytes_str("old"), 1, bytes_of(rows.data, sizeof(uint64_t))});
+    IS_GOLDEN(b, cancel);
+    buf_clear(&rows);
+    signal_answer_put(
+        &rows, &(struct signal_answer){{7, {0x11, 0x22}}, 4, SIGNAL_DECLINE, bytes_str("no")});
+    signal_settle_encode(&b, &(struct op_signal_settle){id, queue, 3, 1000, 1, buf_bytes(&rows)});
+    IS_GOLDEN(b, settle);
+    signal_withdraw_encode(&b, &(struct op_signal_withdraw){id, {.bytes = {2}}, 7});
+    IS_GOLDEN(b, withdraw);
+    struct buf extras;
+    buf_init(&extras, 4096);
+    buf_clear(&rows);
+    put_pair(&rows, 7, 0x11, 0x22);
+    outcome_extra_put(&extras, &(struct outcome_extra){
+                                   .has_progress = true, .percent = 40, .text = bytes_str("half")});
+    struct op_outcome op = {.request = id,
+                            .queue = queue,
+                            .shard = 3,
+                            .arrived_at = 1000,
+                            .count = 1,
+                            .refs = buf_bytes(&rows),
+                            .extras = buf_bytes(&extras)};
+    outcome_encode(&b, &op);
+    IS_GOLDEN(b, renew);
+    buf_clear(&extras);
+    put_pair(&rows, 8, 0x33, 0x44);
+    outcome_extra_put(&extras, &(struct outcome_extra){.has_result = true,
+                                                       .content_type = bytes_str("a/b"),
+                                                       .result = bytes_str("42")});
+    outcome_extra_put(&extras, &(struct outcome_extra){0});
+    op.count = 2;
+    op.refs = buf_bytes(&rows);
+    op.extras = buf_bytes(&extras);
+    outcome_encode(&b, &op);
+    IS_GOLDEN(b, ack);
+    buf_done(&b);
+    buf_done(&rows);
+    buf_done(&extras);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        CASE(the_stored_form_of_each_op_is_the_documented_one),
         CASE(a_signal_comes_back_as_it_went),
         CASE(a_signal_outside_its_limits_is_invalid),
         CASE(the_ends_of_signals_come_back_as_they_went),
