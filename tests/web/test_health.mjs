@@ -170,12 +170,12 @@ await run({
   },
 
   async a_registered_worker_is_drained_and_evicted({ page, node }) {
-    await node.create("crew", { dispatch: "tickets" });
-    await node.ask("POST", "v1/queues/crew/workers", { worker: "pod-2", capacity: 1 });
-    await node.send("crew", { body: "x" });
-    const { messages } = await node.ask("POST", "v1/queues/crew/receive", { worker: "pod-2" });
+    await node.create("drained", { dispatch: "tickets" });
+    await node.ask("POST", "v1/queues/drained/workers", { worker: "pod-2", capacity: 1 });
+    await node.send("drained", { body: "x" });
+    const { messages } = await node.ask("POST", "v1/queues/drained/receive", { worker: "pod-2" });
     same(messages.length, 1, "messages received");
-    await page.visit("#/queues/crew/workers");
+    await page.visit("#/queues/drained/workers");
     const row = page.locator("tbody tr", { hasText: "pod-2" });
     const order = async (name) => {
       await row.getByRole("button", { name }).click();
@@ -184,7 +184,7 @@ await run({
     await order("Drain");
     await row.getByText("draining", { exact: true }).waitFor();
     await order("Evict");
-    const of = async () => (await node.ask("GET", "v1/queues/crew/stats")).ready;
+    const of = async () => (await node.ask("GET", "v1/queues/drained/stats")).ready;
     await until(async () => (await of()) === 1, "its message is ready again");
   },
 
