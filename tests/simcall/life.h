@@ -118,7 +118,8 @@ struct sim_ask {
     bool waits;
     bool moved; // the process does not own the shard
     bool answer_lost;
-    bool ended; // for the caller
+    unsigned lie; // of the owner, see owner.c
+    bool ended;   // for the caller
     uint32_t parts_len;
     uint32_t actions[2];    // of the caller
     struct action parts[2]; // the replies
@@ -237,6 +238,7 @@ enum life_figure {
     FIGURE_ASKED,    // requests to owners
     FIGURE_DOUBTED,  // ... without an answer
     FIGURE_MOVED,    // ... to a process that does not own the shard any more
+    FIGURE_LIES,     // ... with a false answer
     FIGURE_REROUTED, // receives that waited, and began again
     FIGURES
 };
@@ -283,6 +285,7 @@ struct life {
     int64_t ask_ms;      // an owner that has nothing to wait for answers within it
     int64_t ask_part_ms; // the longest wait at an owner
     uint32_t ask_faults; // chance that a request to an owner fails
+    uint32_t ask_lies;   // chance that its answer is false
     bool calm;           // there is no fault, from the beginning
     bool quiet;          // no client makes calls any more
     bool served;         // no receive waits for a message that is there

@@ -13,6 +13,8 @@
 
 #define RELEASES (ASK_TICKETS * 2) // ticket of ops that give locks back
 
+// A false answer: the bytes of the owner's answer are none, or it says that it is not the owner.
+enum lie { LIE_NONE, LIE_BYTES, LIE_MOVED, LIES };
 enum fate { FATE_FINE, FATE_UNDONE, FATE_LOST, FATE_LATE, FATE_ANSWER_LOST, FATE_RESET, FATES };
 
 static bool has_faults(const struct world *w)
@@ -40,6 +42,7 @@ void owner_init(struct world *w)
     for (uint32_t i = 0; i < life->shards; i++)
         life->owner[i] =
             rng_chance(&rng, 1500) ? NOT_INDEX : (uint32_t)rng_below(&rng, life->processes);
+    life->ask_lies = rng_chance(&rng, 3000) ? (uint32_t)rng_range(&rng, 100, 3000) : 0;
     world_every(w, life->own_every_ms, (enum world_event_kind)LIFE_OWN, 0);
 }
 
@@ -108,6 +111,16 @@ static enum fate draw_fate(struct world *w)
     return (enum fate)rng_range(&w->rng, 1, FATES - 1);
 }
 
+static enum lie draw_lie(struct world *w, uint32_t ask)
+{
+    struct rng rng;
+    if (!has_faults(w) || w->life->ask_lies == 0) return LIE_NONE;
+    rng_init(&rng, hash64_mix(w->seed, 1000 + (uint64_t)ask));
+    if (!rng_chance(&rng, w->life->ask_lies)) return LIE_NONE;
+    w->life->figures[FIGURE_LIES]++;
+    return (enum lie)rng_range(&rng, 1, LIES - 1);
+}
+
 static uint32_t ask_new(struct world *w, uint32_t action, uint32_t process)
 {
     struct life *life = w->life;
@@ -156,6 +169,7 @@ static void send(struct world *w, uint32_t ask)
     if (fate == FATE_LATE) arrives = give_up + rng_range(&w->rng, 1, 2 * SECOND);
     if (fate == FATE_RESET) give_up = rng_range(&w->rng, 1, 2 * arrives);
     if (fate == FATE_ANSWER_LOST) k->answer_lost = true;
+    k->lie = draw_lie(w, ask);
     if (fate == FATE_LOST || fate == FATE_UNDONE)
         k->state = ASK_OVER;
     else
@@ -351,11 +365,20 @@ static void arrives(struct world *w, uint32_t ask)
     k->state = ASK_THERE;
     k->life = n->life;
     if (k->ended) life_after(w, draw_latency(w), LIFE_ASK_CUT, ask);
-    bool owns = w->life->owner[k->shard] == k->process;
+    bool owns = w->life->owner[k->shard] == k->process && k->lie != LIE_MOVED;
     if (!owns || w->life->process[k->process].closing)
         refuse(w, ask, !owns);
     else
         perform(w, ask);
+}
+
+// The caller cannot read the answer. What was announced in it is announced to another waiter soon.
+static void end_unread(struct world *w, uint32_t ask)
+{
+    const struct sim_ask *k = &w->life->asks[ask];
+    bool announced = !k->moved && k->parts[k->parts_len - 1].kind == CALL_AWAIT;
+    if (announced) give_back(w, k);
+    end_for_caller(w, ask, CALL_DOUBTED);
 }
 
 static void answered(struct world *w, uint32_t ask)
@@ -363,7 +386,9 @@ static void answered(struct world *w, uint32_t ask)
     struct sim_ask *k = &w->life->asks[ask];
     if (k->state != ASK_THERE) return; // the owner has crashed
     k->state = ASK_OVER;
-    if (!k->ended)
+    if (!k->ended && k->lie == LIE_BYTES)
+        end_unread(w, ask);
+    else if (!k->ended)
         end_for_caller(w, ask, k->moved ? CALL_MOVED : CALL_NOT_AWAY);
     else if (!k->moved)
         give_back(w, k);

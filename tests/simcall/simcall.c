@@ -47,6 +47,7 @@ static void print_sum(const struct runner_options *o, const struct runner_sum *s
                                                [FIGURE_ASKED] = "asked of owners",
                                                [FIGURE_DOUBTED] = "in doubt",
                                                [FIGURE_MOVED] = "moved",
+                                               [FIGURE_LIES] = "false answers",
                                                [FIGURE_REROUTED] = "rerouted"};
     for (size_t i = 0; i < FIGURES; i++)
         printf("%s%" PRIu64 " %s", i > 0 ? ", " : "", sum->figures[i], names[i]);
