@@ -4,120 +4,10 @@
 //   direct   they open the store. For features of the owner a node runs beside them.
 //   node     they know only the URL of a node.
 // A store in memory has one process, so there it is always a node.
-#include "../../unit/unit.h"
-#include "../store/support.h"
-#include "local/inside.h"
-#include "os/clock.h"
-#include "server/server.h"
-#include "store/mem.h"
+#include "fixture.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#define QUEUE       "jobs"
-#define PATIENCE_MS 60000
-#define TTL_MS      5000
-#define ROWS_MAX    32
-#define URL_MAX     512
-
-static const char *backend;
-static bool through_node;
-
-struct fixture {
-    char url[URL_MAX]; // of the store; "": it is in memory
-    char dir[SCRATCH_MAX];
-    struct sluice *store; // of the node; NULL: there is none
-    struct server *server;
-    struct sluice *mine, *theirs; // two processes
-};
-
-#define FINE(call)                                                                                 \
-    do {                                                                                           \
-        struct sluice_error error = {.message = ""};                                               \
-        if (call) fail_msg("%s: %s", #call, error.message);                                        \
-    } while (0)
-
-#define REFUSED(code, why, call)                                                                   \
-    do {                                                                                           \
-        struct sluice_error error = {.message = ""};                                               \
-        assert_int_equal(call, code);                                                              \
-        assert_string_equal(error.reason, why);                                                    \
-    } while (0)
-
-#define UNTIL(condition)                                                                           \
-    do {                                                                                           \
-        int64_t end = clock_boot_ms() + PATIENCE_MS;                                               \
-        while (!(condition)) {                                                                     \
-            if (clock_boot_ms() > end) fail_msg("never: %s", #condition);                          \
-            clock_sleep(20);                                                                       \
-        }                                                                                          \
-    } while (0)
-
-static void find_store(struct fixture *p)
-{
-    char prefix[S3_PREFIX_LEN];
-    s3_prefix(prefix);
-    if (strcmp(backend, "file") == 0) {
-        scratch_make(p->dir);
-        (void)snprintf(p->url, sizeof p->url, "%s", p->dir);
-    }
-    if (strcmp(backend, "redis") == 0) redis_url(p->url, sizeof p->url, prefix);
-    if (strcmp(backend, "s3") == 0)
-        (void)snprintf(p->url, sizeof p->url, "%s/%s", getenv("SLUICE_TEST_S3"), prefix);
-}
-
-static void start_node(struct fixture *p)
-{
-    struct server_config config = {.listen = "127.0.0.1:0", .node = "spec", .store = "spec"};
-    if (*p->url)
-        FINE(sluice_open(p->url, NULL, &p->store, &error));
-    else
-        FINE(handle_open_take(store_mem_new(), "spec", NULL, &p->store, &error));
-    FINE(server_start(&config, p->store, &p->server, &error));
-}
-
-// The node opens the queue with the first call for it, and then owns it.
-static void take_ownership(const struct fixture *p)
-{
-    char url[URL_MAX];
-    struct sluice *s;
-    struct sluice_batch *b = NULL;
-    (void)snprintf(url, sizeof url, "http://%s", server_address(p->server));
-    FINE(sluice_open(url, NULL, &s, &error));
-    FINE(sluice_receive(s, QUEUE, NULL, &b, &error));
-    sluice_batch_free(b);
-    sluice_close(s);
-}
-
-// A queue with the newest rules. owner: a node owns it.
-static struct fixture *fixture_open(bool owner, const struct sluice_setting *settings, size_t len)
-{
-    static struct fixture p;
-    char url[URL_MAX + 16];
-    struct sluice_upgrade done;
-    p = (struct fixture){.url = ""};
-    find_store(&p);
-    if (owner || through_node) start_node(&p);
-    (void)snprintf(url, sizeof url, "%s", p.url);
-    if (through_node) (void)snprintf(url, sizeof url, "http://%s", server_address(p.server));
-    FINE(sluice_open(url, NULL, &p.mine, &error));
-    FINE(sluice_open(url, NULL, &p.theirs, &error));
-    FINE(sluice_queue_create(p.mine, QUEUE, NULL, 0, &error));
-    FINE(sluice_queue_upgrade(p.mine, QUEUE, SLUICE_UPGRADE_FORCE, &done, &error));
-    if (len > 0) FINE(sluice_queue_set(p.mine, QUEUE, settings, len, &error));
-    if (p.server) take_ownership(&p);
-    return &p;
-}
-
-static void fixture_close(struct fixture *p)
-{
-    sluice_close(p->mine);
-    sluice_close(p->theirs);
-    if (p->server) assert_true(server_stop(p->server, PATIENCE_MS));
-    sluice_close(p->store);
-    if (*p->dir) scratch_remove(p->dir);
-}
+#define TTL_MS   5000
+#define ROWS_MAX 32
 
 static const struct sluice_setting by_tickets = {"dispatch", "tickets"};
 
@@ -230,7 +120,7 @@ static void name_of_one_process(void **state)
 static void no_owner_no_tickets(void **state)
 {
     (void)state;
-    if (through_node) {
+    if (fixture_through_node()) {
         print_message("# skipped: the node is the owner\n");
         return;
     }
@@ -482,8 +372,7 @@ static void status(void **state)
 int main(int argc, char **argv)
 {
     if (argc != 3) return 2;
-    backend = argv[1];
-    through_node = strcmp(argv[2], "node") == 0 || strcmp(backend, "mem") == 0;
+    fixture_choose(argv[1], argv[2]);
     const struct CMUnitTest tests[] = {
         FEATURE("A registered worker is shown with what it said", registry),
         FEATURE("A row without a sign of life expires", expiry),
