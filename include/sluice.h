@@ -394,7 +394,7 @@ struct sluice_outcome {
     enum sluice_code code;
     char reason[32]; // why it was refused, such as "lock-expired"; else empty
     // A constant: "processed", "retrying", "dead-lettered", "released", "renewed", "cancelled",
-    // "purged"; "": refused.
+    // "purged", of signals "acked", "declined"; "": refused.
     const char *status;
     int64_t until;    // renewed: the new deadline. retrying, released: when it is ready again.
     uint32_t signals; // renewed: how many signals wait for the holder (sluice_signals.h)

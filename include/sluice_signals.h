@@ -74,7 +74,9 @@ SLUICE_API void sluice_signals_free(struct sluice_signals *list); // NULL is all
 
 // Sends a signal. It is durable when the call returns. The request id is the id of the signal: the
 // same id is one signal, whatever way it comes. NULL: the library draws one. *out has one row for
-// each message; a workflow or a worker without messages has none. out may be NULL.
+// each message, also after an error of some of them: the others are done. A shard that could not be
+// asked has a row with a code and without a message. out may be NULL. *out is NULL if nothing was
+// sent.
 //
 //   SLUICE_CONFLICT    A message has ended ("terminal"), or is not locked ("not-running").
 //   SLUICE_NOT_FOUND   No such message was sent ("unknown-message"), the worker holds nothing
@@ -87,7 +89,8 @@ SLUICE_API enum sluice_code sluice_signal(struct sluice *s, const char *queue,
                                           struct sluice_signals **out, struct sluice_error *error);
 
 // Withdraws a signal where it is pending: of one message, or of all (NULL). *out, if not NULL, has
-// one row for each message. SLUICE_CONFLICT: it has ended ("signal-settled").
+// one row for each message. SLUICE_CONFLICT: it has ended ("signal-settled"), everywhere.
+// SLUICE_NOT_FOUND: no such signal is known ("unknown-signal").
 SLUICE_API enum sluice_code sluice_signal_withdraw(struct sluice *s, const char *queue,
                                                    const char *signal, const char *message,
                                                    struct sluice_signals **out,
@@ -102,7 +105,8 @@ SLUICE_API enum sluice_code sluice_signal_wait(struct sluice *s, const char *que
                                                struct sluice_error *error);
 
 // The signals of one message: pending ones, then those that have ended. message NULL: the pending
-// ones of the queue, up to max (0: 100, at most 10,000).
+// ones of the queue, up to max (0: 100, at most 10,000). Payloads and answers come up to 16 MiB,
+// and are NULL after that.
 SLUICE_API enum sluice_code sluice_signals(struct sluice *s, const char *queue, const char *message,
                                            uint32_t max, struct sluice_signals **out,
                                            struct sluice_error *error);
@@ -127,9 +131,10 @@ struct sluice_signal_answer {
 
 // Ends signals. The first end of a signal counts, and only with the current token, in order.
 //
-//   SLUICE_CONFLICT   The signal has ended ("signal-settled"), was never delivered, or an earlier
-//                     one is pending.
-//   SLUICE_FENCED     The lock is gone ("lock-expired", "token-mismatch").
+//   SLUICE_CONFLICT    The signal has ended ("signal-settled"), or an earlier one is pending
+//                      ("signal-order").
+//   SLUICE_NOT_FOUND   It was never delivered ("unknown-signal").
+//   SLUICE_FENCED      The lock is gone ("lock-expired", "token-mismatch").
 SLUICE_API enum sluice_code sluice_signals_ack(struct sluice *s, const char *queue,
                                                const struct sluice_signal_answer *answers,
                                                size_t len, struct sluice_outcome *outcomes,

@@ -436,6 +436,7 @@
     T(Origin, origin, sluice_origin, ORIGIN_ANSWER)                                                \
     T(Failure, failure, sluice_failure, FAILURE_ANSWER)                                            \
     T(Event, event, sluice_event, EVENT_ANSWER)                                                    \
+    SIGNAL_ANSWER_TABLES(T)                                                                        \
     WORKFLOW_ANSWER_TABLES(T)                                                                      \
     CLUSTER_ANSWER_TABLES(T)
 
@@ -446,7 +447,6 @@
     T(MessageShown, message_shown, sluice_message, MESSAGE_SHOWN_ANSWER)                           \
     T(QueueRow, queue_row, queue_row, QUEUE_ROW_ANSWER)                                            \
     T(QueueSeen, queue_seen, queue_row, QUEUE_SEEN_ANSWER)                                         \
-    SIGNAL_ANSWER_TABLES(T)                                                                        \
     SIGNAL_PART_TABLES(T)
 
 // The order of fields in the compact encoding (src/wire): W(table, member).

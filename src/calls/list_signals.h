@@ -52,11 +52,93 @@
     T(signal, signal_answer_rows, SIGNAL_ANSWER, SIGNAL_ORDER)                                     \
     T(signal_id, signal_id_answer_rows, SIGNAL_ID_ANSWER, SIGNAL_ID_ORDER)
 
-#define SIGNAL_REQUEST_STRUCTS(S) S(cancel_in, CANCEL_FIELDS)
+#define SIGNAL_TARGET_FIELDS(F, S)                                                                 \
+    F(S, TEXTS, ids, "ids", 0, SIGNAL_TARGETS_MAX, 0,                                              \
+      "The messages. Give exactly one of ids, workflow and worker.")                               \
+    F(S, TEXT, workflow, "workflow", 0, MESSAGE_WORKFLOW_MAX, 0,                                   \
+      "All messages of this workflow that have not ended.")                                        \
+    F(S, TEXT, worker, "worker", 0, WORKER_NAME_MAX, 0, "All messages that this worker holds.")
+
+#define SIGNAL_KIND_FIELD(F, S)                                                                    \
+    F(S, TEXT, kind, "kind", 0, 16, 0,                                                             \
+      "steer: new parameters for the job. ask: a question to it. interrupt: ends it.")
+
+#define SIGNAL_PAYLOAD_FIELD(F, S)                                                                 \
+    F(S, ANY, payload, "payload", 0, 0, 0,                                                         \
+      "steer: an object of keys and values. ask: a text, or any other JSON value, which the job "  \
+      "gets as its text. At most 64 KiB.")
+
+#define SIGNAL_REST_FIELDS(F, S)                                                                   \
+    F(S, BASE64, payload, "payloadBase64", 0, 0, 0, "The payload as bytes, instead.")              \
+    F(S, DURATION, ttl, "ttl", 1, SIGNAL_TTL_MAX_MS, 0,                                            \
+      "steer, ask: when the signal expires if no worker has acknowledged it. Default 1 h, at "     \
+      "most 7 days.")                                                                              \
+    F(S, TEXT, when_idle, "whenIdle", 0, 16, 0,                                                    \
+      "steer, ask: if no worker holds the message, wait (default) or refuse.")                     \
+    F(S, TEXT, on_lock_end, "onLockEnd", 0, 16, 0,                                                 \
+      "steer, ask: if the lock ends first, sticky (default of steer): the next holder gets it; "   \
+      "once (default of ask): it is missed.")                                                      \
+    F(S, TEXT, reason, "reason", 0, FAIL_REASON_MAX, 0, "interrupt: why. It is kept and shown.")   \
+    F(S, DURATION, grace, "grace", 0, SIGNAL_GRACE_MAX_MS, 0,                                      \
+      "interrupt: how long the worker may still acknowledge the message. Default 30 s, at most "   \
+      "24 h. 0: as now.")                                                                          \
+    F(S, BOOL, now, "now", 0, 1, 0, "interrupt: the lock ends at once.")                           \
+    F(S, TEXT, then, "then", 0, 16, 0,                                                             \
+      "interrupt: what becomes of the message: cancel (default), retry or dead-letter.")
+
+#define SIGNAL_FIELDS(F, S)                                                                        \
+    SIGNAL_KIND_FIELD(F, S) SIGNAL_PAYLOAD_FIELD(F, S) SIGNAL_REST_FIELDS(F, S)
+#define SIGNAL_SEND_FIELDS(F, S) SIGNAL_TARGET_FIELDS(F, S) SIGNAL_FIELDS(F, S)
+#define SIGNAL_MEMBERS(F, S)                                                                       \
+    SIGNAL_TARGET_FIELDS(F, S) SIGNAL_KIND_FIELD(F, S) SIGNAL_REST_FIELDS(F, S)
+
+#define SIGNALS_MAX_FIELD(F, S)                                                                    \
+    F(S, SMALL, max, "max", 1, 10000, 100, "How many rows the answer has at most.")
+#define SIGNALS_FIELDS(F, S)                                                                       \
+    F(S, TEXT, message, "message", 0, 0, 0,                                                        \
+      "Returns the signals of this message, also those that have ended.")                          \
+    SIGNALS_MAX_FIELD(F, S)
+
+#define WITHDRAW_FIELDS(F, S)                                                                      \
+    F(S, TEXT, signal, "signal", 0, 0, 0, "The id of the signal.")                                 \
+    F(S, TEXT, message, "message", 0, 0, 0, "Only for this message. Default: for all.")
+
+#define SIGNAL_ACK_FIRST_FIELDS(F, S)                                                              \
+    F(S, TEXT, token, "token", 0, 0, 0, TOKENS_ABOUT)                                              \
+    F(S, SMALL, number, "number", 1, UINT32_MAX, 0, "The number of the signal in its message.")    \
+    F(S, BOOL, decline, "decline", 0, 1, 0,                                                        \
+      "The job does not do it. The answer says why, such as not-listening.")
+#define SIGNAL_ACK_ANSWER_FIELD(F, S)                                                              \
+    F(S, ANY, answer, "answer", 0, 0, 0,                                                           \
+      "The answer to the sender: a text, or any other JSON value. At most 256 KiB.")
+#define SIGNAL_ACK_BYTES_FIELD(F, S)                                                               \
+    F(S, BASE64, answer, "answerBase64", 0, 0, 0, "The answer as bytes, instead.")
+#define SIGNAL_ACK_ROW_FIELDS(F, S)                                                                \
+    SIGNAL_ACK_FIRST_FIELDS(F, S) SIGNAL_ACK_ANSWER_FIELD(F, S) SIGNAL_ACK_BYTES_FIELD(F, S)
+#define SIGNAL_ACK_LIST_FIELD(F, S)                                                                \
+    F(S, LIST, signals, "signals", 0, CALL_ITEMS_MAX, 0,                                           \
+      "Several answers, each with these fields, instead of one.")
+#define SIGNAL_ACK_FIELDS(F, S) SIGNAL_ACK_ROW_FIELDS(F, S) SIGNAL_ACK_LIST_FIELD(F, S)
+#define SIGNAL_ACK_MEMBERS(F, S)                                                                   \
+    SIGNAL_ACK_FIRST_FIELDS(F, S) SIGNAL_ACK_BYTES_FIELD(F, S) SIGNAL_ACK_LIST_FIELD(F, S)
+
+#define SIGNAL_REQUEST_STRUCTS(S)                                                                  \
+    S(cancel_in, CANCEL_FIELDS)                                                                    \
+    S(signal_in, SIGNAL_MEMBERS)                                                                   \
+    S(signals_in, SIGNALS_FIELDS)                                                                  \
+    S(withdraw_in, WITHDRAW_FIELDS)                                                                \
+    S(signal_ack_in, SIGNAL_ACK_MEMBERS)
 
 #define SIGNAL_REQUEST_TABLES(T)                                                                   \
     T(cancel, cancel_in, CANCEL_FIELDS)                                                            \
-    T(cancel_one, cancel_in, CANCEL_REASON_FIELD)
+    T(cancel_one, cancel_in, CANCEL_REASON_FIELD)                                                  \
+    T(signal_send, signal_in, SIGNAL_SEND_FIELDS)                                                  \
+    T(signal, signal_in, SIGNAL_FIELDS)                                                            \
+    T(signals, signals_in, SIGNALS_FIELDS)                                                         \
+    T(signals_max, signals_in, SIGNALS_MAX_FIELD)                                                  \
+    T(withdraw, withdraw_in, WITHDRAW_FIELDS)                                                      \
+    T(signal_ack, signal_ack_in, SIGNAL_ACK_FIELDS)                                                \
+    T(signal_ack_row, signal_ack_in, SIGNAL_ACK_ROW_FIELDS)
 
 #define SIGNAL_CALLS(X)                                                                            \
     X(CANCEL, cancel, CALL_ACTS, .method = "POST", CALL_QUEUE "/cancel",                           \
@@ -66,7 +148,51 @@
     X(CANCEL_ONE, cancel_one, CALL_ACTS, .method = "DELETE", CALL_QUEUE "/messages/{id}",          \
       .query = &cancel_one_fields, .operation = "cancelMessage",                                   \
       .summary = "Ends a message that no worker holds", .answer = "Outcome",                       \
-      .about = "The message is cancelled. A dead message is purged.")
+      .about = "The message is cancelled. A dead message is purged.")                              \
+    X(SIGNAL, signal, SENDS_SIGNAL, CALL_QUEUE "/signals", .body = &signal_send_fields,            \
+      .takes = "SignalTo", .operation = "sendSignal",                                              \
+      .summary = "Sends a signal to messages, a workflow or a worker")                             \
+    X(SIGNAL_MESSAGE, signal, SENDS_SIGNAL, CALL_QUEUE "/messages/{id}/signals",                   \
+      .body = &signal_fields, .takes = "NewSignal", .operation = "signalMessage",                  \
+      .summary = "Sends a signal to a message")                                                    \
+    X(SIGNAL_WORKFLOW, signal, SENDS_SIGNAL, CALL_QUEUE "/workflows/{workflow}/signals",           \
+      .body = &signal_fields, .takes = "NewSignal", .operation = "signalWorkflow",                 \
+      .summary = "Sends a signal to the messages of a workflow that have not ended")               \
+    X(SIGNAL_WORKER, signal, SENDS_SIGNAL, CALL_QUEUE "/workers/{name}/signals",                   \
+      .body = &signal_fields, .takes = "NewSignal", .operation = "signalWorker",                   \
+      .summary = "Sends a signal to all messages that a worker holds")                             \
+    X(SIGNALS, signals, LISTS_SIGNALS, CALL_QUEUE "/signals", .query = &signals_fields,            \
+      .operation = "listSignals", .summary = "Lists the pending signals of a queue")               \
+    X(SIGNALS_MESSAGE, signals, LISTS_SIGNALS, CALL_QUEUE "/messages/{id}/signals",                \
+      .query = &signals_max_fields, .operation = "listMessageSignals",                             \
+      .summary = "Lists the signals of a message")                                                 \
+    X(SIGNALS_WORKFLOW, signals, LISTS_SIGNALS, CALL_QUEUE "/workflows/{workflow}/signals",        \
+      .query = &signals_max_fields, .operation = "listWorkflowSignals",                            \
+      .summary = "Lists the signals of the messages of a workflow that have not ended")            \
+    X(SIGNALS_WORKER, signals, LISTS_SIGNALS, CALL_QUEUE "/workers/{name}/signals",                \
+      .query = &signals_max_fields, .operation = "listWorkerSignals",                              \
+      .summary = "Lists the signals of the messages that a worker holds")                          \
+    X(WITHDRAW, signal_withdraw, WITHDRAWS_SIGNAL, CALL_QUEUE "/signals",                          \
+      .query = &withdraw_fields, .operation = "withdrawSignal",                                    \
+      .summary = "Withdraws a signal wherever it is pending")                                      \
+    X(WITHDRAW_ONE, signal_withdraw, WITHDRAWS_SIGNAL,                                             \
+      CALL_QUEUE "/messages/{id}/signals/{signal}", .operation = "withdrawMessageSignal",          \
+      .summary = "Withdraws a signal to a message")                                                \
+    X(SIGNALS_ACK, signals_ack, .method = "POST", CALL_QUEUE "/signals/ack", .scope = SCOPE_WORK,  \
+      .blocks = true, .body_max = SIZE_MAX, .repeat = REPEAT_ID, .tag = "signals",                 \
+      .conflicts = true, .fences = true, .body = &signal_ack_fields, .takes = "SignalAck",         \
+      .operation = "ackSignals", .summary = "Answers signals, as the holder of the locks",         \
+      .answer = "SignalOutcomes", .about = "One outcome, or one per answer in the same order.")
 
 #define CALL_ACTS                                                                                  \
     .scope = SCOPE_SIGNAL, .blocks = true, .repeat = REPEAT_ID, .tag = "signals", .conflicts = true
+#define SENDS_SIGNAL                                                                               \
+    CALL_ACTS, .method = "POST", .body_max = (size_t)1 << 20, .compact = COMPACT_ANSWER,           \
+               .answer = "Signalled", .about = "One row for each message. The signal is durable."
+#define LISTS_SIGNALS                                                                              \
+    CALL_READS,                                                                                    \
+        .tag = "signals", .compact = COMPACT_ANSWER, .answer = "Signals",                          \
+        .about = "Pending signals by number, then those that have ended, the newest first."
+#define WITHDRAWS_SIGNAL                                                                           \
+    CALL_ACTS, .method = "DELETE", .compact = COMPACT_ANSWER, .answer = "Signalled",               \
+               .about = "One row for each message."

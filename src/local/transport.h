@@ -107,6 +107,23 @@ struct worker_order; // local/worker_change.h: join, beat, leave, and the orders
       (struct sluice * s, const char *queue, const char *const *ids, size_t len,                   \
        const char *reason, struct sluice_outcome *outcomes, struct sluice_error *error),           \
       (s, queue, ids, len, reason, outcomes, error))                                               \
+    C(enum sluice_code, PASSED, signal,                                                            \
+      (struct sluice * s, const char *queue, const struct sluice_signal *what,                     \
+       const struct sluice_request *request, struct sluice_signals **out,                          \
+       struct sluice_error *error),                                                                \
+      (s, queue, what, request, out, error))                                                       \
+    C(enum sluice_code, PASSED, signal_withdraw,                                                   \
+      (struct sluice * s, const char *queue, const char *signal, const char *message,              \
+       struct sluice_signals **out, struct sluice_error *error),                                   \
+      (s, queue, signal, message, out, error))                                                     \
+    C(enum sluice_code, PASSED, signals,                                                           \
+      (struct sluice * s, const char *queue, const char *message, uint32_t max,                    \
+       struct sluice_signals **out, struct sluice_error *error),                                   \
+      (s, queue, message, max, out, error))                                                        \
+    C(enum sluice_code, PASSED, signals_ack,                                                       \
+      (struct sluice * s, const char *queue, const struct sluice_signal_answer *answers,           \
+       size_t len, struct sluice_outcome *outcomes, struct sluice_error *error),                   \
+      (s, queue, answers, len, outcomes, error))                                                   \
     C(enum sluice_code, PASSED, events_open,                                                       \
       (struct sluice * s, const char *queue, uint64_t position, struct sluice_events **out,        \
        struct sluice_error *error),                                                                \

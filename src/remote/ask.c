@@ -155,7 +155,7 @@ void ask_head_make(struct remote *r, size_t node, const struct ask *ask, struct 
     if (is_forwarded(ask) && nodes_ask_owners(&r->nodes, ask->queue, head->owners))
         add_line(head, head->owners);
     if (r->authorization[0]) add_line(head, r->authorization);
-    if (ask->wire)
+    if (ask->wire || ask->wire_answer)
         add_line(head, ask->failures ? "Accept: " WIRE_TYPE_FINISHED : "Accept: " WIRE_TYPE);
     if (ask->wire && ask->failures) add_line(head, WIRE_FIELDS_HEADER ": " WIRE_FIELDS_REQUIRES);
     if (ask->body.len > 0)

@@ -39,6 +39,7 @@ struct ask {
     const void *in;     // the request struct, whose fields become the query; NULL: none
     struct bytes body;  // JSON, or in the compact encoding
     bool wire;          // the body and the answer are in the compact encoding
+    bool wire_answer;   // only the answer is
     bool failures;      // ask for the failures and ends of messages, too
     bool same_if_twice; // it may be repeated, even if its row says that it may not
     const struct sluice_request *request; // NULL for none

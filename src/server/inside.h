@@ -116,6 +116,8 @@ struct exchange {
     char queue[QUEUE_NAME_MAX + 1];
     char id[SLUICE_ID_MAX];
     const char *workflow; // in the path; NULL: none
+    const char *named;    // ... a worker
+    const char *signal;   // ... a signal's id
     struct sluice_request request;
     bool has_request;
     bool head;                        // HEAD: the handler of GET, without a body
@@ -190,6 +192,11 @@ bool read_object(struct exchange *x, struct json *object, const char *path,
 // too much or too deep, or if the memory is in use.
 bool admit_json(struct exchange *x);
 void refuse_body(struct exchange *x); // answers that there is no memory for the body now
+// The text of a member of an object in the request's text; empty: there is none.
+struct bytes body_member(struct bytes object, const char *name);
+// A value as it is stored: a string as its text, another value as it was written. `written` is the
+// text of the value in the request; empty: the value is written anew.
+struct bytes stored_value(struct exchange *x, struct json *value, struct bytes written);
 // Returns the parsed body, which the exchange keeps.
 struct json *read_json(struct exchange *x);
 

@@ -87,7 +87,7 @@ struct source {
     struct bytes item;     // the text of the last of them
 };
 
-static struct bytes member(struct bytes object, const char *name)
+struct bytes body_member(struct bytes object, const char *name)
 {
     struct bytes key, value;
     for (struct json_walk w = json_walk_of(object); json_walk_next(&w, &key, &value);)
@@ -100,7 +100,7 @@ static struct bytes source_message(struct source *s, size_t index)
 {
     struct bytes key;
     if (!s->batch) return s->text;
-    if (s->walked == 0) s->list = json_walk_of(member(s->text, "messages"));
+    if (s->walked == 0) s->list = json_walk_of(body_member(s->text, "messages"));
     for (; s->walked <= index; s->walked++)
         if (!json_walk_next(&s->list, &key, &s->item)) s->item = BYTES_EMPTY;
     return s->item;
@@ -109,8 +109,9 @@ static struct bytes source_message(struct source *s, size_t index)
 // Returns a value as it is stored: as it was written, without white space. If its key was written
 // with escapes, it is not found in the text. If the text has zero bytes, the parser skipped them.
 // In both cases the value is written anew.
-static struct bytes stored_value(struct exchange *x, struct json *value, struct bytes written)
+struct bytes stored_value(struct exchange *x, struct json *value, struct bytes written)
 {
+    if (json_kind(value) == JSON_KIND_TEXT) return json_as_text(value);
     bool good = json_raw_ok(written);
     size_t len = good ? json_raw_compact_len(written) : 0;
     if (good && len == written.len) return written;
@@ -149,7 +150,7 @@ static bool read_message(struct exchange *x, struct json *object, const char *pa
     if (json_kind(value) == JSON_KIND_TEXT) {
         body = json_as_text(value);
     } else {
-        body = stored_value(x, value, member(source_message(source, index), "body"));
+        body = stored_value(x, value, body_member(source_message(source, index), "body"));
         message_mark_json(out, &x->kept);
     }
     out->body = body.data;

@@ -155,6 +155,10 @@ bool read_head(struct exchange *x)
         return refuse_with(x, SLUICE_INVALID, "workflow", workflow,
                            "is not the id of a workflow: 1 to 256 bytes");
     if (workflow) x->workflow = strcpy(kept_new(&x->kept, strlen(workflow) + 1), workflow);
+    if (x->target.name)
+        x->named = strcpy(kept_new(&x->kept, strlen(x->target.name) + 1), x->target.name);
+    if (x->target.signal)
+        x->signal = strcpy(kept_new(&x->kept, strlen(x->target.signal) + 1), x->target.signal);
     const char *last = httpd_header(x->http, "Last-Event-ID");
     if (last && strlen(last) >= LAST_EVENT_MAX)
         return refuse_with(x, SLUICE_INVALID, "Last-Event-ID", last, "is longer than any event id");

@@ -21,11 +21,11 @@ static const char *same_piece(const char *pattern, const char *piece)
     return *piece == '\0' ? pattern : NULL;
 }
 
-// Compares piece by piece and sets what {queue}, {id}, {workflow} and {file} stand for. Their first
+// Compares piece by piece and sets what the names in braces stand for (target.h). Their first
 // letters distinguish them.
 static bool matches(const char *pattern, struct target *t)
 {
-    t->queue = t->id = t->workflow = t->file = NULL;
+    t->queue = t->id = t->workflow = t->name = t->signal = t->file = NULL;
     if (t->pieces_len == 0) return strcmp(pattern, "/") == 0;
     for (size_t i = 0; i < t->pieces_len; i++) {
         if (*pattern++ != '/') return false;
@@ -37,6 +37,8 @@ static bool matches(const char *pattern, struct target *t)
         const char **named = pattern[1] == 'q'   ? &t->queue
                              : pattern[1] == 'i' ? &t->id
                              : pattern[1] == 'w' ? &t->workflow
+                             : pattern[1] == 'n' ? &t->name
+                             : pattern[1] == 's' ? &t->signal
                                                  : &t->file;
         *named = t->pieces[i];
         pattern = strchr(pattern, '}') + 1;

@@ -71,7 +71,11 @@ static enum token_scope scope_of(const struct shard_ask *ask)
     case OP_RENEW:
         return SCOPE_WORK;
     case OP_CANCEL:
+    case OP_SIGNAL:
+    case OP_SIGNAL_WITHDRAW:
         return ask->kind == SHARD_SUBMIT ? SCOPE_SIGNAL : SCOPE_NONE;
+    case OP_SIGNAL_SETTLE:
+        return ask->kind == SHARD_SUBMIT ? SCOPE_WORK : SCOPE_NONE;
     case OP_WORKERS:
         return ask->kind == SHARD_SUBMIT ? scope_of_workers(ask->op.payload) : SCOPE_NONE;
     case OP_CONFIGURE:

@@ -18,10 +18,13 @@ struct target {
         const char *value;
     } * pairs; // NULL: there is no query
     size_t pairs_len;
-    // What {queue}, {id}, {workflow}, {file} of the route's pattern stand for; NULL: nothing.
+    // What {queue}, {id}, {workflow}, {name} (of a worker), {signal} and {file} of the route's
+    // pattern stand for; NULL: nothing.
     const char *queue;
     const char *id;
     const char *workflow;
+    const char *name;
+    const char *signal;
     const char *file;
 };
 

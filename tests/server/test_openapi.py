@@ -95,12 +95,12 @@ def fits(operation, answer):
 class Node(serving.Node):
     """What it answers is held against the file."""
 
-    def ask(self, name, status, body=None, query="", kind=None, headers=None, **names):
+    def ask(self, what, status, body=None, query="", kind=None, headers=None, **names):
         """One exchange; the answer has this status and is what the file says."""
-        operation = OPERATIONS[name]
+        operation = OPERATIONS[what]
         answer = self.raw(operation.method, operation.example_path(**names) + query, body, kind, headers)
         fits(operation, answer)
-        same(answer.status, status, f"{name} {body!r} {query}: {answer}")
+        same(answer.status, status, f"{what} {body!r} {query}: {answer}")
         return answer.json
 
     def lock(self, queue="tasks"):
@@ -182,7 +182,9 @@ ENDS = ("leaveCluster",)  # the node ends: tests/cli/test_cluster.py
 # A worker must be registered first, in a queue of version 4: workers_are_what_the_file_says
 WORKERS = ("joinWorker", "leaveWorker", "pauseWorker", "resumeWorker", "drainWorker", "evictWorker")
 # A queue of version 6, and messages in a certain state: acting_on_messages_is_what_the_file_says
-ACTING = ("cancelMessages", "cancelMessage")
+ACTING = ("cancelMessages", "cancelMessage", "sendSignal", "signalMessage", "signalWorkflow", "signalWorker",
+          "listSignals", "listMessageSignals", "listWorkflowSignals", "listWorkerSignals", "withdrawSignal",
+          "withdrawMessageSignal", "ackSignals")
 WORKFLOWS = ("showWorkflow",)  # it must exist first: tests/cli/test_workflow.py
 ORDERS = ("drainNode", "undrainNode", "leaveCluster", "hintUsed")  # of operators and of other nodes
 
@@ -333,6 +335,72 @@ def acting_on_messages_is_what_the_file_says(sluice):
 
 
 @case
+def signals_are_what_the_file_says(sluice):
+    sluice.ok("queue", "create", "tasks")
+    sluice.ok("queue", "create", "old")
+    sluice.ok("upgrade", "tasks")
+    with Node(sluice) as node:
+        stop = {"kind": "interrupt"}
+        node.ask("sendMessages", 201, {"body": "a", "workflow": "order-7"})
+        held = node.ask("receiveMessages", 200, {"worker": "pod-1"})["messages"][0]
+        one, token = held["id"], held["token"]
+        for name in ("signalMessage", "signalWorkflow", "signalWorker", "sendSignal"):
+            body = stop | ({"ids": [one]} if name == "sendSignal" else {})
+            same(node.ask(name, 409, body, queue="old", id=one)["field"], "queue")
+        sent = node.ask("signalMessage", 200, {"kind": "steer", "payload": {"speed": 1.10, "a": [1]}}, id=one)
+        same((sent["signals"][0]["number"], sent["signals"][0]["state"]), (1, "pending"))
+        row = node.ask("listMessageSignals", 200, id=one)["signals"][0]
+        same((row["id"], row["payload"], row["deliveries"]), (sent["id"], {"speed": 1.1, "a": [1]}, 1))
+        asked = node.ask("signalWorker", 200, {"kind": "ask", "payload": "how far?"}, name="pod-1")
+        same([s["number"] for s in asked["signals"]], [2])
+        same([s.get("payload") for s in node.ask("listSignals", 200)["signals"]], [{"speed": 1.1, "a": [1]}, "how far?"])
+        same(len(node.ask("listWorkerSignals", 200, name="pod-1", query="?max=1")["signals"]), 1)
+        same(len(node.ask("listWorkflowSignals", 200, workflow="order-7")["signals"]), 2)
+        node.ask("listMessageSignals", 200, id=one, headers={"Accept": WIRE})
+        node.ask("ackSignals", 404, {"token": token, "number": 7})
+        node.ask("ackSignals", 409, {"token": token, "number": 2})
+        same(node.ask("ackSignals", 200, {"token": token, "number": 1, "answer": {"ok": True}})["status"], "acked")
+        rows = node.ask("ackSignals", 200, {"signals": [{"token": token, "number": 1}, {
+            "token": token, "number": 2, "decline": True, "answer": "not-listening"}]})
+        same([o.get("status") for o in rows["outcomes"]], [None, "declined"])
+        same(rows["error"]["reason"], "signal-settled")
+        same([(s["state"], s["answer"]) for s in node.ask("listMessageSignals", 200, id=one)["signals"]],
+             [("declined", "not-listening"), ("acked", {"ok": True})])
+        ask = node.ask("sendSignal", 200, {"ids": [one], "kind": "ask", "payloadBase64": "/w=="})["id"]
+        same(node.ask("listSignals", 200)["signals"][0]["payloadBase64"], "/w==")
+        same(node.ask("withdrawMessageSignal", 200, id=one, signal=ask)["signals"][0]["state"], "withdrawn")
+        node.ask("withdrawMessageSignal", 409, id=one, signal=ask)
+        node.ask("withdrawSignal", 409, query=f"?signal={ask}", queue="old")
+        again = {"Sluice-Request": "00112233445566778899aabbccddee00"}
+        for _ in range(2):
+            rows = node.ask("sendSignal", 200, {"ids": [one, one[:8] + "-0-99"], "kind": "ask"}, headers=again)
+            same([s.get("reason") for s in rows["signals"]], [None, "unknown-message"])
+            same((rows["id"], rows["error"]["reason"]), (again["Sluice-Request"], "unknown-message"))
+        same(len(node.ask("withdrawSignal", 200, query=f"?signal={rows['id']}")["signals"]), 1)
+        for field, body in (("kind", {"kind": "stop"}), ("payload", {"kind": "steer", "payload": "no object"}),
+                            ("payload", {"kind": "ask", "payload": "a", "payloadBase64": "/w=="}),
+                            ("ttl", {"kind": "ask", "ttl": 0}), ("ttl", {"kind": "ask", "ttl": "8d"}),
+                            ("grace", stop | {"grace": "25h"}), ("now", stop | {"now": True, "grace": "1s"}),
+                            ("kind", {})):
+            refused(node, "signalMessage", field, body, id=one)
+        refused(node, "sendSignal", "target", stop)
+        refused(node, "sendSignal", "target", stop | {"worker": "a", "workflow": "b"})
+        refused(node, "ackSignals", "number", {"token": token})
+        refused(node, "ackSignals", "signals", {"token": token, "signals": []})
+        refused(node, "withdrawMessageSignal", "signal", id=one, signal="xyz")
+        node.ask("withdrawSignal", 404, query=f"?signal={ask}", queue="none")
+        same(node.ask("signalWorker", 404, stop, name="pod-9")["reason"], "unknown-worker")
+        same(node.ask("signalWorkflow", 404, stop, workflow="none")["reason"], "unknown-workflow")
+        done = node.ask("signalWorkflow", 200, stop | {"grace": 0, "reason": "late"}, workflow="order-7")
+        same(done["signals"][0]["state"], "applied")
+        node.ask("ackSignals", 409, {"token": token, "number": 1})
+        node.ask("sendMessages", 201, {"body": "b"})
+        last = node.ask("receiveMessages", 200, {})["messages"][0]
+        node.ask("releaseMessages", 200, {"token": last["token"]})
+        node.ask("ackSignals", 410, {"token": last["token"], "number": 1})
+
+
+@case
 def null_is_a_field_that_was_not_given(sluice):
     with Node(sluice) as node:
         node.ask("createQueue", 201)
@@ -405,7 +473,7 @@ def head_is_answered_as_get_is_without_a_body(sluice):
         node.ask("createQueue", 201)
         message, _ = node.lock()
         for operation in OPERATIONS.values():
-            if operation.method == "GET" and operation.name not in WORKFLOWS:
+            if operation.method == "GET" and operation.name not in WORKFLOWS + ACTING:
                 answer = node.raw("HEAD", operation.example_path(id=message))
                 same((answer.status, answer.body), (200, b""), operation.name)
                 content = operation.item["responses"]["200"]["content"]
@@ -505,8 +573,8 @@ def values_of_another_kind_or_out_of_range_are_refused(sluice):
 def a_queue_or_message_that_is_not_there_is_not_found(sluice):
     with Node(sluice) as node:
         for operation in OPERATIONS.values():
-            if operation.name == "leaveWorker":
-                continue  # its query: workers_are_what_the_file_says
+            if operation.name in ("leaveWorker", "withdrawSignal"):
+                continue  # its query: workers_are_what_the_file_says, signals_are_what_the_file_says
             if "{queue}" in operation.path and "404" in operation.item["responses"]:
                 problem = node.ask(operation.name, 404, operation.first_example())
                 same((problem["code"], problem["reason"], problem["field"]), ("NOT_FOUND", "unknown-queue", "queue"),
@@ -525,7 +593,7 @@ def another_method_is_told_which_there_are(sluice):
     with Node(sluice) as node:
         for path, known in methods.items():
             answer = node.raw("OPTIONS", path.replace("{queue}", "tasks").replace("{id}", ID).replace("{file}", "x")
-                              .replace("{workflow}", "w"))
+                              .replace("{workflow}", "w").replace("{name}", "w").replace("{signal}", "s"))
             same(answer.status, 405, path)
             same(set(answer.headers["Allow"].split(", ")) - {"HEAD"}, known, path)
             same(SCHEMA.check(answer.json, DOCUMENT["components"]["schemas"]["Problem"]), [], path)
