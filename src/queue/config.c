@@ -323,6 +323,7 @@ static uint8_t newest_version(void)
         uint8_t later = queue_settings[i].later;
         if (later > last && rules_of(later) <= rules_newest()) last = later;
     }
+    CHECK(rules_of(last) <= rules_newest());
     return last + 1;
 }
 

@@ -13,6 +13,7 @@ static bool dedup_is_sound(const struct dedup *d)
 }
 static struct dedup_row *row_at(const struct dedup *d, uint64_t number)
 {
+    CHECK(d->cap > 0 && (d->cap & (d->cap - 1)) == 0);
     return &d->rows[number & (d->cap - 1)];
 }
 

@@ -81,6 +81,7 @@ static inline struct finished_row *row_new(struct machine *m)
     struct finished *f = &m->finished;
     if (f->len == FINISHED_MAX) drop_first(m);
     if (f->len == f->cap) grow(f);
+    CHECK(f->len < f->cap);
     return row_at(f, f->len++);
 }
 

@@ -23,6 +23,7 @@ static struct heap *borrow(struct machine *m, struct heap *lane)
 
 static void give_back(struct machine *m, struct heap *lane)
 {
+    CHECK(lane->at_cap >= m->lane_at_cap); // the table only grows
     m->lane_at = lane->at;
     m->lane_at_cap = lane->at_cap;
     lane->at = NULL;
@@ -41,6 +42,7 @@ static uint32_t row_for(const struct machine *m, const struct msg *msg)
 {
     if (!msg->scope || !has_affinity(m)) return 0;
     uint32_t w = scope_row(m, &m->scopes[msg->scope]);
+    CHECK(!w || m->workers[w].row);
     if (!w || !msg->lane) return w;
     return m->workers[w].row->matches & UINT64_C(1) << (msg->lane - 1) ? w : 0;
 }

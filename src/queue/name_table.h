@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/map.h"
 
 struct name_row {
@@ -30,17 +31,20 @@ void name_table_check(const struct name_table *t, size_t refs); // all reference
 // One more reference; 0 is allowed.
 static inline void name_hold_again(struct name_table *t, uint32_t index)
 {
+    CHECK(!index || t->rows[index].refs > 0);
     if (index) t->rows[index].refs++;
 }
 
 static inline void name_release(struct name_table *t, uint32_t index) // 0 is allowed
 {
+    CHECK(!index || t->rows[index].refs > 0);
     if (index && --t->rows[index].refs == 0) name_drop(t, index);
 }
 
 static inline struct bytes name_text(const struct name_table *t, uint32_t index)
 {
     if (!index) return BYTES_EMPTY;
+    CHECK(t->rows[index].refs > 0); // the text of a name without references was freed
     return (struct bytes){(const uint8_t *)t->rows[index].text, t->rows[index].len};
 }
 

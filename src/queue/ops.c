@@ -27,6 +27,7 @@ void op_head_put(struct buf *out, const struct request_id *request)
 // Returns the version.
 static uint8_t head_read(struct reader *r, uint8_t newest, struct request_id *request)
 {
+    CHECK(newest >= OPS_VERSION);
     uint8_t version = read_u8(r);
     if (version < OPS_VERSION || version > newest) r->bad = true;
     struct bytes id = read_bytes(r, sizeof request->bytes);
@@ -59,11 +60,13 @@ uint16_t op_rules(const struct op *op)
 static void read_fixed(struct reader *r, void *to, size_t len)
 {
     struct bytes from = read_bytes(r, len);
+    CHECK(from.len == len || r->bad);
     if (from.len > 0) memcpy(to, from.data, len);
 }
 
 static int64_t read_ms(struct reader *r, int64_t max)
 {
+    CHECK(max > 0);
     int64_t ms = read_i64(r);
     if (ms < 0 || ms > max) r->bad = true;
     return ms;
@@ -78,6 +81,7 @@ static struct bytes read_worker(struct reader *r)
 
 static uint32_t read_count(struct reader *r, uint32_t max)
 {
+    CHECK(max > 0);
     uint32_t count = read_u32(r);
     if (count > max) r->bad = true;
     return r->bad ? 0 : count;
@@ -134,6 +138,7 @@ struct lock_ref outcome_ref(const struct op_outcome *op, uint32_t index)
 void outcome_encode(struct buf *out, const struct op_outcome *op)
 {
     CHECK(op->refs.len == (size_t)op->count * LOCK_REF_BYTES);
+    CHECK(op->count <= REFS_MAX && op->reason.len <= FAIL_REASON_MAX); // as outcome_decode asks
     head_put(out, op->extras.len > 0 ? OPS_VERSION_EXTRA : OPS_VERSION, &op->request);
     buf_put(out, bytes_of(op->queue.bytes, sizeof op->queue.bytes));
     buf_put_u32(out, op->shard);
@@ -171,6 +176,7 @@ enum err outcome_decode(struct bytes payload, struct op_outcome *out)
     out->count = read_count(&r, REFS_MAX);
     out->refs = read_bytes(&r, (size_t)out->count * LOCK_REF_BYTES);
     if (version == OPS_VERSION_EXTRA && (r.bad || !read_extras(&r, out))) return ERR_INVALID;
+    CHECK(r.bad || out->refs.len == (size_t)out->count * LOCK_REF_BYTES); // as outcome_ref needs
     return end(&r);
 }
 
@@ -182,6 +188,7 @@ bool outcome_has_extras(const struct op *op)
 
 void ticket_row_put(struct buf *rows, const struct ticket_row *row)
 {
+    CHECK(row->worker.len > 0 && row->worker.len <= WORKER_NAME_MAX);
     buf_put_u32(rows, row->max);
     buf_put_sized(rows, row->worker);
 }
@@ -222,6 +229,7 @@ enum err publish_decode(struct bytes payload, struct op_publish *out)
 
 void recover_encode(struct buf *out, const struct op_recover *op)
 {
+    CHECK(op->worker.len > 0 && op->worker.len <= WORKER_NAME_MAX); // as recover_decode asks
     op_head_put(out, &op->request);
     buf_put_sized(out, op->worker);
 }
@@ -236,6 +244,8 @@ enum err recover_decode(struct bytes payload, struct op_recover *out)
 
 void worker_encode(struct buf *out, const struct op_worker *op)
 {
+    CHECK(op->worker.len > 0 && op->worker.len <= WORKER_NAME_MAX); // as worker_decode asks
+    CHECK(op->capacity <= CLAIM_COUNT_MAX && op->ttl_ms >= 0 && op->ttl_ms <= LEASE_MAX_MS);
     op_head_put(out, &op->request);
     buf_put_u32(out, op->capacity);
     buf_put_i64(out, op->ttl_ms);
@@ -312,6 +322,7 @@ enum err redrive_decode(struct bytes payload, struct op_redrive *out)
     out->max = read_count(&r, SEQS_MAX);
     out->count = read_count(&r, SEQS_MAX);
     out->seqs = read_bytes(&r, (size_t)out->count * 8);
+    CHECK(r.bad || out->seqs.len == (size_t)out->count * 8); // as redrive_seq needs
     return end(&r);
 }
 
@@ -333,6 +344,7 @@ const char *dead_cause_name(enum dead_cause cause)
 
 struct bytes arrive_reason(const struct op_arrive *op)
 {
+    CHECK(op->reason.len <= FAIL_REASON_MAX);
     return op->reason.len > 0 ? op->reason : bytes_str(dead_cause_name(op->cause));
 }
 

@@ -351,6 +351,7 @@ static void view_worker(const struct machine *m, uint32_t at, struct worker_view
 bool machine_worker(const struct machine *m, size_t index, struct worker_view *out)
 {
     if (index >= m->names_len) return false;
+    CHECK(m->names[index] > 0);
     view_worker(m, m->names[index], out);
     return true;
 }

@@ -30,6 +30,7 @@
 
 static struct range *range_at(const struct backlog *b, size_t index)
 {
+    CHECK(index < b->cap); // a power of two
     return &b->rows[(b->head + index) & (b->cap - 1)];
 }
 
@@ -114,6 +115,7 @@ static size_t backlog_index(const struct backlog *b, uint64_t seq)
             hi = mid;
         }
     }
+    CHECK(lo == hi && lo <= b->len);
     return lo;
 }
 
@@ -180,6 +182,7 @@ static uint64_t backlog_next(const struct machine *m)
     if (is_strict(m) && m->scopes[SCOPE_UNGROUPED].opened && !MUTANT(ORDER_OFF)) return 0;
     if (!is_lifo(m)) return range_at(b, 0)->seq;
     const struct range *last = range_at(b, b->len - 1);
+    CHECK(last->seq > 0 && last->count > 0);
     return last->seq + last->count - 1;
 }
 
@@ -210,6 +213,7 @@ static struct place backlog_take(struct machine *m)
 
 static bool seq_before(const struct machine *m, uint64_t a, uint64_t b)
 {
+    CHECK(a != b); // a message has a record or is in the backlog, not both
     return is_lifo(m) ? a > b : a < b;
 }
 
@@ -284,6 +288,7 @@ void scope_leave(struct machine *m, uint32_t h)
 
 int64_t order_key(const struct msg *msg)
 {
+    CHECK(msg->priority <= MESSAGE_PRIORITY_MAX);
     return -(int64_t)msg->priority;
 }
 
@@ -366,6 +371,7 @@ static inline const struct heap_row *record_best(const struct machine *m, const 
 
 static bool backlog_first(const struct machine *m, const struct heap_row *top, uint64_t seq)
 {
+    CHECK(seq > 0);
     if (!top) return true;
     if (top->key < 0) return false; // a higher priority
     return (is_lifo(m) ? ~seq : seq) < top->tie;
@@ -385,6 +391,7 @@ struct msg_edit ready_take(struct machine *m, const struct reach *reach)
         ready_withdraw(m, edit.h);
     }
     struct msg *msg = msg_at(m, edit.h);
+    CHECK(msg->state == STATE_READY);
     if (msg->scope) {
         msg->flags |= MSG_OPENED;
         m->scopes[msg->scope].opened = edit.h;

@@ -192,6 +192,7 @@ void lock_need(struct machine *m, uint32_t h)
             m->locks = rows_grow(m->locks, &m->locks_cap, sizeof *m->locks);
         l = m->locks_len++;
     }
+    CHECK(l > 0 && l < m->locks_len); // row 0 is none
     m->locks[l] = (struct lock){0};
     msg_at(m, h)->lock = l;
 }
@@ -200,6 +201,7 @@ void lock_drop(struct machine *m, uint32_t h)
 {
     struct msg *msg = msg_at(m, h);
     if (!msg->lock) return;
+    CHECK(msg->lock < m->locks_len && msg->lock != m->locks_free);
     m->locks[msg->lock].free_next = m->locks_free;
     m->locks_free = msg->lock;
     msg->lock = 0;

@@ -10,6 +10,7 @@
 
 static struct request_row *row_at(const struct requests *q, uint64_t number)
 {
+    CHECK(q->cap > 0 && (q->cap & (q->cap - 1)) == 0);
     return &q->rows[number & (q->cap - 1)];
 }
 
@@ -38,6 +39,7 @@ static uint64_t row_hash(const struct request_row *row)
 
 static size_t row_bytes(const struct request_row *row)
 {
+    CHECK(row->body.len > 0);
     return ROW_BYTES + row->body.len;
 }
 

@@ -134,6 +134,7 @@ bool send_row_next(struct result *r, struct send_row *out)
 
 void grant_read(struct reader *r, struct grant *out)
 {
+    size_t before = r->left;
     out->seq = read_u64(r);
     out->place.slot = read_u64(r);
     out->place.skip = read_u32(r);
@@ -144,6 +145,7 @@ void grant_read(struct reader *r, struct grant *out)
     out->retries = read_u32(r);
     out->order = read_u64(r);
     out->worker_row = read_u32(r);
+    CHECK(r->bad || before - r->left == GRANT_BYTES); // as grant_put writes
 }
 
 bool grant_next(struct result *r, struct grant *out)
@@ -223,6 +225,7 @@ void result_begin(struct buf *out, enum reason reason)
 // Returns the length of the last run of `size` bytes, to be extended; 0: there is none.
 static uint32_t last_run(const struct buf *out, size_t rows_at, size_t size, struct reader *row)
 {
+    CHECK(size > sizeof(uint32_t) && (out->bad || out->len >= rows_at));
     if (out->bad || out->len < rows_at + size) return 0;
     *row = reader_of(bytes_of(out->data + out->len - size, size));
     return read_u32(row);
@@ -232,6 +235,7 @@ void send_row_put(struct buf *out, size_t rows_at, enum reason reason, uint64_t 
 {
     struct reader row;
     uint32_t run = last_run(out, rows_at, SEND_RUN_BYTES, &row);
+    CHECK((unsigned)reason < REASON_COUNT && run < ROWS_MAX);
     if (run > 0 && read_u8(&row) == reason && read_u64(&row) + (repeats(reason) ? 0 : run) == seq) {
         buf_set_u32(out, out->len - SEND_RUN_BYTES, run + 1);
         return;
@@ -243,6 +247,8 @@ void send_row_put(struct buf *out, size_t rows_at, enum reason reason, uint64_t 
 
 void grant_put(struct buf *out, const struct grant *g)
 {
+    size_t at = out->len;
+    CHECK(g->seq > 0);
     buf_put_u64(out, g->seq);
     buf_put_u64(out, g->place.slot);
     buf_put_u32(out, g->place.skip);
@@ -253,12 +259,15 @@ void grant_put(struct buf *out, const struct grant *g)
     buf_put_u32(out, g->retries);
     buf_put_u64(out, g->order);
     buf_put_u32(out, g->worker_row);
+    CHECK(out->bad || out->len - at == GRANT_BYTES);
 }
 
 void outcome_row_put(struct buf *out, size_t rows_at, const struct outcome_row *row)
 {
     struct reader last;
     uint32_t run = last_run(out, rows_at, OUTCOME_RUN_BYTES, &last);
+    CHECK((unsigned)row->reason < REASON_COUNT && run < ROWS_MAX);
+    CHECK((unsigned)row->status < OUTCOME_STATUS_COUNT); // as outcome_row_next asks
     if (run > 0 && read_u8(&last) == row->reason && read_u8(&last) == row->status &&
         read_i64(&last) == row->until) {
         buf_set_u32(out, out->len - OUTCOME_RUN_BYTES, run + 1);

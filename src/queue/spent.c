@@ -47,6 +47,7 @@ void machine_spent(const struct machine *m, int64_t now, struct machine_spent *o
                                   .this_hour = s.this_hour,
                                   .last_hour = s.last_hour,
                                   .hour_ms = now - hour_of(now) * HOUR_MS};
+    CHECK(out->hour_ms >= 0 && out->hour_ms < HOUR_MS);
 }
 
 static uint64_t mix_cost(uint64_t h, const struct cost *c)
@@ -73,10 +74,12 @@ static void save_cost(const struct cost *c, struct buf *out)
 
 void spent_save(const struct spent *s, struct buf *out)
 {
+    size_t at = out->len;
     save_cost(&s->total, out);
     save_cost(&s->this_hour, out);
     save_cost(&s->last_hour, out);
     buf_put_i64(out, s->hour);
+    CHECK(out->bad || out->len - at == sizeof *s);
 }
 
 static struct cost load_cost(struct reader *r)
@@ -89,8 +92,10 @@ static struct cost load_cost(struct reader *r)
 
 void spent_load(struct spent *s, struct reader *r)
 {
+    size_t before = r->left;
     s->total = load_cost(r);
     s->this_hour = load_cost(r);
     s->last_hour = load_cost(r);
     s->hour = read_i64(r);
+    CHECK(r->bad || before - r->left == sizeof *s); // as spent_save writes
 }

@@ -6,6 +6,7 @@
 // only speed: every visible order comes from a sequence number, a fence or a name.
 #pragma once
 
+#include "base/check.h"
 #include "base/heap.h"
 #include "base/map.h"
 #include "base/mutant.h"
@@ -371,6 +372,7 @@ static inline struct msg *msg_at(const struct machine *m, uint32_t h)
 
 static inline struct lock *lock_of(const struct machine *m, const struct msg *msg)
 {
+    CHECK(msg->lock < m->locks_len);
     return &m->locks[msg->lock];
 }
 

@@ -30,6 +30,7 @@ const char *workflow_state_name(enum workflow_state state)
 
 static struct bytes id_of(const struct workflow *w)
 {
+    CHECK(w->id && w->id_len > 0); // a row in use
     return bytes_of(w->id, w->id_len);
 }
 
@@ -61,7 +62,10 @@ static uint32_t find(const struct machine *m, struct bytes id)
 
 static uint32_t member_find(const struct machine *m, uint64_t seq)
 {
-    return m->workflows.members_len > 0 ? map_find(&m->workflows.by_seq, seq) : MAP_NONE;
+    const struct workflows *t = &m->workflows;
+    uint32_t at = t->members_len > 0 ? map_find(&t->by_seq, seq) : MAP_NONE;
+    CHECK(at == MAP_NONE || (at < t->members_len && t->members[at].seq == seq));
+    return at;
 }
 
 struct bytes workflow_of(const struct machine *m, uint64_t seq)
@@ -75,6 +79,7 @@ struct bytes workflow_of(const struct machine *m, uint64_t seq)
 
 static enum workflow_list list_of(const struct workflow *w)
 {
+    CHECK(w->state < WORKFLOW_STATE_COUNT);
     return w->state == WORKFLOW_OPEN ? LIST_IDLE : LIST_ENDED;
 }
 
@@ -167,6 +172,7 @@ enum reason workflow_admit(const struct machine *m, const struct message *msg)
 static void emit_row(struct machine *m, enum event_kind kind, const struct workflow *row,
                      uint64_t count)
 {
+    CHECK(m->rules >= RULES_WORKFLOWS);
     struct event *e = emit(m, kind, 0);
     if (!e) return;
     e->count = count;
@@ -194,8 +200,10 @@ static uint32_t row_need(struct machine *m, struct bytes id)
         return w;
     }
     // The row that ended longest ago makes room, else the one that waits longest.
-    if (t->used == WORKFLOWS_MAX)
+    if (t->used == WORKFLOWS_MAX) {
+        CHECK(t->first[LIST_ENDED] || t->first[LIST_IDLE]); // workflow_has_room was asked
         row_drop(m, t->first[LIST_ENDED] ? t->first[LIST_ENDED] : t->first[LIST_IDLE]);
+    }
     w = workflow_row_new(m, id);
     t->rows[w].serial = ++t->serial;
     return w;
@@ -273,6 +281,7 @@ void workflow_redrive(struct machine *m, uint64_t from, uint64_t to)
 static void note_pending(struct machine *m, uint32_t w)
 {
     struct workflows *t = &m->workflows;
+    CHECK(w > 0 && w < t->len && t->pending_len <= t->pending_cap);
     if (t->rows[w].pending) return;
     t->rows[w].pending = true;
     if (t->pending_len == t->pending_cap) {
@@ -304,6 +313,7 @@ static void note_end(struct machine *m, uint32_t at, enum workflow_end end)
 
 void workflow_note_end(struct machine *m, uint64_t seq, enum workflow_end end)
 {
+    CHECK(end == WORKFLOW_DONE || end == WORKFLOW_DIED || end == WORKFLOW_PURGED);
     uint32_t at = member_find(m, seq);
     if (at != MAP_NONE) note_end(m, at, end);
 }
@@ -313,6 +323,7 @@ void workflow_leave(struct machine *m, uint64_t seq)
     uint32_t at = member_find(m, seq);
     if (at == MAP_NONE) return;
     note_end(m, at, WORKFLOW_PURGED); // every other end was noted
+    CHECK(m->workflows.members[at].ended);
     note_pending(m, m->workflows.members[at].row);
     member_drop(m, at);
 }
@@ -337,6 +348,7 @@ static void settle(struct machine *m, uint32_t w)
 {
     struct workflows *t = &m->workflows;
     struct workflow *row = &t->rows[w];
+    CHECK(row->id && row->pending); // a row that waits to be settled is not dropped
     row->pending = false;
     m->digest -= workflow_hash(row);
     bool over = row->open == 0 || (MUTANT(WORKFLOW_ENDS_EARLY) && row->open == 1);
@@ -371,12 +383,14 @@ void workflows_settle(struct machine *m)
     qsort(rows, len, sizeof *rows, by_serial);
     for (uint32_t i = 0; i < len; i++)
         settle(m, rows[i].w);
+    CHECK(t->pending_len == 0); // an end of a run ends no message
     memory_free(rows);
 }
 
 static bool is_due(const struct machine *m, enum workflow_list list)
 {
     const struct workflows *t = &m->workflows;
+    CHECK(!t->first[list] == !t->last[list]);
     if (!t->first[list]) return false;
     int64_t keep = list == LIST_ENDED ? m->config.retention_ms : WORKFLOW_IDLE_KEEP_MS;
     return t->rows[t->first[list]].since + keep <= m->now;
@@ -421,6 +435,7 @@ void workflows_drop_all(struct machine *m)
 
 static void view_of(const struct workflow *row, struct workflow_view *out)
 {
+    CHECK(row->state < WORKFLOW_STATE_COUNT);
     *out = (struct workflow_view){.id = id_of(row),
                                   .number = row->serial,
                                   .state = (enum workflow_state)row->state,
