@@ -15,6 +15,14 @@
 extern const char script_bash[], script_zsh[];
 
 static const char *const states[] = {"ready", "delayed", "locked", "dead", "outbound"};
+static const char *const signal_kinds[] = {"steer", "ask", "interrupt"};
+// Words that an option takes.
+static const struct {
+    const char *option;
+    const char *words[4];
+} option_words[] = {{"when-idle", {"wait", "refuse"}},
+                    {"on-lock-end", {"sticky", "once"}},
+                    {"then", {"cancel", "retry", "dead-letter"}}};
 static const char *const job_states[] = {"ready", "delayed", "buried", "all"};
 static const char *const scopes[] = {"read", "send", "work", "signal", "admin"};
 static const char *const of_files[] = {"record",   "lines",  "config",          "store",
@@ -134,6 +142,10 @@ static void offer_value(const struct typing *t, const struct command *c, const c
     else if (strcmp(option, "set") == 0)
         for (enum conf_key i = 0; i < CONF_KEYS; i++)
             offer_joined(t, conf_name(i), "=");
+    for (size_t i = 0; i < COUNT_OF(option_words); i++)
+        for (size_t k = 0; strcmp(option, option_words[i].option) == 0 && option_words[i].words[k];
+             k++)
+            offer(t, option_words[i].words[k], "");
     for (size_t i = 0; i < COUNT_OF(of_files); i++)
         if (strcmp(option, of_files[i]) == 0) (void)printf(":files\t\n");
 }
@@ -168,6 +180,7 @@ static void offer_word(const struct typing *t, const struct command *c, size_t n
     if (queue) offer_queues(t, "");
     for (size_t i = 0; strstr(name, "KEY=") && i < QUEUE_SETTINGS_LEN; i++)
         offer_setting(t, &queue_settings[i]);
+    if (strstr(name, "steer|ask")) offer_list(t, signal_kinds, COUNT_OF(signal_kinds));
     if (strstr(name, "SHELL")) offer_list(t, shells, COUNT_OF(shells));
     if (strstr(name, "COMMAND")) offer_commands(t, NULL);
     bool file = strstr(name, "PROGRAM") || strstr(name, "SOURCE") || !strcmp(name, "OLD") ||

@@ -4,6 +4,7 @@
 #include "cli/choose.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
+#include "cli/signal_print.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "json/json.h"
@@ -54,6 +55,7 @@ static const char *failure_text(const struct sluice_failure *f)
 // NULL without a failure.
 static const char *last_reason(const struct sluice_message *m)
 {
+    if (m->reason && *m->reason) return m->reason; // of a cancel
     if (m->failures_len > 0) return failure_text(&m->failures[m->failures_len - 1]);
     return m->from.reason && *m->from.reason ? m->from.reason : NULL;
 }
@@ -61,13 +63,19 @@ static const char *last_reason(const struct sluice_message *m)
 // A dead letter without a delivery in this queue shows the attempts of the queue where it died.
 static uint32_t attempts_of(const struct sluice_message *m)
 {
+    if (m->finished_at != 0) return m->attempts;
     return m->attempt > 0 ? m->attempt : m->from.attempts;
 }
 
 // Columns without content are left out, so that bodies get more space.
 struct columns {
-    bool priority, group, reason;
+    bool state, priority, group, reason, progress, result;
 };
+
+static bool has_progress(const struct sluice_message *m)
+{
+    return m->progress_at > 0 && m->percent >= 0;
+}
 
 static struct columns columns_of(const struct sluice_batch *batch)
 {
@@ -77,6 +85,9 @@ static struct columns columns_of(const struct sluice_batch *batch)
         c.priority |= m->priority != 0;
         c.group |= m->group && *m->group;
         c.reason |= last_reason(m) != NULL;
+        c.state |= m->finished_at != 0; // finished messages ended in different ways
+        c.progress |= has_progress(m);
+        c.result |= m->result != NULL;
     }
     return c;
 }
@@ -88,6 +99,14 @@ static bool body_is_lost(const struct sluice_message *m)
     return false;
 }
 
+static void add_progress(struct table *t, const struct sluice_message *m)
+{
+    if (has_progress(m))
+        table_cellf(t, "%d%%", m->percent);
+    else
+        table_cell(t, "-");
+}
+
 static void add_row(struct table *t, const struct sluice_message *m, const struct columns *c)
 {
     char sent[TEXT_MAX];
@@ -97,11 +116,19 @@ static void add_row(struct table *t, const struct sluice_message *m, const struc
     char *body = safe_text(m->body ? m->body : "", m->body_len, BODY_COLUMNS);
     char *why = safe_text(reason, strlen(reason), REASON_COLUMNS);
     table_cell(t, m->id);
+    if (c->state) table_cell(t, m->state);
     table_number(t, attempts_of(m));
+    if (c->progress) add_progress(t, m);
     if (c->priority) table_number(t, (uint64_t)m->priority);
     if (c->group) table_cell(t, m->group && *m->group ? m->group : "-");
     table_cell(t, sent);
     if (c->reason) table_cell(t, why);
+    if (c->result) {
+        char *result =
+            safe_text(m->result ? m->result : "-", m->result ? m->result_len : 1, REASON_COLUMNS);
+        table_cell(t, result);
+        free(result);
+    }
     table_cell(t, body_is_lost(m) ? "(missing or damaged)" : body);
     free(why);
     free(body);
@@ -109,13 +136,17 @@ static void add_row(struct table *t, const struct sluice_message *m, const struc
 
 static void print_table(const struct cli *cli, const struct sluice_batch *batch)
 {
-    const char *heads[8] = {"ID", ">ATTEMPT"}; // no STATE column: all rows have the requested state
+    const char *heads[10] = {"ID"}; // no STATE column if all rows have the requested state
     struct columns c = columns_of(batch);
-    size_t len = 2;
+    size_t len = 1;
+    if (c.state) heads[len++] = "STATE";
+    heads[len++] = ">ATTEMPT";
+    if (c.progress) heads[len++] = ">PROGRESS";
     if (c.priority) heads[len++] = ">PRIORITY";
     if (c.group) heads[len++] = "GROUP";
     heads[len++] = "SENT";
     if (c.reason) heads[len++] = "REASON";
+    if (c.result) heads[len++] = "RESULT";
     heads[len++] = "BODY";
     struct table *t = table_new(heads, len);
     for (size_t i = 0; i < batch->len; i++)
@@ -246,21 +277,69 @@ static void print_finished(const struct sluice_message *m)
 {
     char time[TEXT_MAX];
     field_print(stdout, FIELD_WIDTH, "finished", "%s", moment_text(m->finished_at, time));
+    print_text("reason", m->reason);
     print_text("worker", m->worker);
     field_print(stdout, FIELD_WIDTH, "attempts", "%u", m->attempts);
+    if (!m->result) return;
+    print_text("resultType", m->result_type);
+    char *result = safe_text(m->result, m->result_len, 0);
+    field_print(stdout, FIELD_WIDTH, "result", "%s", result);
+    free(result);
 }
 
-static void print_message(const struct sluice_message *m)
+// The body comes last.
+static void print_body(const struct sluice_message *m)
+{
+    char size[TEXT_MAX];
+    if (!m->body) return;
+    field_print(stdout, FIELD_WIDTH, "size", "%s", bytes_text(m->body_len, size));
+    (void)fprintf(stdout, "%-*s  ", FIELD_WIDTH, "body");
+    print_safe(stdout, m->body, m->body_len, 0);
+    (void)fputc('\n', stdout);
+}
+
+static void print_progress(const struct sluice_message *m)
+{
+    char time[TEXT_MAX];
+    if (!has_progress(m)) return;
+    const char *words = m->progress ? m->progress : "";
+    char *text = safe_text(words, strlen(words), 0);
+    field_print(stdout, FIELD_WIDTH, "progress", "%d%%%s%s, at %s", m->percent, *text ? " " : "",
+                text, moment_text(m->progress_at, time));
+    free(text);
+}
+
+static void print_signals(const struct sluice_signals *list)
+{
+    char time[TEXT_MAX];
+    for (size_t i = 0; list && i < list->len; i++) {
+        const struct sluice_signal_state *s = &list->rows[i];
+        const void *words = s->answer_len > 0 ? s->answer : s->payload;
+        size_t len = s->answer_len > 0 ? s->answer_len : s->payload_len;
+        char *text = safe_text(words ? words : "", len, BODY_COLUMNS);
+        field_print(stdout, FIELD_WIDTH, i == 0 ? "signals" : "", "%u %s %s at %s%s%s", s->number,
+                    s->kind, s->state, moment_text(s->ended_at ? s->ended_at : s->sent_at, time),
+                    *text ? ": " : "", text);
+        free(text);
+    }
+}
+
+static void print_message(const struct sluice_message *m, const struct sluice_signals *signals)
 {
     char time[TEXT_MAX];
     print_text("id", m->id);
     print_text("state", m->state);
     if (m->finished_at != 0) print_finished(m);
-    if (m->finished_at != 0 || strcmp(m->state, "finished") == 0) return;
+    if (m->finished_at != 0 || strcmp(m->state, "finished") == 0) {
+        print_signals(signals);
+        print_body(m); // if retainBody says so
+        return;
+    }
     field_print(stdout, FIELD_WIDTH, "attempt", "%u", m->attempt);
     field_print(stdout, FIELD_WIDTH, "retries", "%u", m->retries);
     if (m->priority > 0) field_print(stdout, FIELD_WIDTH, "priority", "%d", m->priority);
     print_text("worker", m->worker);
+    print_progress(m);
     if (m->deadline > 0)
         field_print(stdout, FIELD_WIDTH, strcmp(m->state, "delayed") == 0 ? "due" : "deadline",
                     "%s", moment_text(m->deadline, time));
@@ -273,6 +352,7 @@ static void print_message(const struct sluice_message *m)
     print_text("requires", m->needs);
     print_origin(&m->from);
     print_failures(m);
+    print_signals(signals);
     for (size_t i = 0; i < m->headers_len; i++) {
         char *name = safe_text(m->headers[i].name, strlen(m->headers[i].name), 0);
         char *value = safe_text(m->headers[i].value, strlen(m->headers[i].value), 0);
@@ -280,11 +360,20 @@ static void print_message(const struct sluice_message *m)
         free(name);
         free(value);
     }
-    if (!m->body) return;
-    field_print(stdout, FIELD_WIDTH, "size", "%s", bytes_text(m->body_len, time));
-    (void)fprintf(stdout, "%-*s  ", FIELD_WIDTH, "body");
-    print_safe(stdout, m->body, m->body_len, 0);
-    (void)fputc('\n', stdout);
+    print_body(m);
+}
+
+static void print_json(const char *queue, const struct sluice_message *m,
+                       const struct sluice_signals *signals)
+{
+    struct json *o = json_message(queue, m), *list = json_list_new();
+    for (size_t i = 0; signals && i < signals->len; i++)
+        json_list_take(list, signal_json(queue, &signals->rows[i]));
+    if (signals && signals->len > 0)
+        json_take(o, "signals", list);
+    else
+        json_free(list);
+    json_print(o, stdout);
 }
 
 static int run_show(const struct cli *cli, const struct arguments *args, struct sluice *s)
@@ -292,13 +381,18 @@ static int run_show(const struct cli *cli, const struct arguments *args, struct 
     const char *queue = args->words[0];
     int status = 0;
     struct sluice_batch *batch = NULL;
+    struct sluice_signals *signals = NULL; // an older queue has none
     struct sluice_error error = {0};
-    if (sluice_show(s, queue, args->words[1], &batch, &error) != SLUICE_OK)
+    if (sluice_show(s, queue, args->words[1], &batch, &error) != SLUICE_OK) {
         status = cli_fail_queue(cli, s, queue, &error);
-    else if (cli->json)
-        json_print(json_message(queue, &batch->messages[0]), stdout);
-    else
-        print_message(&batch->messages[0]);
+    } else {
+        (void)sluice_signals(s, queue, args->words[1], 0, &signals, NULL);
+        if (cli->json)
+            print_json(queue, &batch->messages[0], signals);
+        else
+            print_message(&batch->messages[0], signals);
+    }
+    sluice_signals_free(signals);
     sluice_batch_free(batch);
     return status;
 }

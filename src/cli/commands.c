@@ -49,7 +49,8 @@ static const char *meant_by(const char *typed)
         {"ls", "queue list"}, {"queues", "queue list"}, {"enqueue", "send"},
         {"push", "send"},     {"publish", "send"},      {"put", "send"},
         {"pop", "receive"},   {"dequeue", "receive"},   {"reserve", "receive"},
-        {"nack", "fail"},     {"retry", "redrive"}};
+        {"nack", "fail"},     {"retry", "redrive"},     {"steer", "signal"},
+        {"ask", "signal"},    {"interrupt", "signal"},  {"abort", "cancel"}};
     for (size_t i = 0; i < COUNT_OF(others); i++)
         if (strcmp(typed, others[i][0]) == 0) return others[i][1];
     for (size_t i = 0; i < COUNT_OF(commands); i++) {

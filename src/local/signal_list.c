@@ -86,10 +86,11 @@ void signal_id_print(const struct request_id *id, char out[static SLUICE_SIGNAL_
 enum sluice_code signal_id_parse(const char *text, struct request_id *out,
                                  struct sluice_error *error)
 {
-    if (text && digits_read_hex(text, out->bytes, sizeof out->bytes)) return SLUICE_OK;
+    bool hex = text && digits_read_hex(text, out->bytes, sizeof out->bytes);
+    if (hex && request_id_set(out)) return SLUICE_OK;
     return refuse(error, ERR_INVALID, "signal",
-                  "\"%.100s\" is not the id of a signal, which has 32 hex digits",
-                  text ? text : "");
+                  "\"%.100s\" is not the id of a signal, which has 32 hex digits%s",
+                  text ? text : "", hex ? ", not all of them 0" : "");
 }
 
 static void fill(struct sluice_signal_state *row, const struct open_queue *q, uint32_t shard,

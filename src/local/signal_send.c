@@ -242,6 +242,7 @@ static struct request_id request_of(const struct acting *as)
         memcpy(id.bytes, as->request->bytes, sizeof id.bytes);
     else
         entropy_fill(id.bytes, sizeof id.bytes);
+    if (!request_id_set(&id)) entropy_fill(id.bytes, sizeof id.bytes); // all 0 means none
     return id;
 }
 

@@ -8,7 +8,7 @@ from harness import INVALID, case, contains, holds, main, same
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMANDS = ["queue create", "queue list", "queue show", "queue set", "queue pause", "queue resume", "queue purge",
             "queue delete", "send", "receive", "ack", "fail", "release", "renew", "work", "peek", "show", "stats",
-            "events", "redrive", "cancel", "audit", "doctor", "import", "upgrade", "serve", "token new", "bench", "schema check",
+            "events", "redrive", "cancel", "signal", "signals", "audit", "doctor", "import", "upgrade", "serve", "token new", "bench", "schema check",
             "completion", "version", "help"]
 
 
@@ -145,6 +145,8 @@ def completion_knows_commands_options_and_queues(sluice):
          ["failureStrategy.deadLetterQueue=other"])
     same(words_for(sluice, "serve", "--set", "log.l"), ["log.level="])
     same(words_for(sluice, "token", "new", "--scope", "read,s"), ["read,send", "read,signal"])
+    same(words_for(sluice, "signal", "tasks", "id", ""), ["steer", "ask", "interrupt"])
+    same(words_for(sluice, "signal", "tasks", "id", "interrupt", "--then", ""), ["cancel", "retry", "dead-letter"])
     for option in ("--tokens", "--tls-key", "--config", "--store"):
         same(words_for(sluice, "serve", option, "x"), [":files"])
     same(words_for(sluice, "stats", "--store=/t"), [":files"])

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""signal and signals, with the test as the worker."""
+from harness import CONFLICT, FENCED, INVALID, NOT_FOUND, case, contains, holds, main, same, until
+
+
+def locked(sluice, *settings):
+    """A message that the test holds."""
+    sluice.create_new("tasks", *settings)
+    sluice.send("tasks", "x")
+    return sluice.one("tasks", "--worker", "w1")
+
+
+def signals(sluice, id=None):
+    return sluice.ok("signals", "tasks", *([id] if id else []), "--json").lines()
+
+
+@case
+def a_signal_is_sent_and_listed(sluice):
+    message = locked(sluice)
+    sent = sluice.json("signal", "tasks", message["id"], "steer", "rate=5", "name=Ann Smith", "on=true", "list=[1,2]",
+                       'text="7"')
+    same([sent["message"], sent["kind"], sent["number"], sent["state"]], [message["id"], "steer", 1, "pending"])
+    line = sluice.ok("signal", "tasks", message["id"], "ask", "how far?").out
+    contains(line, message["id"], "pending", "ask", "number 2")
+    rows = signals(sluice, message["id"])
+    same([row["payload"] for row in rows],
+         [{"rate": 5, "name": "Ann Smith", "on": True, "list": [1, 2], "text": "7"}, "how far?"])
+    same([row["id"] for row in signals(sluice)], [row["id"] for row in rows])
+    table = sluice.ok("signals", "tasks", message["id"]).out
+    contains(table, "NUMBER", "KIND", "steer", "how far?", rows[0]["id"])
+    contains(sluice.ok("signals", "tasks").out, "MESSAGE", message["id"])
+    contains(sluice.ok("show", "tasks", message["id"]).out, "signals", "1 steer pending", "2 ask pending")
+    same(len(sluice.json("show", "tasks", message["id"])["signals"]), 2)
+    same(sluice.stats("tasks")["signals"], 2)
+
+
+@case
+def parameters_come_from_standard_input(sluice):
+    message = locked(sluice)
+    sluice.ok("signal", "tasks", message["id"], "steer", "-", input='{"a": {"b": 1}}')
+    same(signals(sluice, message["id"])[0]["payload"], {"a": {"b": 1}})
+    sluice.refused(INVALID, "signal", "tasks", message["id"], "steer", "-", says="object", input="[1]")
+    sluice.refused(INVALID, "signal", "tasks", message["id"], "ask", "-", says="65536", input="x" * 65_537)
+
+
+@case
+def a_signal_is_withdrawn(sluice):
+    message = locked(sluice)
+    sent = sluice.json("signal", "tasks", message["id"], "ask")
+    gone = sluice.json("signal", "tasks", message["id"], "--withdraw", sent["id"])
+    same([gone["id"], gone["state"]], [sent["id"], "withdrawn"])
+    same(signals(sluice), [])
+    sluice.refused(CONFLICT, "signal", "tasks", message["id"], "--withdraw", sent["id"], says="ended")
+    sluice.refused(NOT_FOUND, "signal", "tasks", message["id"], "--withdraw", "0f" * 16, says="0f" * 16)
+    sluice.refused(INVALID, "signal", "tasks", message["id"], "--withdraw", "00" * 16, says="not all of them 0")
+    sluice.refused(INVALID, "signal", "tasks", message["id"], "--withdraw", "zz", says="zz")
+
+
+@case
+def mistakes_have_their_sentence(sluice):
+    message = locked(sluice)
+    id = message["id"]
+    for words, says in [(["steer"], "KEY=VALUE"), (["steer", "a"], '"a" is not of the form KEY=VALUE'),
+                        (["steer", "a=1", "a=2"], 'the key "a" is given twice'), (["stear", "a=1"], "steer, ask, interrupt"),
+                        ([], "the kind of the signal is missing"), (["ask", "a", "b"], "quote the text"),
+                        (["interrupt", "now"], "takes options only"),
+                        (["interrupt", "--now", "--grace", "5s"], "--now and --grace exclude each other"),
+                        (["ask", "--grace", "5s"], "--grace is for interrupt"), (["interrupt", "--ttl", "5s"], "--ttl is for steer"),
+                        (["ask", "--ttl", "0"], "between 1ms and 7d"), (["ask", "--ttl", "8d"], "between 1ms and 7d"),
+                        (["interrupt", "--grace", "25h"], "24h"), (["interrupt", "--then", "stop"], "cancel, retry, dead-letter"),
+                        (["ask", "--when-idle", "no"], "wait, refuse"), (["ask", "--on-lock-end", "no"], "sticky, once"),
+                        (["ask", "--worker", "w1"], "one target"), (["steer", "a=" + "x" * 65_600], "65")]:
+        sluice.refused(INVALID, "signal", "tasks", id, *words, says=says)
+    sluice.refused(INVALID, "signal", "tasks", "ask", says="ID is missing")
+    sluice.refused(INVALID, "signal", "tasks", "ask", "--worker", "a", "--workflow", "b", says="exclude each other")
+    sluice.refused(NOT_FOUND, "signal", "tasks", "ask", "--worker", "w9", says="w9")
+    sluice.refused(NOT_FOUND, "signal", "tasks", "ask", "--workflow", "none", says="none")
+    sluice.refused(NOT_FOUND, "signal", "tasks", id.rsplit("-", 1)[0] + "-999", "ask", says="999")
+    sluice.refused(NOT_FOUND, "signal", "task", id, "ask", says="tasks")
+    sluice.ok("ack", "tasks", message["token"])
+    sluice.refused(CONFLICT, "signal", "tasks", id, "ask", says=id)
+    same(signals(sluice), [])
+
+
+@case
+def an_idle_message_waits_or_refuses(sluice):
+    sluice.create_new("tasks")
+    id = sluice.send("tasks", "x")
+    sluice.refused(CONFLICT, "signal", "tasks", id, "ask", "--when-idle", "refuse", says=id)
+    same(sluice.json("signal", "tasks", id, "ask")["state"], "pending")
+    sluice.refused(CONFLICT, "signal", "tasks", id, "interrupt", "--then", "retry", says=id)
+    same(sluice.json("signal", "tasks", id, "interrupt", "--reason", "wrong")["state"], "applied")
+    same(sluice.json("show", "tasks", id)["state"], "cancelled")
+
+
+@case
+def an_interrupt_ends_the_token(sluice):
+    message = locked(sluice)
+    sluice.ok("signal", "tasks", message["id"], "interrupt", "--now")
+    ended = sluice.run("ack", "tasks", message["token"])
+    holds(ended.status in (CONFLICT, FENCED), str(ended))
+    same(sluice.json("show", "tasks", message["id"])["state"], "cancelled")
+
+
+@case
+def all_messages_of_a_worker_or_a_workflow_get_a_signal(sluice):
+    sluice.create_new("tasks", "shards=2")
+    for number in range(3):
+        sluice.send("tasks", str(number), "--workflow", "w")
+    held = []
+    until(lambda: held.extend(sluice.receive("tasks", "--max", "2", "--worker", "w1")) or len(held) >= 2, "two are held")
+    rows = sluice.ok("signal", "tasks", "ask", "--worker", "w1", "--json").lines()
+    same(sorted(row["message"] for row in rows), sorted(message["id"] for message in held))
+    same(len({row["id"] for row in rows}), 1)
+    rows = sluice.ok("signal", "tasks", "steer", "a=1", "--workflow", "w", "--json").lines()
+    same(len(rows), 3)
+    gone = sluice.ok("signal", "tasks", "--withdraw", rows[0]["id"], "--json").lines()
+    same([row["state"] for row in gone], ["withdrawn"] * 3)
+
+
+if __name__ == "__main__":
+    main(at_once=3)
