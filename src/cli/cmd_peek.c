@@ -316,8 +316,9 @@ static void print_signals(const struct sluice_signals *list)
         const struct sluice_signal_state *s = &list->rows[i];
         const void *words = s->answer_len > 0 ? s->answer : s->payload;
         size_t len = s->answer_len > 0 ? s->answer_len : s->payload_len;
-        char *text = safe_text(words ? words : "", len, BODY_COLUMNS);
-        field_print(stdout, FIELD_WIDTH, i == 0 ? "signals" : "", "%u %s %s at %s%s%s", s->number,
+        char *text = safe_text(words ? words : "", len, BODY_COLUMNS), number[TEXT_MAX] = "";
+        if (s->number > 0) (void)snprintf(number, sizeof number, "%u ", s->number);
+        field_print(stdout, FIELD_WIDTH, i == 0 ? "signals" : "", "%s%s %s at %s%s%s", number,
                     s->kind, s->state, moment_text(s->ended_at ? s->ended_at : s->sent_at, time),
                     *text ? ": " : "", text);
         free(text);
@@ -332,7 +333,7 @@ static void print_message(const struct sluice_message *m, const struct sluice_si
     if (m->finished_at != 0) print_finished(m);
     if (m->finished_at != 0 || strcmp(m->state, "finished") == 0) {
         print_signals(signals);
-        print_body(m); // if retainBody says so
+        if (m->body_len > 0) print_body(m); // the queue has retainBody
         return;
     }
     field_print(stdout, FIELD_WIDTH, "attempt", "%u", m->attempt);

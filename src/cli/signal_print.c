@@ -25,11 +25,14 @@ void signal_print(const struct cli *cli, const char *queue, const struct sluice_
         return;
     }
     if (cli->quiet) return;
-    char number[TEXT_MAX] = "";
-    if (row->number > 0) (void)snprintf(number, sizeof number, " number %u,", row->number);
+    // A signal that is withdrawn has no kind any more, and one that ended at once no number.
+    char about[2 * TEXT_MAX] = "", number[TEXT_MAX] = "";
+    if (row->number > 0) (void)snprintf(number, sizeof number, "number %u, ", row->number);
+    (void)snprintf(about, sizeof about, "%s%s%s", row->kind ? row->kind : "",
+                   row->kind && *row->kind ? ", " : "", number);
     char *answer = safe_text(row->answer ? row->answer : "", row->answer_len, 0);
-    print_line(stdout, "%s  %s  (%s,%s signal %s)%s%s", row->message, row->state, row->kind, number,
-               row->id, *answer ? "  " : "", answer);
+    print_line(stdout, "%s  %s  (%ssignal %s)%s%s", row->message, row->state, about, row->id,
+               *answer ? "  " : "", answer);
     free(answer);
 }
 
