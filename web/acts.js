@@ -8,6 +8,7 @@ import { may, refresh } from "./live.js";
 
 const NAMED_MAX = 5; // ids in a dialog
 
+const isLocked = ({ state }) => state === "locked";
 const isWaiting = ({ state }) => state === "ready" || state === "delayed";
 const isDead = ({ state, from }) => state === "dead" || (state === "ready" && from?.reason);
 
@@ -82,6 +83,60 @@ export const CANCEL = {
   },
 };
 
+const ENDS = [
+  ["cancel", "is cancelled"],
+  ["retry", "is tried again"],
+  ["dead-letter", "is dead"],
+];
+
+function stopParts() {
+  const reason = reasonField();
+  const grace = h("input", { type: "text", autocomplete: "off", value: "30s" });
+  const now = h("input", { type: "checkbox", onchange: () => (grace.disabled = now.checked) });
+  const then = h(
+    "select",
+    {},
+    ENDS.map(([value, words]) => h("option", { value }, words)),
+  );
+  const nodes = [
+    reason.node,
+    field("Grace", grace, "Until then the worker may still finish the message. Up to 24h."),
+    h("label", { class: "choice" }, now, "At once, without a grace"),
+    field("Then the message", then),
+  ];
+  const options = () => ({
+    ...(reason.control.value.trim() && { reason: reason.control.value.trim() }),
+    ...(now.checked ? { now: true } : { grace: grace.value.trim() || "30s" }),
+    then: then.value,
+  });
+  return { nodes, options };
+}
+
+// Messages that a worker holds: a signal ends their jobs.
+export const STOP = {
+  label: "Stop…",
+  kind: "danger",
+  offered: (queue, messages) => may(queue, "signal") && messages.some(isLocked),
+  work(queue, messages, after) {
+    const some = messages.filter(isLocked);
+    const parts = stopParts();
+    ask({
+      title: `Stop ${plural(some)}`,
+      verb: "Stop",
+      dismiss: "Keep running",
+      kind: "danger",
+      parts: [h("p", {}, "The worker is told to end the job."), names(some), ...parts.nodes],
+      done: async () => {
+        const to = { kind: "interrupt", ids: idsOf(some), ...parts.options() };
+        const { signals, error } = await api.signal(queue, to);
+        tell("Interrupted", { outcomes: signals, error });
+        await refresh();
+        after?.();
+      },
+    });
+  },
+};
+
 // Dead messages of this queue. A dead letter is a ready message, so it is cancelled.
 export const PURGE = {
   label: "Delete…",
@@ -112,5 +167,5 @@ export const SEND_AGAIN = {
   work: (queue, [message]) => askSend(queue, message),
 };
 
-export const MESSAGE_ACTS = [REDRIVE, SEND_AGAIN, CANCEL, PURGE]; // on the page of a message
-export const LIST_ACTS = [REDRIVE, CANCEL, PURGE]; // for a selection
+export const MESSAGE_ACTS = [REDRIVE, SEND_AGAIN, STOP, CANCEL, PURGE]; // on the page of a message
+export const LIST_ACTS = [REDRIVE, STOP, CANCEL, PURGE]; // for a selection

@@ -128,6 +128,17 @@ export const pauseQueue = (queue) => once("POST", queuePath(queue, "/pause"));
 export const resumeQueue = (queue) => once("POST", queuePath(queue, "/resume"));
 export const purge = (queue, dead) => once("POST", queuePath(queue, "/purge"), { dead });
 export const redrive = (queue, options) => once("POST", queuePath(queue, "/redrive"), options);
+export const signal = (queue, options) => safely("POST", queuePath(queue, "/signals"), options);
+export const withdrawSignal = (queue, message, id) =>
+  once("DELETE", queuePath(queue, `/messages/${encodeURIComponent(message)}/signals/${id}`));
+export const signals = (queue, message) =>
+  once(
+    "GET",
+    queuePath(queue, `/messages/${encodeURIComponent(message)}/signals`),
+    undefined,
+    {},
+    readExactly,
+  );
 // Ends chosen messages: one that waits is cancelled, a dead one is deleted.
 export const cancel = (queue, ids, reason) =>
   safely("POST", queuePath(queue, "/cancel"), { ids, ...(reason && { reason }) });

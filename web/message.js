@@ -3,13 +3,14 @@
 import * as api from "./api.js";
 import { MESSAGE_ACTS } from "./acts.js";
 import { bodyView } from "./body.js";
-import { empty, factList, h, setText, stateBadge, table } from "./dom.js";
+import { empty, factList, h, setText, stateBadge, table, toast } from "./dom.js";
 import { HISTORY_COLUMNS, eventRow, failureOf } from "./events.js";
 import { deathNote, eachAttemptOnce, failuresPanel } from "./failures.js";
 import { duration, moment } from "./format.js";
-import { live } from "./live.js";
+import { live, may } from "./live.js";
 import { queueLink, workflowLink } from "./links.js";
 import { makeReader } from "./reader.js";
+import { progressBar, resultPanel, signalsPanel } from "./signals.js";
 
 // [label, text(message), link(queue, message)]; an empty text hides the line.
 const FACTS = [
@@ -26,6 +27,7 @@ const FACTS = [
       message.finishedAt &&
       `${moment(message.finishedAt)} (${duration(api.nodeNow() - message.finishedAt)} ago)`,
   ],
+  ["Reason", (message) => message.finishedAt && message.reason],
   ["Held by", (message) => !message.finishedAt && message.worker],
   ["Last worker", (message) => message.finishedAt && message.worker],
   [
@@ -93,6 +95,19 @@ function makeActs(name, after) {
   return { node: h("span", { class: "acts" }, buttons), update };
 }
 
+// Withdraws a pending signal of the message, and reads again.
+function makeWithdraw(name, id, after) {
+  return async (signal) => {
+    try {
+      await api.withdrawSignal(name, id, signal.id);
+      toast(`Withdrew the ${signal.kind}`);
+    } catch (error) {
+      toast(error.message, "bad");
+    }
+    after();
+  };
+}
+
 export function messagePage({ go, parts: [name, , id] }) {
   const badge = h("span", {});
   const facts = factList();
@@ -105,15 +120,22 @@ export function messagePage({ go, parts: [name, , id] }) {
   const back = queueLink(name);
   let shown = ""; // the data from which the body and the headers were drawn
   let outcome = ""; // the outcome of a finished message
+  let why = ""; // ... and its reason, from its events
   let attempts = 0; // from its events, because the record of a finished message has none
   const failed = []; // from its events, because the node lists only the newest failures
   const failures = failuresPanel();
   const note = h("p", { class: "banner bad", role: "alert", hidden: true });
   let message = null;
-  const acts = makeActs(name, () => {
+  let signals = [];
+  let signalled = false; // an event told of a signal
+  const again = () => {
     reader.soon();
     reader.look();
-  });
+  };
+  const acts = makeActs(name, again);
+  const told = signalsPanel(makeWithdraw(name, id, again), () => may(name, "signal"));
+  const progress = progressBar();
+  const result = resultPanel();
 
   function show() {
     acts.update(message);
@@ -121,9 +143,12 @@ export function messagePage({ go, parts: [name, , id] }) {
     const state = message.state === "finished" && outcome ? outcome : message.state;
     if (badge.textContent !== state) badge.replaceChildren(stateBadge(state));
     const attempt = Math.max(message.attempt, attempts);
-    const known = { ...message, state, attempt };
+    const known = { ...message, state, attempt, reason: message.reason || why };
     facts.update(FACTS.map(([label, words, link]) => [label, words(known), link?.(name, known)]));
     showFailures();
+    progress.update(message);
+    result.update(message);
+    told.update(signals);
     const fresh = JSON.stringify([message.body, message.bodyBase64, message.headers]);
     if (fresh === shown) return;
     shown = fresh;
@@ -139,9 +164,15 @@ export function messagePage({ go, parts: [name, , id] }) {
     if (note.textContent !== h("p", {}, words).textContent) note.replaceChildren(...words);
   }
 
+  // Most messages have no signals. A signal is pending, or the history has its events.
+  const readSignals = () =>
+    signalled || live.queues.get(name)?.stats?.signals > 0
+      ? api.signals(name, id)
+      : { signals: [] };
+
   const reader = makeReader(async () => {
     try {
-      message = await api.showMessage(name, id);
+      [message, { signals }] = await Promise.all([api.showMessage(name, id), readSignals()]);
       setText(problem, "");
       show();
     } catch (error) {
@@ -159,13 +190,13 @@ export function messagePage({ go, parts: [name, , id] }) {
   const stop = api.follow(name, { from: 0, message: id }, ({ event }) => {
     if (!event) return;
     history.append(eventRow(name, event, false));
-    if (event.type === "message-outcome") outcome = event.status;
+    if (event.type === "message-outcome") [outcome, why] = [event.status, event.reason ?? ""];
+    signalled ||= event.type.startsWith("signal-");
     if (failureOf(event)) failed.push(failureOf(event));
     attempts = Math.max(attempts, event.attempt ?? 0);
     nothing.hidden = true;
     list.hidden = false;
-    reader.soon();
-    reader.look();
+    again();
   });
 
   const panels = h(
@@ -179,10 +210,13 @@ export function messagePage({ go, parts: [name, , id] }) {
         "section",
         { class: "panel", "aria-label": "Attributes" },
         h("h2", {}, "Attributes"),
+        progress.node,
         facts.node,
         headers,
       ),
     ),
+    result.node,
+    told.node,
     failures.node,
     h(
       "section",

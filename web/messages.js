@@ -12,6 +12,7 @@ import { queueLink } from "./links.js";
 import { may } from "./live.js";
 import { makeReader } from "./reader.js";
 import { makeSelection } from "./selection.js";
+import { progressText } from "./signals.js";
 
 const PAGE = 25;
 const PREVIEW = 120;
@@ -38,6 +39,7 @@ export function preview(message) {
 
 function note(message) {
   const notes = [];
+  if (message.state === "locked" && progressText(message)) notes.push(progressText(message));
   if (message.group) notes.push(`group ${message.group}`);
   if (message.priority) notes.push(`priority ${message.priority}`);
   if (message.from?.reason)

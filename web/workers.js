@@ -7,6 +7,7 @@ import { count, duration } from "./format.js";
 import { queueLink } from "./links.js";
 import { may } from "./live.js";
 import { makeReader } from "./reader.js";
+import { progressText } from "./signals.js";
 
 const LOCKS_MAX = 200; // locks read, over all workers
 const WAITING_MS = 3000; // no event tells that a receive waits
@@ -67,9 +68,12 @@ function makeRow(queue, read) {
       cell("Next lock ends in", "number"),
       cell("Messages it holds", "wide locks"),
     ];
-    const lock = ({ id }) => ({
-      node: h("a", { class: "id lock", href: queueLink(queue, `/message/${id}`) }, id),
-    });
+    const lock = ({ id }) => {
+      const words = h("small", { class: "muted" });
+      const link = h("a", { class: "id", href: queueLink(queue, `/message/${id}`) }, id);
+      const update = (message) => setText(words, progressText(message) && ` ${progressText(message)}`);
+      return { node: h("span", { class: "lock" }, link, words), update };
+    };
     const links = h("span", {});
     const more = h("span", { class: "muted" });
     const show = keyedRows(links, lock);

@@ -27,7 +27,7 @@ async function furnish(node, queue) {
     ...rows.map((view) => [`#/queues/${queue}/${view}`, `${chosen(view)} .row-link`]),
     [`#/queues/${queue}/workflows`, `${chosen("workflows")} .row-link`],
     [`#/queues/${queue}/workflow/w`, "section[aria-label=History] .row-link"],
-    [`#/queues/${queue}/workers`, "a.lock"],
+    [`#/queues/${queue}/workers`, ".lock a"],
     [`#/queues/${queue}`, "section[aria-label='Recent failures'] .row-link"],
     [`#/queues/${queue}/settings`, ".settings input"],
     [`#/queues/${queue}/message/${id}`, "pre.body"],
