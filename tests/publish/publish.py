@@ -7,7 +7,8 @@ equals the journal event by event.
     publish.py --faults PATTERN...   the cases that stop the servers of the bus
     publish.py --long ROUNDS         kills and outages at random points
 
-SLUICE names the program, BUS_DUMP the program that prints a stream (dump.c).
+SLUICE names the program, BUS_DUMP the program that prints a stream (dump.c), BUS_SETTINGS what the URL of the bus ends
+with, as in streams=shard.
 """
 import concurrent.futures
 import json
@@ -39,7 +40,8 @@ def nats(words):
 
 
 def bus_url():
-    return BUS + ("?replicas=3" if SERVERS == 3 else "")
+    settings = [os.environ.get("BUS_SETTINGS"), "replicas=3" if SERVERS == 3 else None]
+    return BUS + "?" * any(settings) + "&".join(filter(None, settings))
 
 
 def journal(cluster, queue):
