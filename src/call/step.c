@@ -49,6 +49,7 @@ void call_built(struct call_state *c, const struct call_plan *plan)
     CHECK(plan->ops > 0 || c->kind >= CALL_RECEIVE);
     CHECK((plan->shards > 0) == (c->kind >= CALL_RECEIVE) && plan->first_shard <= plan->shards);
     CHECK(!plan->likely || (c->kind == CALL_RECEIVE && plan->shards > 1));
+    CHECK(!plan->all || c->kind == CALL_LISTEN);
     CHECK(!plan->joined || (plan->ops == 1 && plan->shards == 1));
     free_parts(c);
     c->phase = CALL_PHASE_BUILT;
@@ -58,7 +59,7 @@ void call_built(struct call_state *c, const struct call_plan *plan)
     c->has_turn = plan->has_turn;
     if (plan->ops > 0) c->ops = memory_zeroed(plan->ops, sizeof *c->ops);
     c->shard_next = plan->first_shard;
-    bool waits = c->kind == CALL_FOLLOW || (c->kind == CALL_RECEIVE && plan->shards > 1);
+    bool waits = c->kind >= CALL_FOLLOW || (c->kind == CALL_RECEIVE && plan->shards > 1);
     if (waits) c->shards = memory_zeroed(plan->shards, sizeof *c->shards);
     for (uint32_t i = 0; c->shards && i < plan->shards; i++)
         if (i == plan->first_shard || !MUTANT(CALL_AWAIT_FIRST)) c->shards[i].await = AWAIT_WANTED;
@@ -171,7 +172,8 @@ void call_find_owners(struct call_state *c)
 
 void call_reroute(struct call_state *c)
 {
-    if (c->kind == CALL_RECEIVE && c->phase == CALL_PHASE_BUILT) c->reroutes = true;
+    bool waits = c->kind == CALL_RECEIVE || c->kind == CALL_LISTEN;
+    if (waits && c->phase == CALL_PHASE_BUILT) c->reroutes = true;
 }
 
 void call_resumed(struct call_state *c, bool last)
@@ -466,6 +468,23 @@ static bool next_follow(struct call_state *c, struct call_effect *out)
     return call_next(c, out);
 }
 
+// A part that fails does not keep the others from their signals: the failure is told at the end.
+static bool next_listen(struct call_state *c, struct call_effect *out)
+{
+    CHECK(c->kind == CALL_LISTEN && c->phase == CALL_PHASE_BUILT);
+    uint32_t found_at = 0, wanted_at = 0;
+    if (c->reroutes && !c->unwanted && next_withdrawal(c, out)) return true;
+    bool found = find(c, false, &found_at);
+    if (!c->unwanted && !(found && !c->plan.all)) {
+        if (find(c, true, &wanted_at)) return await_next(c, out, wanted_at);
+        if (c->awaits > 0) return false;
+    }
+    bool tells = found && !c->unwanted, failed = c->failed && !found && !c->unwanted;
+    decide(c, tells || failed ? CALL_FROM_AWAIT : CALL_FROM_NOTHING, failed,
+           failed ? c->failed_at : found_at);
+    return call_next(c, out);
+}
+
 static bool next_built(struct call_state *c, struct call_effect *out)
 {
     if (c->kind == CALL_READ) return next_look(c, out);
@@ -476,6 +495,7 @@ static bool next_built(struct call_state *c, struct call_effect *out)
         return emit(out, CALL_FIND, 0);
     }
     if (c->finding) return false;
+    if (c->kind == CALL_LISTEN) return next_listen(c, out);
     if (c->plan.behind) {
         c->phase = CALL_PHASE_PAUSED;
         return emit(out, CALL_PAUSE, 0);
@@ -500,7 +520,7 @@ static bool next_left(struct call_state *c, struct call_effect *out)
         }
         if (p->found) {
             p->found = false;
-            if (c->kind == CALL_FOLLOW) continue; // events are there for every stream
+            if (c->kind >= CALL_FOLLOW) continue; // what was found is there for every caller
             if (!MUTANT(CALL_NOTIFY_OFF)) return emit(out, CALL_NOTIFY, i);
         }
     }

@@ -11,6 +11,7 @@
 //     built ──► looking at one shard after another ──► answered                       read
 //
 //     built ──► waiting ──► delivering ──► answered         follow: the next events of a stream
+//                                                           listen: signals
 //
 // An op, a claim or an await goes to the node that owns its shard, if there is one (route.h).
 // Otherwise this process does it. If the owner does not do it, this process does it with the same
@@ -44,14 +45,22 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum call_kind { CALL_SEND, CALL_SETTLE, CALL_CHANGE, CALL_RECEIVE, CALL_READ, CALL_FOLLOW };
+enum call_kind {
+    CALL_SEND,
+    CALL_SETTLE,
+    CALL_CHANGE,
+    CALL_RECEIVE,
+    CALL_READ,
+    CALL_FOLLOW,
+    CALL_LISTEN
+};
 
 enum call_effect_kind {
     CALL_BUILD,  // open the queue, check the arguments, make the ops: call_built, call_failed
     CALL_SUBMIT, // submit op `index`: call_op_ended
     CALL_SUBMIT_JOINED,  // submit op `index` and the claim of shard 0 behind it: both events
     CALL_CLAIM,          // claim in shard `index`; with one shard it waits: call_claimed
-    CALL_AWAIT,          // wait for a message or event in shard `index`: call_awaited
+    CALL_AWAIT,          // wait in shard `index`, or for part `index` of a listen: call_awaited
     CALL_LOOK,           // read the state of shard `index` up to its tail: call_looked
     CALL_FIND,           // find the owners of its shards again: call_found
     CALL_RECALL,         // ask shard `index` for a stored answer to the request id: call_recalled
@@ -76,7 +85,8 @@ struct call_plan {
     uint32_t at_once;     // ops that may be submitted at the same time
     bool behind;          // send: other sends wait for space
     bool blocks;          // send: it waits while the queue is full
-    uint32_t shards;      // receive, read, follow: of the queue
+    bool all;             // listen: it ends when all parts have ended, not with the first
+    uint32_t shards;      // receive, read, follow: of the queue; listen: its parts
     uint32_t first_shard; // the one that it prefers; read: the first that it looks at
     bool likely;          // receive: first_shard seems to have a message: it claims there first
     bool joined;          // receive: the ack op goes into the claim's entry
@@ -185,7 +195,8 @@ void call_looked(struct call_state *c, bool enough); // enough: the other shards
 void call_delivered(struct call_state *c);
 void call_has_turn(struct call_state *c); // no earlier call with the same id is left
 // The caller does not want to wait any longer. A receive that has claimed nothing ends without
-// messages, a follow without events, and a read after the shard it looks at. Other calls go on.
+// messages, a follow without events, a listen without signals, and a read after the shard it looks
+// at. Other calls go on.
 void call_cancel(struct call_state *c);
 
 bool call_next(struct call_state *c, struct call_effect *out);

@@ -8,7 +8,7 @@
 #include "node/driver.h"
 #include "node/perform.h"
 #include "node/runner_answer.h"
-#include "node/watcher.h"
+#include "node/runner_inside.h"
 #include "os/entropy.h"
 
 #include <stdio.h>
@@ -16,25 +16,6 @@
 #include <time.h>
 
 #define PATIENCE_MS 30000
-
-struct shard_runner {
-    struct store *store;
-    struct journal_id id;
-    struct shard *shard;
-    struct collector *collector;
-    struct driver *driver;
-    uint64_t collected_at;           // the snapshot after which a round of collection was started
-    int64_t timeout_ms, patience_ms; // limits of every call, and of the one that has just begun
-    char log[JOURNAL_PREFIX_MAX + 8];
-    struct watcher *watcher;
-    enum watch watched;     // what the watcher was asked to do last
-    _Atomic uint64_t slot;  // the last slot folded, for readers without the lock
-    _Atomic uint32_t flags; // runner_saw, for the same readers
-    struct dispatch_rollout *dispatch;
-    uint64_t polled_after; // the watcher's: it polls for the slot after this one
-    enum err why_err;      // of the last request that failed; a success resets it
-    char why[STORE_WHY_MAX];
-};
 
 static void note_why(struct shard_runner *d, const struct response *r)
 {
@@ -117,6 +98,7 @@ static void note_state(struct shard_runner *d)
     uint32_t flags = machine_deleted(m) ? RUNNER_DELETED : 0;
     if (machine_config(m)->backpressure == BACKPRESSURE_BLOCK) flags |= RUNNER_BLOCKS_SENDERS;
     if (machine_claimable(m, TIME_UNKNOWN, BYTES_EMPTY)) flags |= RUNNER_HAS_READY;
+    if (machine_rules(m) >= RULES_SIGNALS) flags |= RUNNER_SIGNALS;
     atomic_store_explicit(&d->slot, journal_slot(shard_journal(d->shard)), memory_order_relaxed);
     atomic_store_explicit(&d->flags, flags, memory_order_relaxed);
 }
@@ -143,7 +125,8 @@ static void deliver(void *ctx)
             char why[STORE_WHY_MAX] = "";
             if (r.err && r.body.len == 0) copy_why(d, r.err, why);
             if (*why) c->answer->why = (char *)bytes_copy(bytes_of(why, strlen(why) + 1)).data;
-            if (r.deliveries_len + r.reasons_len > 0) runner_answer_keep(c->answer, &r);
+            if (r.deliveries_len + r.reasons_len + r.signals_len > 0)
+                runner_answer_keep(c->answer, &r);
         }
         driver_wake(d->driver, &c->waiter);
     }
@@ -246,7 +229,7 @@ void runner_close(struct shard_runner *d)
     if (d) release(d);
 }
 
-static enum err call_begin(struct shard_runner *d, struct runner_call *c, struct runner_answer *a,
+enum err runner_call_begin(struct shard_runner *d, struct runner_call *c, struct runner_answer *a,
                            struct interval *now)
 {
     *c = (struct runner_call){.answer = a};
@@ -255,11 +238,6 @@ static enum err call_begin(struct shard_runner *d, struct runner_call *c, struct
     if (!err) *now = shard_time(d->shard, driver_now(d->driver));
     if (!err) d->patience_ms = driver_patience_ms(d->driver, d->timeout_ms);
     return err;
-}
-
-static uint64_t ticket_of(struct runner_call *c)
-{
-    return (uint64_t)(uintptr_t)c;
 }
 
 struct interval runner_time(struct shard_runner *d)
@@ -282,7 +260,7 @@ enum err runner_do(struct shard_runner *d, struct op op, struct runner_answer *a
 {
     struct runner_call c;
     struct interval now;
-    enum err err = call_begin(d, &c, a, &now);
+    enum err err = runner_call_begin(d, &c, a, &now);
     if (err) return err;
     shard_submit(d->shard, ticket_of(&c), op, now.hi + d->patience_ms, now);
     driver_wait(d->driver, &c.waiter);
@@ -294,7 +272,7 @@ enum err runner_receive(struct shard_runner *d, const struct op_claim *claim, in
 {
     struct runner_call c;
     struct interval now;
-    enum err err = call_begin(d, &c, a, &now);
+    enum err err = runner_call_begin(d, &c, a, &now);
     if (err) return err;
     int64_t wait_until = now.lo + wait_ms;
     shard_receive(d->shard, ticket_of(&c), claim, wait_until, wait_until + d->patience_ms, now);
@@ -302,7 +280,7 @@ enum err runner_receive(struct shard_runner *d, const struct op_claim *claim, in
     return c.err;
 }
 
-static void async_end(struct waiter *w)
+void runner_async_end(struct waiter *w)
 {
     // struct runner_async begins with its call, which begins with the waiter: the same address.
     struct runner_async *l = (struct runner_async *)w;
@@ -311,12 +289,11 @@ static void async_end(struct waiter *w)
     runner_answer_done(&answer);
 }
 
-// Returns false if the call has already ended, in a child of fork.
-static bool async_begin(struct shard_runner *d, struct runner_async *l, struct interval *now)
+bool runner_async_begin(struct shard_runner *d, struct runner_async *l, struct interval *now)
 {
     l->runner = d;
     runner_answer_init(&l->answer);
-    enum err err = call_begin(d, &l->call, &l->answer, now);
+    enum err err = runner_call_begin(d, &l->call, &l->answer, now);
     if (!err) return true;
     l->then(l, err, &l->answer);
     return false;
@@ -325,20 +302,20 @@ static bool async_begin(struct shard_runner *d, struct runner_async *l, struct i
 void runner_do_async(struct shard_runner *d, struct op op, struct runner_async *l)
 {
     struct interval now;
-    if (!async_begin(d, l, &now)) return;
+    if (!runner_async_begin(d, l, &now)) return;
     shard_submit(d->shard, ticket_of(&l->call), op, now.hi + d->patience_ms, now);
-    driver_async(d->driver, &l->call.waiter, async_end);
+    driver_async(d->driver, &l->call.waiter, runner_async_end);
 }
 
 void runner_receive_async(struct shard_runner *d, const struct op_claim *claim, int64_t wait_ms,
                           struct runner_async *l)
 {
     struct interval now;
-    if (!async_begin(d, l, &now)) return;
+    if (!runner_async_begin(d, l, &now)) return;
     int64_t wait_until = now.lo + wait_ms;
     shard_receive(d->shard, ticket_of(&l->call), claim, wait_until, wait_until + d->patience_ms,
                   now);
-    driver_async(d->driver, &l->call.waiter, async_end);
+    driver_async(d->driver, &l->call.waiter, runner_async_end);
 }
 
 // Called under the lock, which stays held. `done` gets the answer of the op, c that of the receive.
@@ -350,7 +327,7 @@ static void receive_after(struct shard_runner *d, struct op op, struct runner_as
     done->runner = d;
     runner_answer_init(&done->answer);
     done->call = (struct runner_call){.answer = &done->answer};
-    driver_async_too(d->driver, &done->call.waiter, async_end);
+    driver_async_too(d->driver, &done->call.waiter, runner_async_end);
     shard_receive_after(d->shard, ticket_of(&done->call), op, ticket_of(c), claim, wait_until,
                         now.hi + d->patience_ms, wait_until + d->patience_ms, now);
 }
@@ -361,9 +338,9 @@ enum err runner_receive_after(struct shard_runner *d, struct op op, struct runne
 {
     struct runner_call c;
     struct interval now;
-    enum err err = call_begin(d, &c, a, &now);
+    enum err err = runner_call_begin(d, &c, a, &now);
     // In a child of fork, both calls end with the error.
-    if (err && !async_begin(d, done, &now)) return err;
+    if (err && !runner_async_begin(d, done, &now)) return err;
     receive_after(d, op, done, &c, claim, wait_ms, now);
     driver_wait(d->driver, &c.waiter);
     return c.err;
@@ -374,57 +351,9 @@ void runner_receive_after_async(struct shard_runner *d, struct op op, struct run
                                 struct runner_async *l)
 {
     struct interval now;
-    if (!async_begin(d, l, &now) && !async_begin(d, done, &now)) return;
+    if (!runner_async_begin(d, l, &now) && !runner_async_begin(d, done, &now)) return;
     receive_after(d, op, done, &l->call, claim, wait_ms, now);
-    driver_async(d->driver, &l->call.waiter, async_end);
-}
-
-void runner_await_async(struct shard_runner *d, struct bytes worker, int64_t wait_ms,
-                        struct runner_async *l)
-{
-    struct interval now;
-    if (!async_begin(d, l, &now)) return;
-    int64_t wait_until = now.lo + wait_ms;
-    shard_await(d->shard, ticket_of(&l->call), worker, wait_until, wait_until + d->patience_ms,
-                now);
-    driver_async(d->driver, &l->call.waiter, async_end);
-}
-
-void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, bool sync,
-                         struct runner_async *l)
-{
-    struct interval now;
-    if (!async_begin(d, l, &now)) return;
-    shard_recall(d->shard, ticket_of(&l->call), claim, sync, now.hi + d->patience_ms, now);
-    driver_async(d->driver, &l->call.waiter, async_end);
-}
-
-void runner_follow_async(struct shard_runner *d, int64_t wait_ms, struct runner_async *l)
-{
-    struct interval now;
-    if (!async_begin(d, l, &now)) return;
-    shard_follow(d->shard, ticket_of(&l->call), now.lo + wait_ms, now);
-    driver_async(d->driver, &l->call.waiter, async_end);
-}
-
-void runner_notify_next(struct shard_runner *d)
-{
-    struct waiter w;
-    if (driver_enter(d->driver, &w)) return;
-    shard_notify_next(d->shard, driver_now(d->driver));
-    driver_leave(d->driver, &w);
-}
-
-bool runner_cancel(struct shard_runner *d, struct runner_async *l)
-{
-    struct waiter w;
-    if (driver_enter(d->driver, &w)) return false;
-    bool waits = !l->call.waiter.done && shard_cancel(d->shard, ticket_of(&l->call));
-    if (waits) driver_forget(d->driver, &l->call.waiter);
-    driver_leave(d->driver, &w);
-    if (!waits) return false;
-    runner_answer_done(&l->answer);
-    return true;
+    driver_async(d->driver, &l->call.waiter, runner_async_end);
 }
 
 enum err runner_read(struct shard_runner *d, const struct shard_wants *wants,
@@ -432,7 +361,7 @@ enum err runner_read(struct shard_runner *d, const struct shard_wants *wants,
 {
     struct runner_call c;
     struct interval now;
-    enum err err = call_begin(d, &c, a, &now);
+    enum err err = runner_call_begin(d, &c, a, &now);
     if (err) return err;
     shard_read(d->shard, ticket_of(&c), wants, now.hi + d->patience_ms, now);
     driver_wait(d->driver, &c.waiter);
@@ -446,7 +375,7 @@ static enum err call_plain(struct shard_runner *d,
 {
     struct runner_call c;
     struct interval now;
-    enum err err = call_begin(d, &c, NULL, &now);
+    enum err err = runner_call_begin(d, &c, NULL, &now);
     if (err) return err;
     call(d->shard, ticket_of(&c), now.hi + d->patience_ms, now);
     driver_wait(d->driver, &c.waiter);
@@ -470,7 +399,7 @@ enum err runner_own(struct shard_runner *d, uint64_t expected, const struct jour
 {
     struct runner_call c;
     struct interval now;
-    enum err err = call_begin(d, &c, NULL, &now);
+    enum err err = runner_call_begin(d, &c, NULL, &now);
     if (err) return err;
     shard_own(d->shard, ticket_of(&c), expected, owner, now.hi + d->patience_ms, now);
     driver_wait(d->driver, &c.waiter);
@@ -481,7 +410,7 @@ enum err runner_coord_switch(struct shard_runner *d, const uint8_t coord[16])
 {
     struct runner_call c;
     struct interval now;
-    enum err err = call_begin(d, &c, NULL, &now);
+    enum err err = runner_call_begin(d, &c, NULL, &now);
     if (err) return err;
     shard_coord_switch(d->shard, ticket_of(&c), coord, now.hi + d->patience_ms, now);
     driver_wait(d->driver, &c.waiter);

@@ -33,17 +33,28 @@ MUST_USE enum err runner_open(struct store *s, const struct runner_config *confi
                               struct shard_runner **out);
 void runner_close(struct shard_runner *d); // NULL is allowed; no call may be in progress
 
+// The signals of an answer (shard_reply.signals).
+struct runner_signals {
+    size_t len;
+    struct signal_delivery rows[];
+};
+
 // The answer of a call. Init it once, pass it to any number of calls, release it at the end.
 struct runner_answer {
     struct buf body;             // the fold's result (queue/result.h)
     struct delivery *deliveries; // receive: views into text
     size_t deliveries_len;
-    struct reason_text *reasons; // runner_read: also views into text
+    // Also views into text. A waiting call must stay small, so an answer has one of these.
+    union {
+        struct reason_text *reasons;    // runner_read
+        struct runner_signals *signals; // all other calls; NULL: none
+    };
     size_t reasons_len;
     struct buf text;
     char *why; // if the store caused an error: what the store reported; NULL: nothing
 };
 
+struct runner_signals *runner_signals_new(size_t len); // freed with the answer that gets it
 void runner_answer_init(struct runner_answer *a);
 void runner_answer_done(struct runner_answer *a);
 
@@ -56,7 +67,7 @@ MUST_USE enum err runner_do(struct shard_runner *d, struct op op, struct runner_
 // Waits up to wait_ms for something to claim. Returns ERR_OK also if there was nothing.
 MUST_USE enum err runner_receive(struct shard_runner *d, const struct op_claim *claim,
                                  int64_t wait_ms, struct runner_answer *a);
-// Reads messages, as deliveries, and the reasons of failures.
+// Reads messages, as deliveries, and texts.
 MUST_USE enum err runner_read(struct shard_runner *d, const struct shard_wants *wants,
                               struct runner_answer *a);
 MUST_USE static inline enum err runner_fetch(struct shard_runner *d, const struct place *places,
@@ -104,10 +115,13 @@ void runner_recall_async(struct shard_runner *d, const struct op_claim *claim, b
                          struct runner_async *l);
 // ERR_OK: there are events that were not taken. ERR_NOT_FOUND: none came for wait_ms.
 void runner_follow_async(struct shard_runner *d, int64_t wait_ms, struct runner_async *l);
+// shard_listen: signals for holders of locks, or the end of a signal.
+void runner_listen_async(struct shard_runner *d, const struct shard_listen *what, int64_t wait_ms,
+                         struct runner_async *l);
 // A caller that an await notified will not claim: notify the next one.
 void runner_notify_next(struct shard_runner *d);
-// Cancels a receive, await or follow that still waits. Returns true if `then` will not be called.
-// Returns false if `then` was called or will be soon.
+// Cancels a receive, await, follow or listen that still waits. Returns true if `then` will not be
+// called. Returns false if `then` was called or will be soon.
 bool runner_cancel(struct shard_runner *d, struct runner_async *l);
 // The owner of the shard, as far as the runner has folded the journal.
 struct runner_owner {
@@ -152,6 +166,7 @@ enum runner_flag {
     RUNNER_DELETED = 1,
     RUNNER_BLOCKS_SENDERS = 2, // while the queue is full
     RUNNER_HAS_READY = 4,      // a message that can be claimed
+    RUNNER_SIGNALS = 8,        // the queue's rules have signals
 };
 bool runner_saw(const struct shard_runner *d, enum runner_flag flag);
 // The same with the journal's own part of the state.

@@ -55,6 +55,8 @@ static size_t text_len(const struct shard_reply *r)
     }
     for (size_t i = 0; i < r->reasons_len; i++)
         len += r->reasons[i].text.len;
+    for (size_t i = 0; i < r->signals_len; i++)
+        len += r->signals[i].text.len;
     return len;
 }
 
@@ -64,6 +66,13 @@ static void keep_text(uint8_t **at, struct bytes *b)
     memcpy(*at, b->data, b->len);
     b->data = *at;
     *at += b->len;
+}
+
+struct runner_signals *runner_signals_new(size_t len)
+{
+    struct runner_signals *s = memory_zeroed(1, sizeof *s + len * sizeof *s->rows);
+    s->len = len;
+    return s;
 }
 
 // The text is reserved in one piece, so that the views into it stay valid.
@@ -78,11 +87,16 @@ void runner_answer_keep(struct runner_answer *a, const struct shard_reply *r)
         for (int v = 0; view(m, v); v++)
             keep_text(&at, view(m, v));
     }
-    a->reasons = memory_zeroed(r->reasons_len, sizeof *a->reasons);
+    if (r->reasons_len > 0) a->reasons = memory_zeroed(r->reasons_len, sizeof *a->reasons);
     a->reasons_len = r->reasons_len;
     for (size_t i = 0; i < r->reasons_len; i++) {
         a->reasons[i] = r->reasons[i];
         keep_text(&at, &a->reasons[i].text);
+    }
+    if (r->signals_len > 0) a->signals = runner_signals_new(r->signals_len);
+    for (size_t i = 0; i < r->signals_len; i++) {
+        a->signals->rows[i] = r->signals[i];
+        keep_text(&at, &a->signals->rows[i].text);
     }
 }
 
