@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens a store by its URL, and closes the handle.
+#include "api/handed_out.h"
 #include "api/place.h"
 #include "api/workers.h"
 #include "base/memory.h"
@@ -55,6 +56,7 @@ static void direct_close(struct sluice *s)
     notices_free(s->notices);
     owner_heard_free(s->heard);
     joined_free(atomic_load(&s->joined));
+    handed_out_free(s);
     queues_close(s);
     links_free(s->links);
     peers_free(s->peers);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of sluice.h. Each calls through the table of its handle (local/transport.h).
+#include "api/handed_out.h"
 #include "api/workers.h"
 #include "base/memory.h"
 #include "local/inside.h"
 #include "local/settle.h"
 #include "local/transport.h"
+#include "os/clock.h"
 
 #include <string.h>
 
@@ -44,11 +46,10 @@ static enum sluice_code receive(struct sluice *s, const char *queue,
     }
 }
 
-enum sluice_code sluice_receive(struct sluice *s, const char *queue,
-                                const struct sluice_receive *options, struct sluice_batch **out,
-                                struct sluice_error *error)
+static enum sluice_code receive_acking(struct sluice *s, const char *queue,
+                                       const struct sluice_receive *options,
+                                       struct sluice_batch **out, struct sluice_error *error)
 {
-    joined_note_receive(s, queue, options ? options->worker : NULL);
     if (!options || options->acks_len == 0) return receive(s, queue, options, out, error);
     struct sluice_receive own = *options;
     size_t len = own.acks_len;
@@ -58,6 +59,43 @@ enum sluice_code sluice_receive(struct sluice *s, const char *queue,
     acks_fill(own.acked, len, code); // those that the call did not reach
     if (!options->acked) memory_free(own.acked);
     return code;
+}
+
+enum sluice_code sluice_receive(struct sluice *s, const char *queue,
+                                const struct sluice_receive *options, struct sluice_batch **out,
+                                struct sluice_error *error)
+{
+    joined_note_receive(s, queue, options ? options->worker : NULL);
+    enum sluice_code code = receive_acking(s, queue, options, out, error);
+    if (!code) handed_out_batch(s, *out);
+    return code;
+}
+
+enum sluice_code sluice_signals_receive(struct sluice *s, const char *queue,
+                                        const char *const *tokens, size_t len, int64_t wait_ms,
+                                        struct sluice_signals **out, struct sluice_error *error)
+{
+    int64_t wait = wait_ms < SIGNALS_WAIT_MAX_MS ? wait_ms : SIGNALS_WAIT_MAX_MS;
+    int64_t until = clock_boot_ms() + (wait > 0 ? wait : 0);
+    *out = NULL;
+    if (len == 0 || len > SLUICE_SIGNAL_TOKENS_MAX) return refuse_tokens(len, error);
+    uint32_t *after = memory_zeroed(len, sizeof *after);
+    struct signals_poll poll = {.tokens = tokens, .after = after, .len = len};
+    for (;;) {
+        int64_t left = until - clock_boot_ms();
+        poll.wait_ms = left > 0 ? left : 0;
+        for (size_t i = 0; i < len; i++)
+            after[i] = handed_out_last(s, tokens[i]);
+        enum sluice_code code = s->calls->signals_poll(s, queue, &poll, out, error);
+        if (!code) handed_out_filter(s, *out);
+        // Another thread may have taken what came.
+        if (code || (*out)->len > 0 || poll.wait_ms == 0) {
+            memory_free(after);
+            return code;
+        }
+        sluice_signals_free(*out);
+        *out = NULL;
+    }
 }
 
 enum sluice_code sluice_ack(struct sluice *s, const char *queue, const char *const *tokens,

@@ -79,6 +79,7 @@ static void put_field(struct json *o, const struct field *f, const void *in)
             json_take(o, f->name, scopes_json(*(const unsigned *)at));
         break;
     case FIELD_ANY: // the caller writes it
+    case FIELD_NUMBERS:
         break;
     case FIELD_TEXTS:
         put_texts(o, f, at);
@@ -103,6 +104,9 @@ static void put_field(struct json *o, const struct field *f, const void *in)
         break;
     case FIELD_FAILURES:
         message_put_failures(o, f, at);
+        break;
+    case FIELD_SIGNALS:
+        message_put_signals(o, f, at);
         break;
     default:
         CHECK(false); // such a field is read, and not written

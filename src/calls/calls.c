@@ -47,6 +47,7 @@ PAIRED(sluice_send, headers);
 PAIRED(sluice_message, body);
 PAIRED(sluice_message, headers);
 PAIRED(sluice_message, failures);
+PAIRED(sluice_message, signals);
 PAIRED(sluice_signal_state, payload);
 PAIRED(sluice_signal_state, answer);
 

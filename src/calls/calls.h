@@ -61,6 +61,7 @@ extern const struct call call_table[CALL_COUNT];
 #define MEMBER_BOOL                        bool
 #define MEMBER_HEADERS                     struct field_headers
 #define MEMBER_TEXTS                       struct field_texts
+#define MEMBER_NUMBERS                     struct field_numbers
 #define MEMBER_LIST                        struct json *
 
 #define CALL_MEMBER(in, kind, member, ...) MEMBER_##kind member;

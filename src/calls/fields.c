@@ -210,6 +210,25 @@ static enum sluice_code read_texts(const struct field_place *p, const struct fie
     return code;
 }
 
+static enum sluice_code read_numbers(const struct field_place *p, const struct field *f,
+                                     struct json *v, struct field_numbers *to)
+{
+    if (json_kind(v) != JSON_KIND_LIST) return wrong_kind(p, json_kind(v), "a list of numbers");
+    size_t count = json_list_len(v);
+    enum sluice_code code = SLUICE_OK;
+    uint32_t *rows = kept_new(p->kept, count * sizeof *rows);
+    *to = (struct field_numbers){rows, count};
+    for (size_t i = 0; !code && i < count; i++) {
+        const struct json *one = json_list_at(v, i);
+        if (json_kind(one) != JSON_KIND_NUMBER)
+            code = wrong_kind(p, json_kind(one), "a list of whole numbers");
+        else
+            code = check_range(p, f, json_as_number(one));
+        if (!code) rows[i] = (uint32_t)json_as_number(one);
+    }
+    return code;
+}
+
 static enum sluice_code read_value(const struct field_place *p, const struct field *f,
                                    struct json *v, void *to)
 {
@@ -234,6 +253,8 @@ static enum sluice_code read_value(const struct field_place *p, const struct fie
         return read_headers(p, f, v, to);
     case FIELD_TEXTS:
         return read_texts(p, f, v, to);
+    case FIELD_NUMBERS:
+        return read_numbers(p, f, v, to);
     case FIELD_LIST:
         return read_list(p, f, v, to);
     case FIELD_ANY:

@@ -26,6 +26,7 @@ void kept_done(struct kept_texts *k);
     K(BOOL, "bool")         /* bool */                                                             \
     K(HEADERS, "headers")   /* struct field_headers: an object of strings */                       \
     K(TEXTS, "texts")       /* struct field_texts: a list of strings */                            \
+    K(NUMBERS, "numbers")   /* struct field_numbers: a list of numbers, each min .. max */         \
     K(LIST, "list")         /* struct json *: a list of objects */                                 \
     K(ANY, "json")          /* any value, which the handler reads or writes; no member */          \
     /* only in answers: */                                                                         \
@@ -42,6 +43,7 @@ void kept_done(struct kept_texts *k);
     K(WORD, "text")         /* const char *: a constant, a word of a signal */                     \
     K(DATA, "json")         /* a pointer and its size_t length: JSON, text, or else base64 */      \
     K(ORIGIN, "origin")     /* struct sluice_origin */                                             \
+    K(SIGNALS, "signals")   /* const struct sluice_signal_state *, and its size_t length */        \
     K(FAILURES, "failures") /* const struct sluice_failure *, and its size_t length */
 
 enum field_kind {
@@ -57,6 +59,11 @@ struct field_headers {
 };
 struct field_texts {
     const char *const *rows;
+    size_t len;
+};
+
+struct field_numbers {
+    const uint32_t *rows;
     size_t len;
 };
 

@@ -264,7 +264,8 @@
     A(S, CHARS, reason, "reason", OMIT_EMPTY, "Why the request was refused.")                      \
     A(S, NUMBER, until, "until", OMIT_EMPTY,                                                       \
       "For renewed, the new deadline. For retrying and released, when the message is ready "       \
-      "again.")
+      "again.")                                                                                    \
+    SIGNALS_OF_OUTCOME(A, S)
 
 #define PROBLEM_ANSWER(A, S)                                                                       \
     A(S, CODE, code, "code", OMIT_NEVER, NULL)                                                     \
@@ -387,7 +388,7 @@
     A(S, SMALL, retries, "retries", OMIT_NEVER, "Failures counted against maxRetries.")            \
     A(S, TEXT, dedup, "dedup", OMIT_EMPTY, NULL)                                                   \
     A(S, TEXT, content_type, "contentType", OMIT_EMPTY, NULL)                                      \
-    A(S, TEXT, workflow, "workflow", OMIT_EMPTY, NULL)
+    A(S, TEXT, workflow, "workflow", OMIT_EMPTY, NULL) SIGNALS_OF_MESSAGE(A, S)
 
 // How far a search came. It follows the messages.
 #define FOUND_ANSWER(A, S)                                                                         \
@@ -446,8 +447,7 @@
     T(SentRow, sent_row, sluice_sent, SENT_ROW_ANSWER)                                             \
     T(MessageShown, message_shown, sluice_message, MESSAGE_SHOWN_ANSWER)                           \
     T(QueueRow, queue_row, queue_row, QUEUE_ROW_ANSWER)                                            \
-    T(QueueSeen, queue_seen, queue_row, QUEUE_SEEN_ANSWER)                                         \
-    SIGNAL_PART_TABLES(T)
+    T(QueueSeen, queue_seen, queue_row, QUEUE_SEEN_ANSWER) SIGNAL_PART_TABLES(T)
 
 // The order of fields in the compact encoding (src/wire): W(table, member).
 #define SEND_ORDER(W, T)                                                                           \

@@ -37,6 +37,12 @@
     A(S, DATA, answer, "answer", OMIT_ZERO,                                                        \
       "Of an acked signal: the answer. Of a declined one: why.")
 
+#define SIGNALS_OF_OUTCOME(A, S)                                                                   \
+    A(S, SMALL, signals, "signals", OMIT_ZERO, "For renewed: how many signals wait.")
+#define SIGNALS_OF_MESSAGE(A, S)                                                                   \
+    A(S, SIGNALS, signals, "signals", OMIT_EMPTY,                                                  \
+      "A receive returns the signals that wait for the holder of the lock.")
+
 #define SIGNAL_ORDER(W, T)                                                                         \
     W(T, code), W(T, reason), W(T, id), W(T, message), W(T, token), W(T, number), W(T, kind),      \
         W(T, state), W(T, deliveries), W(T, sent_at), W(T, until), W(T, ended_at), W(T, payload),  \
@@ -51,6 +57,21 @@
 #define SIGNAL_COMPACT_TABLES(T)                                                                   \
     T(signal, signal_answer_rows, SIGNAL_ANSWER, SIGNAL_ORDER)                                     \
     T(signal_id, signal_id_answer_rows, SIGNAL_ID_ANSWER, SIGNAL_ID_ORDER)
+
+#define SIGNALS_RECEIVE_FIELDS(F, S)                                                               \
+    F(S, TEXTS, tokens, "tokens", 0, SLUICE_SIGNAL_TOKENS_MAX, 0, "The tokens of the locks.")      \
+    F(S, NUMBERS, after, "after", 0, UINT32_MAX, 0,                                                \
+      "A number for each token: only signals with a higher one come. Without it, all that wait "   \
+      "come.")                                                                                     \
+    F(S, DURATION, wait, "wait", 0, RECEIVE_WAIT_MAX_MS, 0,                                        \
+      "How long to wait if there is no signal, up to 20 s. Default 0.")
+
+#define SIGNAL_WAIT_FIELDS(F, S)                                                                   \
+    F(S, TEXT, signal, "signal", 0, 0, 0, "The id of the signal.")                                 \
+    F(S, TEXT, message, "message", 0, 0, 0,                                                        \
+      "Only the signal to this message. Without it, all messages that it went to.")                \
+    F(S, DURATION, wait, "wait", 0, RECEIVE_WAIT_MAX_MS, 0,                                        \
+      "How long to wait until the signal has ended, up to 20 s. Default 0.")
 
 #define SIGNAL_TARGET_FIELDS(F, S)                                                                 \
     F(S, TEXTS, ids, "ids", 0, SIGNAL_TARGETS_MAX, 0,                                              \
@@ -127,7 +148,9 @@
     S(signal_in, SIGNAL_MEMBERS)                                                                   \
     S(signals_in, SIGNALS_FIELDS)                                                                  \
     S(withdraw_in, WITHDRAW_FIELDS)                                                                \
-    S(signal_ack_in, SIGNAL_ACK_MEMBERS)
+    S(signal_ack_in, SIGNAL_ACK_MEMBERS)                                                           \
+    S(signals_receive_in, SIGNALS_RECEIVE_FIELDS)                                                  \
+    S(signal_wait_in, SIGNAL_WAIT_FIELDS)
 
 #define SIGNAL_REQUEST_TABLES(T)                                                                   \
     T(cancel, cancel_in, CANCEL_FIELDS)                                                            \
@@ -138,7 +161,9 @@
     T(signals_max, signals_in, SIGNALS_MAX_FIELD)                                                  \
     T(withdraw, withdraw_in, WITHDRAW_FIELDS)                                                      \
     T(signal_ack, signal_ack_in, SIGNAL_ACK_FIELDS)                                                \
-    T(signal_ack_row, signal_ack_in, SIGNAL_ACK_ROW_FIELDS)
+    T(signal_ack_row, signal_ack_in, SIGNAL_ACK_ROW_FIELDS)                                        \
+    T(signals_receive, signals_receive_in, SIGNALS_RECEIVE_FIELDS)                                 \
+    T(signal_wait, signal_wait_in, SIGNAL_WAIT_FIELDS)
 
 #define SIGNAL_CALLS(X)                                                                            \
     X(CANCEL, cancel, CALL_ACTS, .method = "POST", CALL_QUEUE "/cancel",                           \
@@ -182,7 +207,20 @@
       .blocks = true, .body_max = SIZE_MAX, .repeat = REPEAT_ID, .tag = "signals",                 \
       .conflicts = true, .fences = true, .body = &signal_ack_fields, .takes = "SignalAck",         \
       .operation = "ackSignals", .summary = "Answers signals, as the holder of the locks",         \
-      .answer = "SignalOutcomes", .about = "One outcome, or one per answer in the same order.")
+      .answer = "SignalOutcomes", .about = "One outcome, or one per answer in the same order.")    \
+    X(SIGNALS_RECEIVE, signals_receive, .method = "POST", .scope = SCOPE_WORK,                     \
+      CALL_QUEUE "/signals/receive", .body_max = (size_t)4 << 20, .repeat = REPEAT_SAME,           \
+      .compact = COMPACT_ANSWER, .body = &signals_receive_fields, .takes = "SignalsReceive",       \
+      .tag = "signals", .operation = "receiveSignals",                                             \
+      .summary = "Waits for signals to the holders of locks", .answer = "Signals",                 \
+      .about = "The signals, in the order of their numbers. If a lock is not in force, its row "   \
+               "has a code and a reason. No row: nothing came.")                                   \
+    X(SIGNAL_WAIT, signal_wait, .method = "GET", .scope = SCOPE_READ, CALL_QUEUE "/signals/wait",  \
+      .query = &signal_wait_fields, .compact = COMPACT_ANSWER, .tag = "signals",                   \
+      .operation = "waitForSignal", .summary = "Waits until a signal has ended",                   \
+      .answer = "Signals",                                                                         \
+      .about = "A row for each message. Those that are still pending when the time is over say "   \
+               "so.")
 
 #define CALL_ACTS                                                                                  \
     .scope = SCOPE_SIGNAL, .blocks = true, .repeat = REPEAT_ID, .tag = "signals", .conflicts = true

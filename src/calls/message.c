@@ -137,6 +137,20 @@ void message_put_failures(struct json *o, const struct field *f, const void *at)
     json_take(o, f->name, list);
 }
 
+void message_put_signals(struct json *o, const struct field *f, const void *at)
+{
+    struct {
+        const struct sluice_signal_state *rows;
+        size_t len;
+    } signals;
+    memcpy(&signals, at, sizeof signals);
+    if (signals.len == 0) return;
+    struct json *list = json_list_new();
+    for (size_t i = 0; i < signals.len; i++)
+        json_list_take(list, fields_json(&signal_answer, &signals.rows[i]));
+    json_take(o, f->name, list);
+}
+
 // Writes "queue", which the struct does not have, after the first fields.
 static struct json *json_with_queue(const struct fields *table, size_t first, const char *queue,
                                     const void *in)

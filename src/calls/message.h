@@ -15,3 +15,4 @@ void message_put_base64(struct json *object, const char *name, struct bytes byte
 void message_put_origin(struct json *object, const struct field *f, const struct sluice_origin *o);
 // `at` is the address of the failures' pointer; their number follows it.
 void message_put_failures(struct json *object, const struct field *f, const void *at);
+void message_put_signals(struct json *object, const struct field *f, const void *at); // alike

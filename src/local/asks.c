@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "local/away.h"
+#include "local/listen.h"
 #include "local/waiting.h"
 
 // A slot for the effect. That of an earlier one of the same kind is used again.
@@ -57,8 +58,9 @@ static void op_dropped(struct local_call *c, struct call_slot *slot)
 }
 
 // A stream goes on in the other shards when one is deleted.
-static enum call_find_end found(const struct call_slot *slot)
+static enum call_find_end found(const struct call_slot *slot, bool over)
 {
+    if (slot->call->state.kind == CALL_LISTEN) return listen_found(slot, over);
     bool follows = slot->call->state.kind == CALL_FOLLOW;
     return follows && slot->err == ERR_NOT_FOUND ? CALL_NOTHING : receive_found(slot);
 }
@@ -76,7 +78,7 @@ void ask_ended(struct call_slot *slot)
         op_ended(c, slot);
         return;
     }
-    if (!ownerless) end = found(slot);
+    if (!ownerless) end = found(slot, over);
     if (end == CALL_NOTHING && !over && away_part_is_over(slot)) end = CALL_AGAIN;
     if (slot->effect == CALL_CLAIM)
         call_claimed(&c->state, slot->index, end, over);
@@ -84,7 +86,9 @@ void ask_ended(struct call_slot *slot)
         call_awaited(&c->state, slot->index, end);
     else
         call_recalled(&c->state, slot->index, end);
-    bool kept = end == CALL_FAILED || (end == CALL_FOUND && slot->effect != CALL_AWAIT);
+    bool listens = c->state.kind == CALL_LISTEN;
+    bool kept =
+        end == CALL_FAILED || (end == CALL_FOUND && (slot->effect != CALL_AWAIT || listens));
     if (!kept) call_slot_free(slot);
 }
 
@@ -150,6 +154,22 @@ void ask_joined(struct local_call *c, const struct call_effect *e)
     ask_ended(slot);
 }
 
+static void ask_listen(struct local_call *c, const struct call_effect *e, struct call_slot *slot)
+{
+    uint32_t shard;
+    const struct shard_listen *what = listen_ask_of(c, e->index, &shard);
+    struct shard_runner *d = call_runner(c, e->index);
+    if (d && away_listen(c, e, shard, what, slot)) return;
+    slot->async.then = answered;
+    if (d) {
+        runner_listen_async(d, what, receive_left_ms(c), &slot->async);
+        return;
+    }
+    runner_answer_init(&slot->async.answer);
+    slot->err = ERR_UNAVAILABLE; // the shard could not be opened: the call has the error
+    call_note_slot(slot);
+}
+
 void ask_await(struct local_call *c, const struct call_effect *e)
 {
     struct call_slot *slot = slot_take(c, e);
@@ -159,6 +179,10 @@ void ask_await(struct local_call *c, const struct call_effect *e)
         return;
     }
     waiting_begin(c);
+    if (c->state.kind == CALL_LISTEN) {
+        ask_listen(c, e, slot);
+        return;
+    }
     if (away_await(c, e, slot)) return;
     slot->async.then = answered;
     runner_await_async(call_runner(c, e->index), receive_claim(c)->worker, receive_left_ms(c),

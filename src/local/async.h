@@ -26,8 +26,9 @@ struct async_answer {
     const struct sluice_outcome *outcomes; // ack, fail, release, renew, acks of a receive: one each
     size_t len;                 // of sent or outcomes; 0: the call failed before the first of them
     struct sluice_batch *batch; // receive; NULL unless code is SLUICE_OK
-    const bool *away;           // which of sent or outcomes another node did; NULL: none
-    bool batch_away;            // the messages are another node's
+    struct sluice_signals *signals; // signals_poll, signal_wait; the call frees it
+    const bool *away;               // which of sent or outcomes another node did; NULL: none
+    bool batch_away;                // the messages are another node's
 };
 
 // The memory that an answer with messages may take. A server has one for each answer, because it
@@ -59,6 +60,12 @@ void async_cancel(struct sluice *s, struct async_call *l);
 
 void async_settle(struct sluice *s, const char *queue, const struct settle *what,
                   struct async_call *l);
+
+// async_cancel ends them, without rows.
+void async_signals_poll(struct sluice *s, const char *queue, const struct signals_poll *poll,
+                        struct async_call *l);
+void async_signal_wait(struct sluice *s, const char *queue, const char *signal, const char *message,
+                       int64_t wait_ms, struct async_call *l);
 
 // Waits for the next events of a stream of a store. All events of the wait before must have been
 // taken. `done` has a code other than SLUICE_OK if the events cannot be read.

@@ -32,9 +32,15 @@ static struct away *away_new(uint32_t shard, struct call_slot *first, struct cal
     return a;
 }
 
+// An await of a receive shares its poll with others (awaits.c).
+static bool shares(const struct call_slot *slot)
+{
+    return slot->effect == CALL_AWAIT && slot->call->state.kind != CALL_LISTEN;
+}
+
 void away_free(struct call_slot *slot)
 {
-    struct away *a = slot->effect == CALL_AWAIT ? NULL : slot->away;
+    struct away *a = shares(slot) ? NULL : slot->away;
     slot->away = NULL;
     if (!a || --a->refs > 0) return;
     link_done(&a->link);
@@ -80,6 +86,7 @@ static void note(struct away *a, enum call_away left)
 static void take_part(struct call_slot *slot, struct shard_part *part)
 {
     bool decided = part->err == ERR_OK || part->answer.body.len > 0;
+    if (slot->effect == CALL_AWAIT && part->err == ERR_NOT_FOUND) decided = true; // nothing came
     slot->err = part->err;
     slot->remembered = part->remembered;
     slot->async.answer = part->answer;
@@ -149,6 +156,13 @@ static struct shard_ask ask_of(struct local_call *c, enum shard_ask_kind kind, u
     return ask;
 }
 
+// Whether the owner of the shard knows signals: it has folded rules that have them.
+static bool has_signals(struct local_call *c, uint32_t shard)
+{
+    struct shard_runner *d = runner_if_open(c->queue, shard);
+    return d && runner_saw(d, RUNNER_SIGNALS);
+}
+
 // A longer wait is made in parts, because a node ends each at its own limit.
 static int64_t part_of(int64_t wait_ms)
 {
@@ -164,10 +178,12 @@ bool away_submit(struct local_call *c, const struct call_effect *e, uint32_t sha
     struct shard_ask ask = ask_of(c, claim ? SHARD_SUBMIT_CLAIM : SHARD_SUBMIT, shard);
     ask.op = op;
     ask.tells = c->state.plan.blocks;
+    ask.signals = op.kind == OP_RENEW && has_signals(c, shard);
     if (claim) {
         ask.claim = *receive_claim(c);
         ask.wait_ms = part_of(receive_left_ms(c));
         ask.repeats = receive_repeats(c);
+        ask.signals = has_signals(c, shard);
         claim->slice = receive_left_ms(c) > ask.wait_ms;
         a->link.fits = fits;
     }
@@ -185,6 +201,7 @@ bool away_claim(struct local_call *c, const struct call_effect *e, int64_t wait_
     ask.claim = *receive_claim(c);
     ask.wait_ms = part_of(wait_ms);
     ask.repeats = receive_repeats(c);
+    ask.signals = has_signals(c, e->index);
     slot->slice = wait_ms > ask.wait_ms;
     a->link.fits = fits;
     shard_ask_put(&a->link.body, &ask);
@@ -196,6 +213,19 @@ bool away_await(struct local_call *c, const struct call_effect *e, struct call_s
     struct link_target *t = target_of(c, e, e->index, 0);
     if (t) awaits_begin(c, t, token_of(c), slot);
     return t != NULL;
+}
+
+bool away_listen(struct local_call *c, const struct call_effect *e, uint32_t shard,
+                 const struct shard_listen *what, struct call_slot *slot)
+{
+    struct link_target *t = target_of(c, e, shard, what->len * sizeof *what->asks);
+    if (!t) return false;
+    struct away *a = away_new(shard, slot, NULL);
+    struct shard_ask ask = ask_of(c, SHARD_LISTEN, shard);
+    ask.wait_ms = part_of(receive_left_ms(c));
+    slot->slice = receive_left_ms(c) > ask.wait_ms;
+    shard_ask_put_listen(&a->link.body, &ask, what);
+    return go(c, t, a, ask.wait_ms);
 }
 
 // A wait that ends early ends for another reason: another receive with the same request id began.
@@ -238,7 +268,7 @@ enum call_find_end away_find_owner(struct local_call *c, struct call_slot *slot,
 bool away_cancel(struct call_slot *slot)
 {
     struct away *a = slot->away;
-    if (slot->effect == CALL_AWAIT) return awaits_cancel(slot);
+    if (shares(slot)) return awaits_cancel(slot);
     if (!link_cancel(&a->link)) return false;
     for (uint8_t i = 0; i < a->len; i++) { // the op of the request may have been done
         if (a->slots[i] == slot) continue;

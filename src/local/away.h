@@ -11,6 +11,8 @@ bool away_submit(struct local_call *c, const struct call_effect *e, uint32_t sha
 bool away_claim(struct local_call *c, const struct call_effect *e, int64_t wait_ms,
                 struct call_slot *slot);
 bool away_await(struct local_call *c, const struct call_effect *e, struct call_slot *slot);
+bool away_listen(struct local_call *c, const struct call_effect *e, uint32_t shard,
+                 const struct shard_listen *what, struct call_slot *slot);
 bool away_is(struct local_call *c, uint32_t shard); // another node owns the shard
 // Returns true if only the owner's part of the claim's wait is over.
 bool away_part_is_over(const struct call_slot *slot);

@@ -57,6 +57,7 @@ void sluice_batch_free(struct sluice_batch *batch)
         if (!b->input.data)
             memory_free((void *)(uintptr_t)m->headers); // the block starts with the headers
         memory_free((void *)(uintptr_t)m->failures);
+        memory_free((void *)(uintptr_t)m->signals);
     }
     bytes_free(b->input);
     memory_free(b->headers);

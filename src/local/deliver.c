@@ -5,6 +5,7 @@
 
 #include "base/memory.h"
 #include "local/settle.h"
+#include "local/signal_rows.h"
 
 static void keep_valid_locks(void *ctx, const struct machine *m, int64_t now)
 {
@@ -94,10 +95,11 @@ static void count_leases(struct sluice_batch *b, struct shard_runner *d)
 }
 
 // Delivers the messages that fit; there is at least one.
-static enum sluice_code deliver_some(const struct deliver *h, const struct delivery *rows,
+static enum sluice_code deliver_some(const struct deliver *h, const struct runner_answer *a,
                                      size_t len, enum err *errs, struct sluice_batch **out,
                                      struct sluice_error *error)
 {
+    const struct delivery *rows = a->deliveries;
     enum sluice_code code = SLUICE_OK;
     struct batch_builder *b = batch_new(len);
     bodies_add(b, h->queue, h->shard, h->runner, rows, NULL, len, errs);
@@ -106,6 +108,7 @@ static enum sluice_code deliver_some(const struct deliver *h, const struct deliv
     if (added > 0) {
         end_locks(h, rows, errs, len);
         count_leases(batch, h->runner);
+        batch_add_signals(batch, h->queue, h->shard, a);
         *out = batch;
     } else {
         code = refuse_all(h, rows, errs, len, error);
@@ -128,7 +131,7 @@ enum sluice_code deliver_batch(const struct deliver *h, const struct runner_answ
         code = refuse_all(h, rows, errs, all, error);
     } else {
         end_locks(h, rows + len, errs + len, all - len);
-        code = deliver_some(h, rows, len, errs, out, error);
+        code = deliver_some(h, a, len, errs, out, error);
     }
     memory_free(errs);
     return code;

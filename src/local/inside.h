@@ -70,6 +70,7 @@ struct sluice {
     struct lines *lines;                        // of sends that wait for space
     struct pool_share *jobs;                    // threads for parts of calls that may block
     struct mailbox_sessions *_Atomic mailboxes; // of its workers; NULL: none
+    struct handed_out *_Atomic handed_out;      // signals (api/handed_out.h); NULL: none
 };
 
 // sluice_open on an open store, which it takes. url: the store's name in errors.

@@ -197,6 +197,15 @@ static void note_outcome(struct settling *s, struct local_call *c, size_t index,
     outcome_fill(s->kind, row, &s->outcomes[index]);
 }
 
+// A renewal says how many signals wait.
+static void note_signals(const struct settling *s, const struct runner_signals *signals)
+{
+    for (size_t i = 0; signals && i < signals->len; i++) {
+        const struct signal_delivery *row = &signals->rows[i];
+        if (row->index < s->count) s->outcomes[s->members[row->index]].signals = row->waiting;
+    }
+}
+
 void settling_conclude(struct settling *s, struct local_call *c, const struct call_slot *slot,
                        bool note)
 {
@@ -221,6 +230,7 @@ void settling_conclude(struct settling *s, struct local_call *c, const struct ca
         else
             note_failure(s, c, s->members[i], code ? code : SLUICE_CORRUPT, note);
     }
+    note_signals(s, a->signals);
 }
 
 void acks_fill(struct sluice_outcome *acked, size_t len, enum sluice_code code)

@@ -93,10 +93,10 @@ enum sluice_code signal_id_parse(const char *text, struct request_id *out,
                   text ? text : "", hex ? ", not all of them 0" : "");
 }
 
-static void fill(struct sluice_signal_state *row, const struct open_queue *q, uint32_t shard,
-                 const struct signal_view *v, const char *token)
+void signal_state_fill(struct sluice_signal_state *row, const struct open_queue *q, uint32_t shard,
+                       const struct signal_view *v, const char *token)
 {
-    row->code = SLUICE_OK;
+    *row = (struct sluice_signal_state){.code = SLUICE_OK};
     signal_id_print(&v->id, row->id);
     id_print(q, shard, v->seq, row->message);
     (void)snprintf(row->token, sizeof row->token, "%s", token ? token : "");
@@ -141,7 +141,7 @@ static enum sluice_code add_piece(struct signal_list *l, struct open_queue *q, u
     const struct reason_text *next = answer.reasons;
     for (size_t i = 0; !err && i < len; i++) {
         struct sluice_signal_state *row = signal_list_add(l);
-        fill(row, q, shard, &views[i], token);
+        signal_state_fill(row, q, shard, &views[i], token);
         if (views[i].carried.slot) take_text(l, next++, left, &row->payload, &row->payload_len);
         if (views[i].answer.slot) take_text(l, next++, left, &row->answer, &row->answer_len);
     }

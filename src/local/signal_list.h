@@ -16,6 +16,9 @@ void signal_list_own(struct signal_list *l, struct bytes input);
 size_t signal_list_len(const struct signal_list *l);
 struct sluice_signals *signal_list_take(struct signal_list *l); // the builder becomes the list
 
+// Fills a row, without its texts. token: of the lock; may be NULL.
+void signal_state_fill(struct sluice_signal_state *row, const struct open_queue *q, uint32_t shard,
+                       const struct signal_view *v, const char *token);
 void signal_id_print(const struct request_id *id, char out[static SLUICE_SIGNAL_ID_MAX]);
 enum sluice_code signal_id_parse(const char *text, struct request_id *out,
                                  struct sluice_error *error);

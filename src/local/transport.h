@@ -16,6 +16,16 @@ struct settle {
     const struct sluice_request *request; // may be NULL
 };
 
+// sluice_signals_receive. after: by token, the number that was handed out last; NULL: none.
+struct signals_poll {
+    const char *const *tokens;
+    const uint32_t *after;
+    size_t len;
+    int64_t wait_ms;
+};
+#define SIGNALS_WAIT_MAX_MS 20000
+enum sluice_code refuse_tokens(size_t len, struct sluice_error *error); // too many, or none
+
 struct worker_order; // local/worker_change.h: join, beat, leave, and the orders of an operator
 
 // The calls, each declared once: C(result, public, name, parameters, arguments). PASSED: public.c
@@ -124,6 +134,14 @@ struct worker_order; // local/worker_change.h: join, beat, leave, and the orders
       (struct sluice * s, const char *queue, const struct sluice_signal_answer *answers,           \
        size_t len, struct sluice_outcome *outcomes, struct sluice_error *error),                   \
       (s, queue, answers, len, outcomes, error))                                                   \
+    C(enum sluice_code, OWN, signals_poll,                                                         \
+      (struct sluice * s, const char *queue, const struct signals_poll *poll,                      \
+       struct sluice_signals **out, struct sluice_error *error),                                   \
+      (s, queue, poll, out, error))                                                                \
+    C(enum sluice_code, PASSED, signal_wait,                                                       \
+      (struct sluice * s, const char *queue, const char *signal, const char *message,              \
+       int64_t wait_ms, struct sluice_signals **out, struct sluice_error *error),                  \
+      (s, queue, signal, message, wait_ms, out, error))                                            \
     C(enum sluice_code, PASSED, events_open,                                                       \
       (struct sluice * s, const char *queue, uint64_t position, struct sluice_events **out,        \
        struct sluice_error *error),                                                                \

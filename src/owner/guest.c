@@ -85,6 +85,11 @@ static bool is_await(const struct guest *g)
     return g->ask.kind == SHARD_AWAIT;
 }
 
+static bool is_listen(const struct guest *g)
+{
+    return g->ask.kind == SHARD_LISTEN;
+}
+
 // The claim of a guest that has one.
 static struct guest_part *claim_of(struct guest *g)
 {
@@ -142,11 +147,24 @@ static void check_memory(void *ctx, const struct machine *m, int64_t now)
     g->remembered = machine_recall(m, &g->ask.op, &result, &text);
 }
 
+// Only a caller that asks for signals can read them, and only in the last part.
+static void drop_signals(struct guest *g)
+{
+    for (size_t i = 0; i < g->parts_len; i++) {
+        struct runner_answer *a = &g->parts[i].async.answer;
+        if ((g->ask.signals || is_listen(g)) && i + 1 == g->parts_len) continue;
+        memory_free(a->signals);
+        a->signals = NULL;
+    }
+}
+
 // The last part has ended. If there is no memory for the messages, the caller claims them itself,
 // with the same request id.
 static void finish(struct guest *g)
 {
     struct guest_part *claim = claim_of(g), *op = &g->parts[0];
+    if (is_listen(g)) claim = op;
+    drop_signals(g);
     if (!g->moved && claim && claim->runner) {
         struct runner_answer *a = &claim->async.answer;
         deliver_drop_stale(claim->runner, a); // the request id may be a repeated one
@@ -177,7 +195,7 @@ static void cancel_waits(struct guest *g)
 {
     for (size_t i = 0; i < g->parts_len; i++) {
         struct guest_part *p = &g->parts[i];
-        bool waits = is_await(g) || p == claim_of(g);
+        bool waits = is_await(g) || is_listen(g) || p == claim_of(g);
         (void)pthread_mutex_lock(&g->lock);
         bool open = p->open && waits;
         (void)pthread_mutex_unlock(&g->lock);
@@ -206,8 +224,9 @@ static void part_ended(struct runner_async *l, enum err err, struct runner_answe
     bool others = ends && g->started; // otherwise the thread that starts them does it
     // It was too late to cancel the wait, which ended without a message: the caller waits on its
     // own.
-    bool waits = is_await(g) ? err == ERR_NOT_FOUND && l->answer.body.len == 0
-                             : p == claim_of(g) && err == ERR_OK && l->answer.deliveries_len == 0;
+    bool waits = is_await(g) || is_listen(g)
+                     ? err == ERR_NOT_FOUND && l->answer.body.len == 0
+                     : p == claim_of(g) && err == ERR_OK && l->answer.deliveries_len == 0;
     if (g->cancelled && !g->others_ended && waits) p->err = ERR_UNAVAILABLE;
     g->cancelled = g->cancelled || ends;
     if (others) g->open++; // while the others are cancelled
@@ -226,6 +245,21 @@ static void start_part(struct guest *g, struct guest_part *p)
     (void)pthread_mutex_unlock(&g->lock);
 }
 
+static void start_listen(struct guest *g, struct guest_part *p)
+{
+    const struct shard_ask *ask = &g->ask;
+    struct listen_ask *asks = memory_zeroed(ask->tokens_len, sizeof *asks);
+    for (uint32_t i = 0; i < ask->tokens_len; i++)
+        asks[i] = shard_ask_token(ask, i);
+    struct shard_listen what = {.asks = asks,
+                                .len = ask->tokens_len,
+                                .signal = ask->signal,
+                                .seq = ask->seq,
+                                .as_owner = true};
+    runner_listen_async(p->runner, &what, ask->wait_ms, &p->async);
+    memory_free(asks);
+}
+
 static void start_parts(struct guest *g)
 {
     const struct shard_ask *ask = &g->ask;
@@ -239,6 +273,8 @@ static void start_parts(struct guest *g)
     else if (ask->kind == SHARD_SUBMIT_CLAIM)
         runner_receive_after_async(p->runner, ask->op, &p->async, &ask->claim, ask->wait_ms,
                                    &p[1].async);
+    else if (ask->kind == SHARD_LISTEN)
+        start_listen(g, p);
     else
         for (size_t i = 0; i < g->parts_len; i++)
             runner_await_async(p[i].runner, ask->worker, ask->wait_ms, &p[i].async);

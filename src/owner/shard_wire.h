@@ -5,13 +5,16 @@
 //
 //     ask       u8 version, u8 kind, queue id (16 bytes), u32 shard, i64 wait, u8 flags;
 //               submit: u16 op kind, payload (sized); claim: the payload of OP_CLAIM (sized);
-//               await: worker (sized), u32 count, u32 shards
+//               await: worker (sized), u32 count, u32 shards;
+//               listen: u32 count, each: lock ref, u32 after; count 0: signal (16 bytes), u64 seq
 //     answer    u8 version, u8 0: the node owns the shard, 1: not any more; then for an await u32
 //               count, each: u32 shard, u8 err; otherwise u8 count of parts, each: u8 err, u8
-//               remembered, why (sized), result (sized), u32 count of deliveries, each: grant,
-//               i64 sent at, u32 length of a dead letter's headers, u8 priority, group, dedup,
-//               content type, workflow, headers, body (sized), reference (sized name, u64 length,
-//               i64 upload time)
+//               flags (1: remembered, 2: signals), why (sized), result (sized), u32 count of
+//               deliveries, each: grant, i64 sent at, u32 length of a dead letter's headers, u8
+//               priority, group, dedup, content type, workflow, headers, body (sized), reference
+//               (sized name, u64 length, i64 upload time); signals: u32 count, each: u32 index,
+//               u8 reason, u32 waiting, id (16 bytes), u64 seq, u32 number, u8 kind, u8 state,
+//               u32 deliveries, i64 sent at, i64 until, i64 ended at, u8 kept, text (sized)
 #pragma once
 
 #include "base/op.h"
@@ -29,6 +32,7 @@ enum shard_ask_kind {
     SHARD_CLAIM = 2,
     SHARD_SUBMIT_CLAIM = 3, // the claim goes into the op's entry, behind the op
     SHARD_AWAIT = 4,        // wait until one of the shards has something to claim
+    SHARD_LISTEN = 5,       // wait for signals, or for the end of one
 };
 
 struct shard_ask {
@@ -38,17 +42,25 @@ struct shard_ask {
     int64_t wait_ms;
     bool tells;   // submit: tell whether the shard remembers the answer for the request id
     bool repeats; // claim: the caller may repeat it, so the locks stay if the answer is lost
+    bool signals; // claim, renew: the answer has signals, too; the shard's rules have them
     struct op op;
     struct op_claim claim;
     struct bytes claim_payload; // as read
     struct bytes worker;        // await
     struct bytes shards;        // await: as encoded; shard_ask_await
     uint32_t shards_len;
+    struct request_id signal; // listen: to the end of this one, if there are no tokens
+    uint64_t seq;
+    struct bytes tokens; // listen: as encoded; shard_ask_token
+    uint32_t tokens_len;
 };
 
 void shard_ask_put(struct buf *to, const struct shard_ask *ask);
 void shard_ask_put_await(struct buf *to, const struct shard_ask *ask, const uint32_t *shards,
                          size_t len);
+void shard_ask_put_listen(struct buf *to, const struct shard_ask *ask,
+                          const struct shard_listen *what);
+struct listen_ask shard_ask_token(const struct shard_ask *ask, uint32_t index);
 // The result has views into `from`.
 bool shard_ask_read(struct bytes from, struct shard_ask *out);
 uint32_t shard_ask_await(const struct shard_ask *ask, uint32_t index);
@@ -63,7 +75,7 @@ struct shard_part {
 
 void shard_answer_begin(struct buf *to, bool moved, uint8_t parts);
 void shard_answer_put(struct buf *to, enum err err, bool remembered, const struct runner_answer *a);
-// How many bytes shard_answer_put adds for the deliveries.
+// How many bytes shard_answer_put adds for the deliveries and signals.
 size_t shard_answer_weight(const struct runner_answer *a);
 // Reads an answer with `parts` parts, unless the shard has moved. `from` is moved into the last
 // part, which has views into it. Initialises the parts; release their answers.

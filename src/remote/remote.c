@@ -2,6 +2,7 @@
 // Opens a node by its URL. The token is never part of the URL, because URLs are printed and logged.
 #include "remote/remote.h"
 
+#include "api/handed_out.h"
 #include "api/workers.h"
 #include "base/memory.h"
 #include "local/parallel.h"
@@ -63,6 +64,7 @@ static void remote_close(struct sluice *s)
     thread_pool_free(s->pool);
     http_free(r->http);
     joined_free(atomic_load(&s->joined));
+    handed_out_free(s);
     (void)pthread_mutex_destroy(&s->lock);
     nodes_done(&r->nodes);
     fork_guard_done(&r->guard);

@@ -126,6 +126,7 @@ struct exchange {
     bool wire_failures;               // the answer has the messages' failure reasons
     bool wire_finished;               // ... and how finished messages ended
     bool wire_requires;               // ... and the labels that messages require
+    bool wire_signals;                // the answer has the signals of messages and locks
     bool single;                      // it has one part: a refusal of the part is the answer
     const struct sluice_found *found; // how far a search came; NULL: it is none
     struct kept_texts kept;
@@ -258,6 +259,7 @@ void waiting_shown_free(struct waiting_shown *w); // NULL is allowed
 
 void receive_end_all(struct server *s); // the receives that wait end without messages
 // Returns [{"name", "receives"}]: the receives of a queue that wait at this node.
+struct sluice_error receive_too_many(const struct server *s);
 struct json *receive_waiting(struct server *s, const char *queue);
 // Call it when the exchange ends. If the answer was not delivered, the messages in it are released,
 // unless the client can repeat the receive with its request id.

@@ -223,7 +223,7 @@ void receive_end_all(struct server *s)
     memory_free(all);
 }
 
-static struct sluice_error too_many(const struct server *s)
+struct sluice_error receive_too_many(const struct server *s)
 {
     return error_of(SLUICE_LIMIT, "too-many-waiting", "wait",
                     "%u receives wait at this node already (limits.waiting), and this client "
@@ -248,7 +248,7 @@ static enum sluice_code acks_end(const struct async_answer *a)
 static void answer_failure(struct exchange *x, const struct async_answer *a)
 {
     struct async_answer told = *a;
-    struct sluice_error error = a->code ? *a->error : too_many(x->server);
+    struct sluice_error error = a->code ? *a->error : receive_too_many(x->server);
     enum sluice_code acks = acks_end(a);
     if (acks == SLUICE_UNKNOWN) error.code = SLUICE_UNKNOWN;
     told.code = error.code;
@@ -295,7 +295,7 @@ static bool may_wait(struct exchange *x, struct sluice_receive *ask)
     if (atomic_load(&x->server->stopping)) return true;
     x->crowded = x->acks; // the acks are done all the same
     if (x->crowded) return true;
-    struct sluice_error e = too_many(x->server);
+    struct sluice_error e = receive_too_many(x->server);
     answer_error(x, &e);
     return false;
 }

@@ -33,6 +33,7 @@ static void answer_outcomes(struct exchange *x, const struct async_answer *a)
         struct buf body;
         buf_init(&body, SIZE_MAX);
         wire_put_outcomes(&body, a->outcomes, a->len, a->error);
+        if (x->wire_signals) wire_put_outcome_signals(&body, a->outcomes, a->len);
         answer_bytes(x, 200, WIRE_TYPE, &body);
         return;
     }

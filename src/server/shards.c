@@ -62,6 +62,7 @@ static enum token_scope scope_of_workers(struct bytes payload)
 static enum token_scope scope_of(const struct shard_ask *ask)
 {
     if (ask->kind == SHARD_CLAIM || ask->kind == SHARD_AWAIT) return SCOPE_WORK;
+    if (ask->kind == SHARD_LISTEN) return ask->tokens_len > 0 ? SCOPE_WORK : SCOPE_READ;
     switch (ask->op.kind) {
     case OP_SEND:
         return ask->kind == SHARD_SUBMIT ? SCOPE_SEND : SCOPE_NONE;

@@ -516,17 +516,16 @@ static void touch_silently(struct shard *s)
 }
 
 // When the fold itself must reach a due time, because a projection is not enough. An owner commits
-// an entry for readers of the queue. It does so a moment late, so that many locks share one entry.
-// A handle that listens for signals does so if no owner did.
+// an entry a moment late, so that many locks share it. A handle that listens does if no owner did.
 static int64_t touch_at(const struct shard *s)
 {
     int64_t due = machine_wake_at(s->machine);
     bool serves = s->calls[CALL_WAITING].head && shard_may_grant(s);
     if (journal_is_owner(s->journal) && machine_dispatches(s->machine)) serves = true;
     if (s->config.keeps_time || serves || due == TIME_NEVER) return due;
-    int64_t late = journal_is_owner(s->journal) ? OWNER_LATE_MS : 2 * OWNER_LATE_MS;
-    bool watches = late == OWNER_LATE_MS || s->calls[CALL_LISTENING].head;
-    return watches && machine_has_locks(s->machine) ? due + late : TIME_NEVER;
+    bool owns = journal_is_owner(s->journal), watches = owns || s->calls[CALL_LISTENING].head;
+    if (!watches || !machine_has_locks(s->machine)) return TIME_NEVER;
+    return due + (owns ? 1 : 2) * OWNER_LATE_MS;
 }
 
 void shard_pass_time(struct shard *s, struct interval now)

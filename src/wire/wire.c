@@ -258,10 +258,62 @@ static bool give_batch(struct sluice_batch *b, bool good, struct sluice_batch **
     return good;
 }
 
+void wire_put_batch_signals(struct buf *to, const struct sluice_batch *b)
+{
+    bool any = false;
+    for (size_t i = 0; i < b->len && !any; i++)
+        any = b->messages[i].signals_len > 0;
+    for (size_t i = 0; any && i < b->len; i++) {
+        const struct sluice_message *m = &b->messages[i];
+        CHECK(m->signals_len <= SIGNALS_OF_MESSAGE_MAX);
+        buf_put_u16(to, (uint16_t)m->signals_len);
+        for (size_t j = 0; j < m->signals_len; j++)
+            compact_put(to, &compact_signal, &m->signals[j]);
+    }
+}
+
+static void read_batch_signals(struct reader *r, struct sluice_batch *b)
+{
+    bool told = b && r->left > 0, any = false;
+    for (size_t i = 0; told && reader_ok(r) && i < b->len; i++) {
+        size_t len = read_u16(r);
+        if (len > SIGNALS_OF_MESSAGE_MAX || len > r->left / compact_min(&compact_signal))
+            r->bad = true;
+        if (!reader_ok(r) || len == 0) continue;
+        any = true;
+        struct sluice_signal_state *rows = memory_zeroed(len, sizeof *rows);
+        b->messages[i].signals = rows;
+        b->messages[i].signals_len = len;
+        for (size_t j = 0; reader_ok(r) && j < len; j++)
+            compact_read(r, &compact_signal, &rows[j], NULL);
+    }
+    if (told && !any) r->bad = true;
+}
+
+void wire_put_outcome_signals(struct buf *to, const struct sluice_outcome *outcomes, size_t len)
+{
+    bool any = false;
+    for (size_t i = 0; i < len && !any; i++)
+        any = outcomes[i].signals > 0;
+    for (size_t i = 0; any && i < len; i++)
+        buf_put_u32(to, outcomes[i].signals);
+}
+
+static void read_outcome_signals(struct reader *r, struct sluice_outcome *outcomes, size_t len)
+{
+    bool told = r->left > 0, any = false;
+    for (size_t i = 0; told && i < len; i++) {
+        outcomes[i].signals = read_u32(r);
+        any = any || outcomes[i].signals > 0;
+    }
+    if (told && !any) r->bad = true;
+}
+
 bool wire_read_batch(struct bytes from, struct sluice_batch **out)
 {
     struct reader r = reader_of(from);
     struct sluice_batch *b = read_messages(&r);
+    read_batch_signals(&r, b);
     return give_batch(b, reader_end(&r), out);
 }
 
@@ -334,6 +386,7 @@ bool wire_read_outcomes(struct bytes from, struct sluice_outcome *outcomes, size
 {
     struct reader r = reader_of(from);
     read_rows(&r, &compact_outcome, outcomes, sizeof *outcomes, len, first);
+    read_outcome_signals(&r, outcomes, len);
     return reader_end(&r);
 }
 
@@ -343,6 +396,7 @@ bool wire_read_batch_acked(struct bytes from, struct sluice_batch **out,
     struct reader r = reader_of(from);
     struct sluice_batch *b = read_messages(&r);
     read_rows(&r, &compact_outcome, outcomes, sizeof *outcomes, len, why);
+    read_batch_signals(&r, b);
     return give_batch(b, reader_end(&r), out);
 }
 

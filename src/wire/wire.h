@@ -27,6 +27,9 @@
 //               i64 finished at, u32 attempts. Other clients know only the state "finished"
 //     requires  after the ends, for a client with the header "Sluice-Fields: requires": for each
 //               message the labels that its worker must have (text)
+//     with      at the end of a receive, for a client with the header "Sluice-Fields: signals", and
+//               only if there are any: for each message u16 count, each: a signal as below. At the
+//               end of outcomes: for each u32 how many signals wait
 //     settle    u8 version, i64 delay or visibility, reason (text), u32 count, tokens (texts)
 //     outcomes  u8 version, u32 count, each: u8 code, reason, status (texts), i64 until; then the
 //               fields of an error
@@ -79,6 +82,10 @@ void wire_put_finished(struct buf *to, const struct sluice_batch *b); // after t
 #define WIRE_FIELDS_HEADER   "Sluice-Fields"
 #define WIRE_FIELDS_REQUIRES "requires"
 void wire_put_requires(struct buf *to, const struct sluice_batch *b); // after the ends
+// Signals of messages and outcomes. A header asks for them, as above.
+#define WIRE_FIELDS_SIGNALS "signals"
+void wire_put_batch_signals(struct buf *to, const struct sluice_batch *b);
+void wire_put_outcome_signals(struct buf *to, const struct sluice_outcome *outcomes, size_t len);
 // Reads a batch with failures, ends and requirements. An older node sends none.
 bool wire_read_looked(struct bytes from, struct sluice_batch **out);
 

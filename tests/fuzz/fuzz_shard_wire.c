@@ -10,8 +10,23 @@
 
 #define ROWS 8
 
+static void put_listen(struct buf *to, const struct shard_ask *ask)
+{
+    struct listen_ask *asks = memory_zeroed(ask->tokens_len, sizeof *asks);
+    for (uint32_t i = 0; i < ask->tokens_len; i++)
+        asks[i] = shard_ask_token(ask, i);
+    struct shard_listen what = {
+        .asks = asks, .len = ask->tokens_len, .signal = ask->signal, .seq = ask->seq};
+    shard_ask_put_listen(to, ask, &what);
+    memory_free(asks);
+}
+
 static void put_ask(struct buf *to, const struct shard_ask *ask)
 {
+    if (ask->kind == SHARD_LISTEN) {
+        put_listen(to, ask);
+        return;
+    }
     if (ask->kind != SHARD_AWAIT) {
         shard_ask_put(to, ask);
         return;

@@ -86,6 +86,7 @@ static void try_batch(struct bytes in)
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, LIMIT);
     wire_put_batch(&b, out);
+    wire_put_batch_signals(&b, out);
     CHECK(bytes_equal(buf_bytes(&b), in));
     sluice_batch_free(out);
 }

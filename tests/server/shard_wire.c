@@ -95,7 +95,7 @@ static void a_version_kind_or_flag_that_is_not_known_is_refused(void **state)
     static const struct {
         size_t at;
         uint8_t value;
-    } wrong[] = {{0, 0}, {0, 2}, {1, 0}, {1, 5}, {29, 0xff}, {30, 4}}; // 29: a negative wait
+    } wrong[] = {{0, 0}, {0, 2}, {1, 0}, {1, 6}, {29, 0xff}, {30, 8}}; // 29: a negative wait
     struct shard_ask ask = ask_of(SHARD_SUBMIT), out;
     CLEANUP(buf_done) struct buf b;
     put(&b, &ask);
@@ -107,6 +107,67 @@ static void a_version_kind_or_flag_that_is_not_known_is_refused(void **state)
         b.data[wrong[i].at] = before;
     }
     assert_true(shard_ask_read(buf_bytes(&b), &out));
+}
+
+static void a_poll_for_signals_comes_out_as_it_went_in(void **state)
+{
+    (void)state;
+    struct listen_ask asks[] = {{{7, {1, 2}}, 3}, {{9, {4, 5}}, 0}};
+    struct shard_listen what = {.asks = asks, .len = 2}, end = {.signal = {{1, 2, 3}}, .seq = 17};
+    struct shard_ask ask = ask_of(SHARD_LISTEN), out;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    ask.wait_ms = 9;
+    shard_ask_put_listen(&b, &ask, &what);
+    assert_true(shard_ask_read(buf_bytes(&b), &out));
+    assert_int_equal(out.tokens_len, 2);
+    assert_int_equal(shard_ask_token(&out, 1).ref.seq, 9);
+    assert_int_equal(shard_ask_token(&out, 0).after, 3);
+    for (size_t len = 0; len < b.len; len++)
+        assert_false(shard_ask_read(bytes_of(b.data, len), &out));
+    buf_clear(&b);
+    shard_ask_put_listen(&b, &ask, &end);
+    assert_true(shard_ask_read(buf_bytes(&b), &out));
+    assert_int_equal(out.tokens_len, 0);
+    assert_int_equal(out.seq, 17);
+    assert_memory_equal(out.signal.bytes, end.signal.bytes, 16);
+}
+
+static void signals_of_an_answer_come_out_as_they_went_in(void **state)
+{
+    (void)state;
+    struct runner_answer a;
+    struct shard_part part;
+    bool moved;
+    runner_answer_init(&a);
+    a.signals = runner_signals_new(2);
+    a.signals->rows[0] = (struct signal_delivery){.index = 3, .reason = REASON_LOCK_EXPIRED};
+    a.signals->rows[1] = (struct signal_delivery){
+        .view = {.seq = 7, .number = 2, .kind = SIGNAL_ASK, .sent_at = 1900, .deliveries = 1},
+        .text = bytes_str("how far"),
+        .kept = true};
+    struct buf b;
+    buf_init(&b, BYTES_MAX);
+    shard_answer_begin(&b, false, 1);
+    shard_answer_put(&b, ERR_OK, false, &a);
+    for (size_t len = 0; len < b.len; len++) {
+        struct buf cut;
+        buf_init(&cut, BYTES_MAX);
+        buf_put(&cut, bytes_of(b.data, len));
+        assert_false(shard_answer_read(&cut, &moved, &part, 1));
+        runner_answer_done(&part.answer);
+        buf_done(&cut);
+    }
+    assert_true(shard_answer_read(&b, &moved, &part, 1));
+    assert_int_equal(part.answer.signals->len, 2);
+    assert_int_equal(part.answer.signals->rows[0].reason, REASON_LOCK_EXPIRED);
+    const struct signal_delivery *row = &part.answer.signals->rows[1];
+    assert_int_equal(row->view.number, 2);
+    assert_int_equal(row->view.kind, SIGNAL_ASK);
+    assert_true(row->kept && bytes_equal(row->text, bytes_str("how far")));
+    runner_answer_done(&part.answer);
+    runner_answer_done(&a);
+    buf_done(&b);
 }
 
 static void put_claimed(struct buf *to)
@@ -314,6 +375,8 @@ int main(void)
         cmocka_unit_test(asks_of_every_kind_come_out_as_they_went_in),
         cmocka_unit_test(an_ask_that_was_cut_or_extended_is_refused),
         cmocka_unit_test(a_version_kind_or_flag_that_is_not_known_is_refused),
+        cmocka_unit_test(a_poll_for_signals_comes_out_as_it_went_in),
+        cmocka_unit_test(signals_of_an_answer_come_out_as_they_went_in),
         cmocka_unit_test(an_answer_comes_out_as_it_went_in),
         cmocka_unit_test(a_node_that_does_not_own_the_shard_answers_without_parts),
         cmocka_unit_test(an_answer_that_was_cut_or_has_other_parts_is_refused),

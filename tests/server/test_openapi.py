@@ -182,7 +182,7 @@ ENDS = ("leaveCluster",)  # the node ends: tests/cli/test_cluster.py
 # A worker must be registered first, in a queue of version 4: workers_are_what_the_file_says
 WORKERS = ("joinWorker", "leaveWorker", "pauseWorker", "resumeWorker", "drainWorker", "evictWorker")
 # A queue of version 6, and messages in a certain state: acting_on_messages_is_what_the_file_says
-ACTING = ("cancelMessages", "cancelMessage", "sendSignal", "signalMessage", "signalWorkflow", "signalWorker",
+ACTING = ("receiveSignals", "waitForSignal", "cancelMessages", "cancelMessage", "sendSignal", "signalMessage", "signalWorkflow", "signalWorker",
           "listSignals", "listMessageSignals", "listWorkflowSignals", "listWorkerSignals", "withdrawSignal",
           "withdrawMessageSignal", "ackSignals")
 WORKFLOWS = ("showWorkflow",)  # it must exist first: tests/cli/test_workflow.py
@@ -355,6 +355,14 @@ def signals_are_what_the_file_says(sluice):
         same([s["number"] for s in asked["signals"]], [2])
         same([s.get("payload") for s in node.ask("listSignals", 200)["signals"]], [{"speed": 1.1, "a": [1]}, "how far?"])
         same(len(node.ask("listWorkerSignals", 200, name="pod-1", query="?max=1")["signals"]), 1)
+        came = node.ask("receiveSignals", 200, {"tokens": [token], "after": [1], "wait": "10s"})["signals"]
+        same([(s["number"], s["payload"], s["token"]) for s in came], [(2, "how far?", token)])
+        waits = node.ask("waitForSignal", 200, query=f"?signal={sent['id']}&message={one}&wait=10ms")["signals"]
+        same([s["state"] for s in waits], ["pending"])
+        refused(node, "receiveSignals", "tokens", {"tokens": []})
+        refused(node, "receiveSignals", "after", {"tokens": [token], "after": [1, 2]})
+        refused(node, "waitForSignal", "signal", query="?signal=nonsense")
+        node.ask("waitForSignal", 404, query="?signal=" + 32 * "7")
         same(len(node.ask("listWorkflowSignals", 200, workflow="order-7")["signals"]), 2)
         node.ask("listMessageSignals", 200, id=one, headers={"Accept": WIRE})
         node.ask("ackSignals", 404, {"token": token, "number": 7})

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "local/signal_rows.h"
+
+#include "base/memory.h"
+
+static void set_text(struct sluice_signal_state *row, const struct signal_delivery *from,
+                     const void *text)
+{
+    bool pending = from->view.state == SIGNAL_PENDING;
+    *(pending ? &row->payload : &row->answer) = text;
+    *(pending ? &row->payload_len : &row->answer_len) = from->text.len;
+}
+
+void signal_list_add_delivery(struct signal_list *l, const struct open_queue *q, uint32_t shard,
+                              const struct signal_delivery *from, const char *token)
+{
+    struct sluice_signal_state *row = signal_list_add(l);
+    signal_state_fill(row, q, shard, &from->view, token);
+    if (from->kept) set_text(row, from, signal_list_keep(l, from->text));
+    // The slot of a pending signal is kept, so its payload is damaged.
+    if (!from->kept && from->view.state == SIGNAL_PENDING) row->code = SLUICE_CORRUPT;
+}
+
+// One block: the rows, then their texts.
+static void attach(struct sluice_message *m, const struct open_queue *q, uint32_t shard,
+                   const struct runner_signals *s, uint64_t seq)
+{
+    size_t len = 0, bytes = 0;
+    for (size_t i = 0; i < s->len; i++) {
+        if (s->rows[i].view.seq != seq) continue;
+        len++;
+        bytes += s->rows[i].text.len + 1;
+    }
+    if (len == 0) return;
+    struct sluice_signal_state *rows = memory_new(len * sizeof *rows + bytes);
+    char *at = (char *)(rows + len);
+    m->signals = rows;
+    for (size_t i = 0; i < s->len; i++) {
+        if (s->rows[i].view.seq != seq) continue;
+        struct sluice_signal_state *row = &rows[m->signals_len++];
+        signal_state_fill(row, q, shard, &s->rows[i].view, m->token);
+        if (s->rows[i].kept) set_text(row, &s->rows[i], text_append(&at, s->rows[i].text));
+    }
+}
+
+void batch_add_signals(struct sluice_batch *batch, const struct open_queue *q, uint32_t shard,
+                       const struct runner_answer *a)
+{
+    for (size_t i = 0; a->signals && i < batch->len; i++) {
+        uint32_t at;
+        uint64_t seq;
+        if (!id_parse(q, batch->messages[i].id, &at, &seq, NULL))
+            attach(&batch->messages[i], q, shard, a->signals, seq);
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waits for signals through a node.
+#include "local/signal_list.h"
+#include "os/clock.h"
+#include "remote/remote.h"
+#include "wire/wire.h"
+
+#include <stdio.h>
+
+// Signals are in the compact encoding: payloads may be any bytes.
+static enum sluice_code take_signals(struct remote *r, struct ask *ask, struct sluice_signals **out,
+                                     struct sluice_error *error)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    struct sluice_error first = {.code = SLUICE_OK};
+    http_call_init(&call, NULL, NULL);
+    *out = NULL;
+    enum sluice_code code = remote_ask(r, ask, &call, NULL, error);
+    if (!code && !wire_read_signals(buf_bytes(&call.body_in), out, &first))
+        code = remote_unreadable(&call, error);
+    return code;
+}
+
+// Writes {"tokens": [...], "wait": ms, "after": [...]}.
+static void put_poll(const struct signals_poll *poll, struct buf *to)
+{
+    struct signals_receive_in in = {.tokens = {poll->tokens, poll->len}, .wait = poll->wait_ms};
+    struct json *o = fields_json(&signals_receive_fields, &in);
+    CLEANUP(buf_done) struct buf list;
+    buf_init(&list, SIZE_MAX);
+    buf_put_u8(&list, '[');
+    for (size_t i = 0; i < poll->len; i++) {
+        char number[16];
+        int len = snprintf(number, sizeof number, "%s%u", i > 0 ? "," : "",
+                           poll->after ? poll->after[i] : 0);
+        buf_put(&list, bytes_of(number, (size_t)len));
+    }
+    buf_put_u8(&list, ']');
+    json_raw(o, "after", buf_bytes(&list));
+    json_write(o, to);
+}
+
+enum sluice_code remote_signals_poll(struct sluice *s, const char *queue,
+                                     const struct signals_poll *poll, struct sluice_signals **out,
+                                     struct sluice_error *error)
+{
+    struct remote *r = remote_of(s);
+    enum sluice_code code = remote_check(r, queue, error);
+    *out = NULL;
+    if (code) return code;
+    CLEANUP(buf_done) struct buf body;
+    buf_init(&body, SIZE_MAX);
+    put_poll(poll, &body);
+    struct ask ask = {.call = CALL_SIGNALS_RECEIVE,
+                      .queue = queue,
+                      .wire_answer = true,
+                      .body = buf_bytes(&body),
+                      .until = remote_until(r),
+                      .wait_ms = poll->wait_ms};
+    ask.prefer = 1 + nodes_for_tokens(&r->nodes, queue, poll->tokens, poll->len);
+    return take_signals(r, &ask, out, error);
+}
+
+static bool is_pending(const struct sluice_signals *list)
+{
+    for (size_t i = 0; i < list->len; i++)
+        if (list->rows[i].ended_at == 0) return true;
+    return false;
+}
+
+// The node waits up to RECEIVE_WAIT_MAX_MS, so a longer wait is several requests.
+enum sluice_code remote_signal_wait(struct sluice *s, const char *queue, const char *signal,
+                                    const char *message, int64_t wait_ms,
+                                    struct sluice_signals **out, struct sluice_error *error)
+{
+    struct remote *r = remote_of(s);
+    struct request_id id;
+    enum sluice_code code = remote_check(r, queue, error);
+    if (!code) code = signal_id_parse(signal, &id, error);
+    *out = NULL;
+    int64_t until = clock_boot_ms() + (wait_ms > 0 ? wait_ms : 0);
+    for (; !code;) {
+        int64_t left = until - clock_boot_ms();
+        struct signal_wait_in in = {.signal = signal, .message = message};
+        in.wait = left < 0 ? 0 : left < RECEIVE_WAIT_MAX_MS ? left : RECEIVE_WAIT_MAX_MS;
+        struct ask ask = {.call = CALL_SIGNAL_WAIT,
+                          .queue = queue,
+                          .in = &in,
+                          .wire_answer = true,
+                          .until = remote_until(r),
+                          .wait_ms = in.wait};
+        code = take_signals(r, &ask, out, error);
+        if (code || left <= RECEIVE_WAIT_MAX_MS || !is_pending(*out)) break;
+        sluice_signals_free(*out);
+        *out = NULL;
+    }
+    return code;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Long polls for signals: of workers for their locks, and of senders for the end of a signal. They
+// wait like receives, without a thread, and end when the client disconnects.
+#include "server/inside.h"
+#include "wire/wire.h"
+
+static struct json *signals_json(const struct sluice_signals *list)
+{
+    struct json *o = json_new(), *rows = json_list_new();
+    for (size_t i = 0; i < list->len; i++)
+        json_list_take(rows, fields_json(&signal_answer, &list->rows[i]));
+    json_take(o, "signals", rows);
+    return o;
+}
+
+static void answer_signals(struct exchange *x, const struct sluice_signals *list)
+{
+    if (!x->wire_out) {
+        answer_json(x, 200, signals_json(list));
+        return;
+    }
+    struct buf body;
+    buf_init(&body, SIZE_MAX);
+    wire_put_signals(&body, list, NULL);
+    answer_bytes(x, 200, WIRE_TYPE, &body);
+}
+
+static void told(struct async_call *l, const struct async_answer *a)
+{
+    struct exchange *x = (struct exchange *)l;
+    struct server *s = x->server;
+    wait_end(x);
+    bool unknown =
+        !a->code && a->signals->len == 0 && x->route->call == &call_table[CALL_SIGNAL_WAIT];
+    if (a->code)
+        answer_error(x, a->error);
+    else if (unknown)
+        (void)refuse_request(x, SLUICE_NOT_FOUND, "unknown-signal", "signal",
+                             "no signal %s is known to this queue", x->signal);
+    else
+        answer_signals(x, a->signals);
+    call_end(s);
+}
+
+// Returns false if the request was answered.
+static bool may_wait(struct exchange *x, int64_t *wait_ms)
+{
+    if (*wait_ms <= 0 || wait_begin(x, NULL)) return true;
+    *wait_ms = 0;
+    if (atomic_load(&x->server->stopping)) return true;
+    struct sluice_error e = receive_too_many(x->server);
+    answer_error(x, &e);
+    return false;
+}
+
+// `start` begins the call.
+static void wait_for(struct exchange *x, int64_t wait_ms,
+                     void (*start)(struct exchange *x, int64_t wait_ms, const void *in),
+                     const void *in)
+{
+    struct server *s = x->server;
+    x->async.done = told;
+    x->async.token = auth_secret(x);
+    if (!may_wait(x, &wait_ms)) return;
+    METRICS_ADD(&s->metrics, waits, x->waits);
+    struct httpd_request *http = x->http;
+    httpd_keep(http); // the call may answer before it returns
+    bool waits = x->waits;
+    if (waits) httpd_watch(http, receive_client_gone);
+    call_begin(s);
+    start(x, wait_ms, in);
+    if (waits) wait_begun(x);
+    httpd_drop(http);
+}
+
+static void start_poll(struct exchange *x, int64_t wait_ms, const void *in)
+{
+    struct signals_poll poll = *(const struct signals_poll *)in;
+    poll.wait_ms = wait_ms;
+    async_signals_poll(x->server->store, x->queue, &poll, &x->async);
+}
+
+void handle_signals_receive(struct exchange *x)
+{
+    struct signals_receive_in in = {0};
+    if (!read_request(x, &in)) return;
+    struct signals_poll poll = {.tokens = in.tokens.rows, .len = in.tokens.len};
+    if (in.after.rows && in.after.len != poll.len) {
+        (void)refuse_request(x, SLUICE_INVALID, "", "after",
+                             "after has %zu numbers; it should have one for each of the %zu tokens",
+                             in.after.len, poll.len);
+        return;
+    }
+    poll.after = in.after.rows;
+    wait_for(x, in.wait, start_poll, &poll);
+}
+
+static void start_wait(struct exchange *x, int64_t wait_ms, const void *in)
+{
+    const struct signal_wait_in *w = in;
+    const char *message = w->message && *w->message ? w->message : NULL;
+    async_signal_wait(x->server->store, x->queue, w->signal, message, wait_ms, &x->async);
+}
+
+void handle_signal_wait(struct exchange *x)
+{
+    struct signal_wait_in in = {0};
+    if (!read_request(x, &in)) return;
+    x->signal = in.signal;
+    wait_for(x, in.wait, start_wait, &in);
+}
