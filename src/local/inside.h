@@ -59,12 +59,13 @@ struct sluice {
     pthread_cond_t let_go;                    // while the handle closes: a hold was dropped
     struct upkeep *upkeep;                    // NULL before upkeep_start and after upkeep_stop
     bool closing;
-    struct owner_self *_Atomic self;            // its identity as a node; NULL: it is no node
-    struct owner_cluster *_Atomic cluster;      // NULL: the node is no member of a cluster
-    _Atomic bool needs_token;                   // its clients have tokens
-    struct peers *peers;                        // what is known about other nodes
-    struct links *links;                        // requests to them; NULL: it sends none
-    struct notices *notices;                    // messages that were announced to other processes
+    struct owner_self *_Atomic self;       // its identity as a node; NULL: it is no node
+    struct owner_cluster *_Atomic cluster; // NULL: the node is no member of a cluster
+    atomic_bool joins;        // it becomes a member of a cluster, or was one: see owner_joins
+    _Atomic bool needs_token; // its clients have tokens
+    struct peers *peers;      // what is known about other nodes
+    struct links *links;      // requests to them; NULL: it sends none
+    struct notices *notices;  // messages that were announced to other processes
     struct joined_workers *_Atomic joined;      // workers that joined with it (api/workers.c)
     struct owner_heard *heard;                  // workers that wait at nodes; NULL: none was asked
     struct lines *lines;                        // of sends that wait for space
@@ -211,5 +212,7 @@ void async_stop(struct sluice *s);               // ends what waits, and waits f
 MUST_USE enum err upkeep_start(struct sluice *s);
 // Ends it, then moves the dead letters that are left, for a few seconds.
 void upkeep_stop(struct sluice *s);
+// Whether it is a node that may own shards: it does not wait until it has joined a cluster.
+bool handle_takes_shards(struct sluice *s);
 void upkeep_wake(struct sluice *s);        // a message may have died
 void upkeep_wake_locked(struct sluice *s); // the same with the handle's lock held

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define CHECK_MS       1000           // how often an owner checks that it still is the owner
+#define JOIN_MS        100            // ... and a node that joins a cluster, whether it has joined
 #define OTHER_CHECK_MS OWNER_LEASE_MS // how often another node checks that the owner is alive
 // Added to the end of a lease, so that the next check comes just after it.
 #define RETRY_MS       (OWNER_LEASE_MS / 100)
@@ -142,6 +143,7 @@ static int64_t check_ownership(const struct owner_self *self, struct open_queue 
     int64_t again_ms = CHECK_MS;
     struct owner_cluster *cluster = atomic_load(&q->handle->cluster);
     if (cluster) return check_as_member(self, cluster, q, r, d);
+    if (!handle_takes_shards(q->handle)) return JOIN_MS;
     if (runner_sync(d)) return again_ms; // the next call reports the reason
     runner_owner(d, &o);
     runner_inspect(d, copy_deleted, &deleted);

@@ -102,9 +102,15 @@ enum sluice_code owner_become(struct sluice *s, const char *url, const char *nod
     return SLUICE_OK;
 }
 
+void owner_joins(struct sluice *s)
+{
+    atomic_store(&s->joins, true);
+}
+
 void owner_join(struct sluice *s, struct owner_cluster *c)
 {
     atomic_store(&s->cluster, c);
+    if (c) upkeep_wake(s); // a node keeps the owners of some queues
 }
 
 bool owner_identity(struct sluice *s, struct owner_name *out)

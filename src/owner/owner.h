@@ -65,6 +65,11 @@ bool owner_prove(struct sluice *s, const char *nonce, char *out);
 // Returns true if the text is the proof that a caller of this node can read the store.
 bool owner_knows_caller(struct sluice *s, const char *proof);
 
+// The node becomes a member of a cluster. Until it has joined, and after it has left, it takes no
+// shard: a shard that it owned without a claim would be missing in the cluster's view, and its
+// journal would name no coordination service. Call it before owner_become.
+void owner_joins(struct sluice *s);
+
 // The membership of the node in a cluster (src/member), which decides which node should own a
 // shard. Without one, the node takes every shard by the rules above.
 struct owner_cluster {

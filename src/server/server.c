@@ -462,6 +462,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     s->slow.log = &s->log;
     counters_watch(store, SLOW_MS, slow_tell, &s->slow);
     if (!code) code = start_httpd(s, port, e);
+    if (s->config.coord) owner_joins(store);
     if (!code) code = announce(s, e);
     if (!code) code = join_cluster(s, e);
     if (!code) code = start_publishing(s, e);

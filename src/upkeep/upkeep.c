@@ -244,10 +244,15 @@ static void run_owned(struct pool_job *job)
     task_schedule_at(&u->task, atomic_load(&u->owned_at));
 }
 
+bool handle_takes_shards(struct sluice *s)
+{
+    return atomic_load(&s->self) && (!atomic_load(&s->joins) || atomic_load(&s->cluster));
+}
+
 // Returns when to look again.
 static int64_t keep_owned(struct upkeep *u)
 {
-    if (!atomic_load(&u->handle->self)) return TASK_NEVER;
+    if (!handle_takes_shards(u->handle)) return TASK_NEVER;
     int64_t now = clock_boot_ms(), at = atomic_load(&u->owned_at);
     if (now < at) return at;
     if (atomic_exchange(&u->owned_runs, true)) return TASK_NEVER; // its end schedules the task

@@ -2,7 +2,7 @@
 """Owner-only consumption (consume=owner) from the command line: its sentences, and work that waits for an owner."""
 import time
 
-from harness import CONFLICT, INVALID, PATIENCE, UNAVAILABLE, case, contains, holds, main, same
+from harness import CONFLICT, INVALID, PATIENCE, UNAVAILABLE, case, contains, holds, main, same, until
 from node import Node
 
 SENTENCE = ("queue tasks: only the owner of a shard hands out its messages (consume=owner), and no node that owns shard 0 "
@@ -84,6 +84,21 @@ def work_waits_for_an_owner_and_says_so_once(sluice):
     contains(err.decode(), "waiting for an owner: " + SENTENCE)
     same(err.decode().count("waiting for an owner"), 1)
     holds(b"x" in out, out)
+
+
+@case
+def status_counts_what_is_ready_open_and_refused(sluice):
+    sluice.create("tasks", "consume=owner")
+    with Node(sluice, "--node", "a") as node:
+        for body in ("x", "y", "z"):
+            sluice.send("tasks", body)
+        sluice.receive("tasks", "--wait", "5s")
+        at = ("--store", f"http://{node.address}", "--json", "cluster")
+        keys = ("queue", "shard", "owner", "ready", "open", "refusedClaims")
+        until(lambda: [[row.get(key) for key in keys] for row in sluice.ok(*at, "status").lines()]
+              == [["tasks", 0, "a", 2, 1, 0]], "the status counts them")
+        events = [event["queue"] for event in sluice.ok(*at, "events").lines() if event["type"] == "ownership-acquired"]
+        same(events, ["tasks"])  # it is owned by a claim
 
 
 if __name__ == "__main__":

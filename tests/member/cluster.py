@@ -244,6 +244,22 @@ def a_node_without_the_queue_serves_it_when_its_owner_is_killed():
         holds(took < cluster.lease / 2, f"the first message after the kill took {took:.1f} s")
 
 
+def a_queue_that_waits_for_a_node_is_owned_by_a_claim():
+    """Its first node looks for such queues at once. It takes none before it has joined: the journal would follow no service,
+    and the next node would be refused."""
+    def stop(node):
+        node.signal(signal.SIGTERM)
+        holds(node.process.wait(timeout=PATIENCE) == 0, "it ends with 0")
+    with Cluster(nodes=1) as cluster:
+        stop(cluster.any())
+        subprocess.run([PROGRAM, "--store", cluster.store_url, "queue", "create", "lane", "consume=owner"], check=True,
+                       stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
+        for name in ("b", "c"):
+            node = cluster.start(name)
+            until(lambda: ("lane", 0) in node.owned(), f"{name} owns the queue", 3 * cluster.lease + PATIENCE)
+            stop(node)
+
+
 def main():
     global OUTAGE
     arguments = sys.argv[1:]
@@ -255,7 +271,8 @@ def main():
     cases = [("no message is lost or acknowledged twice", under_faults),
              ("mistakes at the start are named", mistakes_at_the_start_are_named),
              ("a node without the queue serves it when its owner is killed",
-              a_node_without_the_queue_serves_it_when_its_owner_is_killed)]
+              a_node_without_the_queue_serves_it_when_its_owner_is_killed),
+             ("a queue that waits for a node is owned by a claim", a_queue_that_waits_for_a_node_is_owned_by_a_claim)]
     if arguments[:1] == ["--faults"]:
         faults = [fault for fault in faults if fault.__name__ in arguments[1].split(",")]
         holds(len(faults) == len(arguments[1].split(",")), f"not all of {arguments[1]} can happen here")
