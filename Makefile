@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-events bench-node bench-peers bench-redis bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-stop chaos-workers load run demo cluster install hooks format settings lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-events bench-node bench-peers bench-redis bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers load run demo cluster install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -121,6 +121,10 @@ chaos-remount: build ## a file system that goes down and is mounted again, 100 t
 
 chaos-stop: build ## a writer that is stopped in a commit, 100 times: how long the others wait (9 minutes)
 	@$(BUILD)/tests/conformance/store/test_store_stopped 100
+
+chaos-signals: build deps-servers ## JOBS=1000 jobs with 10 signals each while nodes and workers are killed: directory, bucket
+	@for with in "" tests/servers/with-radosgw; do \
+		SLUICE=$(BUILD)/src/cli/sluice $$with tests/member/signals.py --long $(or $(JOBS),1000) || exit 1; done
 
 chaos-workers: build deps-servers ## 200 registered workers killed and stopped, their coordinator killed every 5 s: directory, bucket, three nodes
 	@for form in "" "--nodes 3" "--bucket"; do \
