@@ -259,13 +259,13 @@ def the_worker_is_killed_after_delivery(cluster):
     steer(sender, job, {"n": 1})
     again(lambda: post(sender, f"/messages/{job}/signals", {"kind": "ask", "payload": "how far?"}), "a question is sent")
     holds(receive(worker, held["token"])[0]["number"] == 1, "another signal")
-    heir = until(lambda: claim(worker), "the lock ends")  # the worker never acknowledges
-    holds(heir["id"] == job, heir)
-    with_it = heir.get("signals") or receive(worker, heir["token"])
+    successor = until(lambda: claim(worker), "the lock ends")  # the worker never acknowledges
+    holds(successor["id"] == job, successor)
+    with_it = successor.get("signals") or receive(worker, successor["token"])
     holds([(row["number"], row["deliveries"]) for row in with_it] == [(1, 2)], with_it)
     status, outcome = acknowledge(worker, held["token"], 1)
     holds(status in (409, 410), (status, outcome))  # the old token has no effect
-    acknowledge(worker, heir["token"], 1)
+    acknowledge(worker, successor["token"], 1)
     states = [row["state"] for row in history(sender, job)]
     holds(states == ["acked", "missed"], states)
 
