@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // signal: tells a running job something, asks it, or ends it. signals: what was sent to jobs.
+#include "cli/answer_watch.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "cli/signal_print.h"
@@ -16,7 +17,20 @@
 #define USAGE    "sluice signal QUEUE ID steer KEY=VALUE... | ask [TEXT] | interrupt"
 #define ROWS_MAX 10000
 
-enum { WORKFLOW, WORKER, TTL, WHEN_IDLE, ON_LOCK_END, REASON, GRACE, NOW, THEN, WITHDRAW, OPTIONS };
+enum {
+    WORKFLOW,
+    WORKER,
+    TTL,
+    WHEN_IDLE,
+    ON_LOCK_END,
+    REASON,
+    GRACE,
+    NOW,
+    THEN,
+    WAIT,
+    WITHDRAW,
+    OPTIONS
+};
 
 static const struct cli_option options[OPTIONS] = {
     [WORKFLOW] = {"workflow", 0, "W", OPTION_TEXT, 0, 0,
@@ -40,6 +54,9 @@ static const struct cli_option options[OPTIONS] = {
     [THEN] = {"then", 0, "WHAT", OPTION_TEXT, 0, 0,
               "interrupt: what becomes of the message: cancel (default),\n"
               "retry or dead-letter"},
+    [WAIT] = {"wait", 0, "D", OPTION_DURATION, 1, 7 * DAY_MS,
+              "wait for its end, and print the answer; status 0: acked, 1:\n"
+              "not"},
     [WITHDRAW] = {"withdraw", 0, "SIGNAL", OPTION_TEXT, 0, 0,
                   "withdraw this signal where it is pending"},
 };
@@ -186,13 +203,37 @@ static int read_words(const struct cli *cli, const struct arguments *args, const
     return 0;
 }
 
+// Waits for the end of a signal that was accepted, and prints it. Status 0: every one was acked.
+static int wait_for_end(const struct cli *cli, struct sluice *s, const char *queue, const char *id,
+                        const struct sluice_signals *sent, int64_t wait_ms)
+{
+    struct sluice_signals *ends = NULL;
+    struct sluice_error error = {0};
+    answer_watch_start(cli, wait_ms);
+    if (sluice_signal_wait(s, queue, sent->id, id, wait_ms, &ends, &error) != SLUICE_OK)
+        return cli_fail_queue(cli, s, queue, &error);
+    int status = 0;
+    for (size_t i = 0; i < ends->len; i++) {
+        const struct sluice_signal_state *row = &ends->rows[i];
+        bool good = strcmp(row->state, "acked") == 0 || strcmp(row->state, "applied") == 0;
+        if (!good) status = 1;
+        if (id && !cli->json)
+            signal_print_answer(cli, row);
+        else
+            signal_print(cli, queue, row);
+    }
+    sluice_signals_free(ends);
+    return status;
+}
+
 // Prints a row for each message. The error is about one of them.
 static int print_sent(const struct cli *cli, struct sluice *s, const char *queue,
-                      const struct sluice_signals *list, const struct sluice_error *error)
+                      const struct sluice_signals *list, const struct sluice_error *error,
+                      bool quiet)
 {
     int status = 0;
     for (size_t i = 0; i < list->len; i++)
-        if (list->rows[i].code == SLUICE_OK) signal_print(cli, queue, &list->rows[i]);
+        if (list->rows[i].code == SLUICE_OK && !quiet) signal_print(cli, queue, &list->rows[i]);
     for (size_t i = 0; i < list->len; i++) {
         const struct sluice_signal_state *row = &list->rows[i];
         if (row->code == SLUICE_OK) continue;
@@ -211,9 +252,10 @@ static int print_sent(const struct cli *cli, struct sluice *s, const char *queue
 }
 
 static int send_signal(const struct cli *cli, const struct arguments *args, struct sluice *s,
-                       const struct sluice_signal *what)
+                       const struct sluice_signal *what, const char *id)
 {
     const char *queue = args->words[0];
+    const struct cli_value *wait = &args->options[WAIT];
     struct sluice_request request = cli_request();
     struct sluice_signals *list = NULL;
     struct sluice_error error = {0};
@@ -223,8 +265,10 @@ static int send_signal(const struct cli *cli, const struct arguments *args, stru
     int status = 0;
     bool rows = list && list->len > 0;
     if (code != SLUICE_OK && !rows) status = cli_fail_queue(cli, s, queue, &error);
-    if (rows) status = print_sent(cli, s, queue, list, &error);
+    if (rows) status = print_sent(cli, s, queue, list, &error, wait->given);
     if (code == SLUICE_OK && !rows) cli_say(cli, "no message of %s got the signal", queue);
+    if (status == 0 && rows && wait->given)
+        status = wait_for_end(cli, s, queue, id, list, wait->number);
     sluice_signals_free(list);
     return status;
 }
@@ -240,7 +284,7 @@ static int withdraw(const struct cli *cli, const struct arguments *args, struct 
     bool rows = list && list->len > 0;
     int status = 0;
     if (code != SLUICE_OK && !rows) status = cli_fail_queue(cli, s, queue, &error);
-    if (rows) status = print_sent(cli, s, queue, list, &error);
+    if (rows) status = print_sent(cli, s, queue, list, &error, false);
     sluice_signals_free(list);
     return status;
 }
@@ -272,7 +316,7 @@ static int run_signal(const struct cli *cli, const struct arguments *args, struc
                                  .grace_ms = o[GRACE].number,
                                  .now = o[NOW].given || (o[GRACE].given && o[GRACE].number == 0),
                                  .then = text_of(&o[THEN])};
-    if (status == 0) status = send_signal(cli, args, s, &what);
+    if (status == 0) status = send_signal(cli, args, s, &what, id);
     buf_done(&payload);
     return status;
 }
@@ -295,8 +339,8 @@ const struct command command_signal = {
                "time, the message is processed. Otherwise it is cancelled, or as --then says.\n"
                "\n"
                "With --wait the exit status is 0 if every signal was acknowledged, and 1 if\n"
-               "not. JSON keys: id, queue, message, kind, number, state, and where they apply\n"
-               "reason, deliveries, sentAt, until, endedAt, payload, answer.",
+               "not. JSON keys: queue, code, id, message, number, kind, state, and where they\n"
+               "apply reason, deliveries, sentAt, until, endedAt, payload, answer.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run_on = run_signal,

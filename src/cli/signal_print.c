@@ -36,6 +36,23 @@ void signal_print(const struct cli *cli, const char *queue, const struct sluice_
     free(answer);
 }
 
+void signal_print_answer(const struct cli *cli, const struct sluice_signal_state *row)
+{
+    char *answer = safe_text(row->answer ? row->answer : "", row->answer_len, 0);
+    bool acked = strcmp(row->state, "acked") == 0;
+    if (acked && row->answer_len > 0) {
+        print_safe(stdout, row->answer, row->answer_len, 0);
+        (void)fputc('\n', stdout);
+    } else if (acked) {
+        cli_say(cli, "acked");
+    } else if (strcmp(row->state, "pending") == 0) {
+        cli_say(cli, "still pending: signal %s", row->id);
+    } else {
+        cli_say(cli, "%s%s%s", row->state, *answer ? ": " : "", answer);
+    }
+    free(answer);
+}
+
 void signal_print_table(const struct cli *cli, const struct sluice_signals *list, bool one)
 {
     static const char *const heads[] = {"MESSAGE", ">NUMBER", "KIND",   "STATE",

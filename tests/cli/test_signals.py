@@ -118,5 +118,19 @@ def all_messages_of_a_worker_or_a_workflow_get_a_signal(sluice):
     same([row["state"] for row in gone], ["withdrawn"] * 3)
 
 
+@case
+def a_wait_ends_with_the_signal(sluice):
+    message = locked(sluice)
+    early = sluice.run("signal", "tasks", message["id"], "ask", "--wait", "1ms")
+    same([early.status, early.out], [1, ""])
+    contains(early.err, "still pending")
+    waiter = sluice.start("signal", "tasks", message["id"], "ask", "--wait", "60s")
+    until(lambda: len(signals(sluice)) == 2, "the question arrives")
+    sluice.ok("ack", "tasks", message["token"])  # the job ends without an answer
+    same(waiter.wait(), 1)
+    contains(waiter.stderr.read().decode(), "missed")
+    sluice.refused(CONFLICT, "signal", "tasks", message["id"], "ask", "--wait", "1ms", says=message["id"])
+
+
 if __name__ == "__main__":
     main(at_once=3)
