@@ -16,7 +16,10 @@ extern "C" {
 #define SLUICE_FIND_BYTES_MAX   (256 << 20)
 
 struct sluice_peek {
-    const char *state;    // "ready", "delayed", "locked", "dead" or "outbound"; NULL: "ready"
+    // "ready", "delayed", "locked", "dead" or "outbound"; NULL: "ready". "finished", or one of the
+    // outcomes "processed", "dead-lettered", "purged", "redriven", "cancelled": messages that have
+    // ended within the setting `retention`, those of a shard with the newest first.
+    const char *state;
     const char *after_id; // continue after this message; NULL: from the beginning
     uint32_t max;         // at most 10,000; 0: 10
 };
@@ -31,7 +34,8 @@ SLUICE_API enum sluice_code sluice_peek(struct sluice *s, const char *queue,
                                         struct sluice_batch **out, struct sluice_error *error);
 
 // Reads one message by its id, as a batch of one. A finished message has only its state, worker,
-// finished_at and attempts, for the queue's `retention`. Free *out with sluice_batch_free.
+// finished_at, attempts, result and reason, for the queue's `retention`, and its body if the queue
+// has `retainBody`; else body is NULL. Free *out with sluice_batch_free.
 // SLUICE_NOT_FOUND: no such message was ever sent, or the queue does not exist.
 SLUICE_API enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
                                         struct sluice_batch **out, struct sluice_error *error);

@@ -132,6 +132,48 @@ enum sluice_code sluice_renew(struct sluice *s, const char *queue, const char *c
     return s->calls->settle(s, queue, &what, outcomes, error);
 }
 
+// Makes the call with the tokens of its rows. Rows that the call did not reach have its code.
+static enum sluice_code settle_with(struct sluice *s, const char *queue, struct settle *what,
+                                    const char **tokens, struct sluice_outcome *outcomes,
+                                    struct sluice_error *error)
+{
+    for (size_t i = 0; outcomes && i < what->len; i++)
+        outcomes[i] = (struct sluice_outcome){.status = NULL};
+    what->tokens = tokens;
+    enum sluice_code code = s->calls->settle(s, queue, what, outcomes, error);
+    if (outcomes) acks_fill(outcomes, what->len, code);
+    memory_free(tokens);
+    return code;
+}
+
+enum sluice_code sluice_ack_with(struct sluice *s, const char *queue, const struct sluice_ack *acks,
+                                 size_t len, struct sluice_outcome *outcomes,
+                                 struct sluice_error *error)
+{
+    struct settle what = {.kind = SETTLE_ACK, .len = len};
+    const char **tokens = memory_zeroed(len + 1, sizeof *tokens);
+    for (size_t i = 0; i < len; i++) {
+        tokens[i] = acks[i].token;
+        if (acks[i].result || acks[i].content_type) what.acks = acks;
+    }
+    return settle_with(s, queue, &what, tokens, outcomes, error);
+}
+
+enum sluice_code sluice_renew_with(struct sluice *s, const char *queue,
+                                   const struct sluice_renewal *renewals, size_t len,
+                                   int64_t visibility_ms, struct sluice_outcome *outcomes,
+                                   struct sluice_error *error)
+{
+    struct settle what = {.kind = SETTLE_RENEW, .len = len, .wait_ms = visibility_ms};
+    const char **tokens = memory_zeroed(len + 1, sizeof *tokens);
+    for (size_t i = 0; i < len; i++) {
+        tokens[i] = renewals[i].token;
+        if (renewals[i].has_progress || renewals[i].text) what.renewals = renewals;
+    }
+    joined_note_renew(s, queue);
+    return settle_with(s, queue, &what, tokens, outcomes, error);
+}
+
 void sluice_requests(const struct sluice *s, struct sluice_requests *out)
 {
     s->calls->requests(s, out);

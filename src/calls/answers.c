@@ -66,6 +66,9 @@ static void put_field(struct json *o, const struct field *f, const void *in)
     case FIELD_INT:
         if (!is_omitted(f, field_load(f, at))) json_number(o, f->name, field_load(f, at));
         break;
+    case FIELD_PERCENT:
+        if (field_load(f, at) >= 0) json_number(o, f->name, field_load(f, at));
+        break;
     case FIELD_BOOL:
     case FIELD_FLAG:
         if (!is_omitted(f, field_load(f, at))) json_bool(o, f->name, field_load(f, at) != 0);

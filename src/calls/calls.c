@@ -48,6 +48,8 @@ PAIRED(sluice_message, body);
 PAIRED(sluice_message, headers);
 PAIRED(sluice_message, failures);
 PAIRED(sluice_message, signals);
+PAIRED(sluice_message, result);
+PAIRED(sluice_ack, result);
 PAIRED(sluice_signal_state, payload);
 PAIRED(sluice_signal_state, answer);
 

@@ -40,6 +40,7 @@ void kept_done(struct kept_texts *k);
     K(FAILURE_KIND, "text") /* const char *: a constant of enum failure_kind */                    \
     K(REQUESTS, "requests") /* struct sluice_requests */                                           \
     K(BODY, "json")         /* like BASE64, inside a struct sluice_message */                      \
+    K(PERCENT, "number")    /* int, -1: not given */                                               \
     K(WORD, "text")         /* const char *: a constant, a word of a signal */                     \
     K(DATA, "json")         /* a pointer and its size_t length: JSON, text, or else base64 */      \
     K(ORIGIN, "origin")     /* struct sluice_origin */                                             \

@@ -17,6 +17,7 @@
 #pragma once
 
 #include "calls/list_cluster.h"
+#include "calls/list_messages.h"
 #include "calls/list_signals.h"
 #include "calls/list_workers.h"
 #include "calls/list_workflows.h"
@@ -55,96 +56,6 @@
     F(S, TEXTS, ids, "ids", 0, CALL_ITEMS_MAX, 0,                                                  \
       "Only these messages, by their ids. \"outcomes\" in the answer has a row for each.")
 
-// The fields that a message has in a query, too.
-#define MESSAGE_QUERY_FIELDS(F, S)                                                                 \
-    F(S, TEXT, group, "group", 0, MESSAGE_GROUP_MAX, 0,                                            \
-      "Messages of a group stay on one shard. In a strict queue only one of them is open at a "    \
-      "time.")                                                                                     \
-    F(S, TEXT, dedup, "dedup", 0, MESSAGE_DEDUP_MAX, 0,                                            \
-      "A second message with the same key within dedupWindow is not stored. Its sender gets the "  \
-      "first message's id.")                                                                       \
-    F(S, INT, priority, "priority", 0, MESSAGE_PRIORITY_MAX, 0,                                    \
-      "Higher values are delivered first.")                                                        \
-    F(S, DURATION, delay_ms, "delay", 0, DELAY_MAX_MS, 0,                                          \
-      "Delays the delivery, by up to 400 days.")                                                   \
-    F(S, NUMBER, due, "due", 0, INT64_MAX, 0,                                                      \
-      "The earliest time of delivery, in milliseconds since 1970. An alternative to delay.")       \
-    F(S, TEXT, workflow, "workflow", 0, MESSAGE_WORKFLOW_MAX, 0,                                   \
-      "The id of a workflow. Its messages are counted together, and all of them are in one "       \
-      "shard. Events have it.")                                                                    \
-    F(S, BOOL, workflow_last, "workflowLast", 0, 1, 0,                                             \
-      "The last message of its workflow. When all its messages have ended, the workflow is "       \
-      "completed or failed.")                                                                      \
-    F(S, TEXT, needs, "requires", 0, 0, 0,                                                         \
-      "Labels that the worker must have, such as kind=gpu. Only a registered worker that has "     \
-      "them "                                                                                      \
-      "all gets the message.")
-
-#define MESSAGE_BODY_FIELDS(F, S)                                                                  \
-    F(S, BASE64, body, "bodyBase64", 0, 0, 0, "The message as bytes: base64 with padding.")        \
-    F(S, TEXT, content_type, "contentType", 0, MESSAGE_CONTENT_TYPE_MAX, 0,                        \
-      "The content type. For a body that is a JSON value, the default is application/json.")       \
-    F(S, HEADERS, headers, "headers", 0, CALL_HEADERS_MAX, 0, NULL)
-
-#define SEND_FIELDS(F, S) MESSAGE_QUERY_FIELDS(F, S) MESSAGE_BODY_FIELDS(F, S)
-
-#define MESSAGE_FIELDS(F, S)                                                                       \
-    MESSAGE_QUERY_FIELDS(F, S)                                                                     \
-    F(S, ANY, body, "body", 0, 0, 0,                                                               \
-      "The message: a string, or any other JSON value. Another JSON value is stored as its text "  \
-      "without whitespace, and returned as that value. Give either body or bodyBase64. A null "    \
-      "next to bodyBase64 counts as missing.")                                                     \
-    MESSAGE_BODY_FIELDS(F, S)
-
-#define MESSAGES_FIELDS(F, S) F(S, LIST, messages, "messages", 0, CALL_ITEMS_MAX, 0, NULL)
-
-#define PEEK_FIELDS(F, S)                                                                          \
-    F(S, TEXT, state, "state", 0, 0, 0, "Default: ready.")                                         \
-    F(S, TEXT, after, "after", 0, 0, 0, "Starts after this message.")                              \
-    F(S, SMALL, max, "max", 1, CLAIM_COUNT_MAX, 10, NULL)                                          \
-    F(S, TEXT, id, "id", 0, 0, 0, "Returns only this message, in any state.")                      \
-    F(S, TEXTS, headers, "header", 0, SLUICE_FIND_HEADERS_MAX, 0,                                  \
-      "Returns only messages with this header, NAME=VALUE. May be repeated: all must match.")      \
-    F(S, TEXT, contains, "contains", 0, SLUICE_FIND_TEXT_MAX, 0,                                   \
-      "Returns only messages whose body contains this text.")                                      \
-    F(S, NUMBER, before, "before", 0, INT64_MAX, 0,                                                \
-      "Returns only messages that were sent before this time, in milliseconds since 1970.")        \
-    F(S, NUMBER, bytes, "bytes", 0, SLUICE_FIND_BYTES_MAX, 0,                                      \
-      "With one of these filters: how many bytes of messages to read at most. 0: 16 MiB. The "     \
-      "answer says how much was read, and where to continue.")
-
-#define RECEIVE_FIELDS(F, S)                                                                       \
-    F(S, SMALL, max, "max", 1, CLAIM_COUNT_MAX, 1, NULL)                                           \
-    F(S, DURATION, wait, "wait", 0, RECEIVE_WAIT_MAX_MS, 0,                                        \
-      "How long to wait if no message is ready, up to 20 s. Default 0.")                           \
-    F(S, DURATION, visibility, "visibility", 0, LEASE_MAX_MS, 0,                                   \
-      "How long the locks last, up to 24 h. 0: the queue's visibilityTimeout.")                    \
-    F(S, TEXT, worker, "worker", 0, WORKER_NAME_MAX, 0,                                            \
-      "The worker's name, shown with its locks.")                                                  \
-    F(S, TEXTS, acks, "ack", 0, CALL_ITEMS_MAX, 0,                                                 \
-      "Tokens of processed messages. They are acknowledged at once, however long the receive "     \
-      "waits. \"acked\" in the answer has an outcome for each.")
-
-#define ACK_FIELDS(F, S)                                                                           \
-    F(S, TEXT, token, "token", 0, 0, 0, TOKENS_ABOUT)                                              \
-    F(S, TEXTS, tokens, "tokens", 0, CALL_ITEMS_MAX, 0, TOKENS_ABOUT)
-
-#define FAIL_FIELDS(F, S)                                                                          \
-    ACK_FIELDS(F, S) F(S, TEXT, reason, "reason", 0, 0, 0, "The reason, kept with the message.")
-
-#define RELEASE_FIELDS(F, S)                                                                       \
-    ACK_FIELDS(F, S)                                                                               \
-    F(S, DURATION, wait, "delay", 0, LEASE_MAX_MS, 0,                                              \
-      "How long until the message is ready again, up to 24 h.")
-
-#define RENEW_FIELDS(F, S)                                                                         \
-    ACK_FIELDS(F, S)                                                                               \
-    F(S, DURATION, wait, "visibility", 0, LEASE_MAX_MS, 0,                                         \
-      "The new lock time from now, up to 24 h. 0: the queue's visibilityTimeout.")
-
-// The members of all four: ack, fail, release and renew. The compact encoding has them all.
-#define SETTLE_FIELDS(F, S) FAIL_FIELDS(F, S) F(S, DURATION, wait, "wait", 0, LEASE_MAX_MS, 0, NULL)
-
 #define EVENTS_FIELDS(F, S)                                                                        \
     F(S, TEXT, from, "from", 0, 0, 0,                                                              \
       "Where to start: an event id of the stream, a position, now, or 0 for the oldest event "     \
@@ -178,7 +89,7 @@
     S(messages_in, MESSAGES_FIELDS)                                                                \
     S(peek_in, PEEK_FIELDS)                                                                        \
     S(receive_in, RECEIVE_FIELDS)                                                                  \
-    S(settle_in, SETTLE_FIELDS)                                                                    \
+    S(settle_in, SETTLE_MEMBERS)                                                                   \
     S(stream_in, STREAM_FIELDS)                                                                    \
     S(events_in, EVENTS_FIELDS)                                                                    \
     S(healthz_in, HEALTHZ_FIELDS)                                                                  \
@@ -200,7 +111,7 @@
     T(messages, messages_in, MESSAGES_FIELDS)                                                      \
     T(peek, peek_in, PEEK_FIELDS)                                                                  \
     T(receive, receive_in, RECEIVE_FIELDS)                                                         \
-    T(ack, settle_in, ACK_FIELDS)                                                                  \
+    T(ack, settle_in, ACK_WITH_FIELDS)                                                             \
     T(fail, settle_in, FAIL_FIELDS)                                                                \
     T(release, settle_in, RELEASE_FIELDS)                                                          \
     T(renew, settle_in, RENEW_FIELDS)                                                              \
@@ -326,70 +237,6 @@
       "How far each capability is rolled out: bus=off placement=on dispatch=shadow stream=on.")    \
     A(S, REQUESTS, charged, "charged", OMIT_NEVER, NULL)
 
-// Without a reason, only the first two are written.
-#define ORIGIN_ANSWER(A, S)                                                                        \
-    A(S, TEXT, queue, "queue", OMIT_NEVER, NULL)                                                   \
-    A(S, TEXT, id, "id", OMIT_NEVER, NULL)                                                         \
-    A(S, TEXT, reason, "reason", OMIT_EMPTY,                                                       \
-      "The reason of the last failure, else failed, expired or max-deliveries.")                   \
-    A(S, SMALL, retries, "retries", OMIT_ALONE, NULL)                                              \
-    A(S, NUMBER, died_at, "diedAt", OMIT_ALONE, NULL)                                              \
-    A(S, SMALL, attempts, "attempts", OMIT_ZERO,                                                   \
-      "How often the message was delivered in that queue.")                                        \
-    A(S, TEXT, worker, "worker", OMIT_EMPTY, "The worker that failed it last.")
-
-#define FAILURE_ANSWER(A, S)                                                                       \
-    A(S, SMALL, attempt, "attempt", OMIT_NEVER, "The number of the attempt.")                      \
-    A(S, NUMBER, at, "at", OMIT_NEVER,                                                             \
-      "When the attempt failed. For an expired lock, its deadline.")                               \
-    A(S, TEXT, worker, "worker", OMIT_NULL, "The worker that held the lock. null if unknown.")     \
-    A(S, KEPT_TEXT, reason, "reason", OMIT_NEVER,                                                  \
-      "The worker's reason, which may be empty, or lock-expired. null if the reason is no longer " \
-      "kept.")                                                                                     \
-    A(S, FAILURE_KIND, kind, "kind", OMIT_NEVER, NULL)
-
-// What the command line shows of a message. "queue" follows the id.
-#define MESSAGE_SHOWN_ANSWER(A, S)                                                                 \
-    A(S, CHARS, id, "id", OMIT_NEVER, NULL)                                                        \
-    A(S, TEXT, state, "state", OMIT_NEVER,                                                         \
-      "processed, dead-lettered, purged and redriven: the message is finished. finished: it is "   \
-      "not known any more how.")                                                                   \
-    A(S, BODY, body, "body", OMIT_ALONE,                                                           \
-      "The message: a string if it is UTF-8, or the JSON value that was sent. null if the "        \
-      "message is finished.")                                                                      \
-    A(S, SMALL, attempt, "attempt", OMIT_NEVER,                                                    \
-      "Deliveries in this queue, including this one. null if the message is finished.")            \
-    A(S, CHARS, token, "token", OMIT_NEVER,                                                        \
-      "The token of the lock. Empty unless this request took the lock.")                           \
-    A(S, COUNT, fence, "fence", OMIT_NEVER,                                                        \
-      "Rises with every lock of the shard. Other systems can use it to refuse a stale worker.")    \
-    A(S, NUMBER, lease_ms, "leaseMs", OMIT_NEVER, "How long the lock lasts from now.")             \
-    A(S, NUMBER, deadline, "deadline", OMIT_NEVER,                                                 \
-      "When the lock ends, or when a delayed message is due.")                                     \
-    A(S, TEXT, group, "group", OMIT_NEVER, "Empty: none.")                                         \
-    A(S, INT, priority, "priority", OMIT_NEVER, NULL)                                              \
-    A(S, HEADERS, headers, "headers", OMIT_NEVER, NULL)                                            \
-    A(S, NUMBER, sent_at, "sentAt", OMIT_NEVER, NULL)                                              \
-    A(S, COUNT, order, "order", OMIT_ZERO, "The order of the ticket that granted the lock.")       \
-    A(S, ORIGIN, from, "from", OMIT_EMPTY, NULL)                                                   \
-    A(S, FAILURES, failures, "failures", OMIT_EMPTY,                                               \
-      "Failed attempts in this queue, the oldest first. A request by id returns the newest ones, " \
-      "a peek returns the newest one, and a receive none.")                                        \
-    A(S, TEXT, worker, "worker", OMIT_EMPTY,                                                       \
-      "The worker that holds the lock. If the message is finished, the last one.")                 \
-    A(S, NUMBER, finished_at, "finishedAt", OMIT_ZERO,                                             \
-      "When the message ended, for as long as the setting retention says.")                        \
-    A(S, SMALL, attempts, "attempts", OMIT_ZERO, "With finishedAt: how often it was delivered.")   \
-    A(S, TEXT, needs, "requires", OMIT_EMPTY,                                                      \
-      "Labels that the worker must have. A receive does not return them.")
-
-#define MESSAGE_ANSWER(A, S)                                                                       \
-    MESSAGE_SHOWN_ANSWER(A, S)                                                                     \
-    A(S, SMALL, retries, "retries", OMIT_NEVER, "Failures counted against maxRetries.")            \
-    A(S, TEXT, dedup, "dedup", OMIT_EMPTY, NULL)                                                   \
-    A(S, TEXT, content_type, "contentType", OMIT_EMPTY, NULL)                                      \
-    A(S, TEXT, workflow, "workflow", OMIT_EMPTY, NULL) SIGNALS_OF_MESSAGE(A, S)
-
 // How far a search came. It follows the messages.
 #define FOUND_ANSWER(A, S)                                                                         \
     A(S, COUNT, messages, "messagesRead", OMIT_NEVER, "How many messages were read.")              \
@@ -441,9 +288,20 @@
     WORKFLOW_ANSWER_TABLES(T)                                                                      \
     CLUSTER_ANSWER_TABLES(T)
 
+// What an ack and a renewal carry in the compact encoding.
+#define RESULT_ROW(A, S)                                                                           \
+    A(S, DATA, result, "result", OMIT_NEVER, NULL)                                                 \
+    A(S, TEXT, content_type, "resultType", OMIT_EMPTY, NULL)
+#define PROGRESS_ROW(A, S)                                                                         \
+    A(S, FLAG, has_progress, "hasProgress", OMIT_NEVER, NULL)                                      \
+    A(S, INT, percent, "progress", OMIT_NEVER, NULL)                                               \
+    A(S, TEXT, text, "progressText", OMIT_EMPTY, NULL)
+
 // Parts of answers that have no schema of their own: the same columns.
 #define PART_TABLES(T)                                                                             \
     T(Found, found, sluice_found, FOUND_ANSWER)                                                    \
+    T(Result, result, sluice_ack, RESULT_ROW)                                                      \
+    T(Progress, progress, sluice_renewal, PROGRESS_ROW)                                            \
     T(SentRow, sent_row, sluice_sent, SENT_ROW_ANSWER)                                             \
     T(MessageShown, message_shown, sluice_message, MESSAGE_SHOWN_ANSWER)                           \
     T(QueueRow, queue_row, queue_row, QUEUE_ROW_ANSWER)                                            \
@@ -463,12 +321,16 @@
 #define ACKS_ORDER(W, T)     W(T, acks)
 #define SETTLE_ORDER(W, T)   W(T, wait), W(T, reason), W(T, tokens)
 #define ORIGIN_ORDER(W, T)   W(T, queue), W(T, id), W(T, reason), W(T, retries), W(T, died_at)
+#define RESULT_ORDER(W, T)   W(T, result), W(T, content_type)
+#define PROGRESS_ORDER(W, T) W(T, has_progress), W(T, percent), W(T, text)
 #define FINISHED_ORDER(W, T) W(T, finished_at), W(T, attempts)
 #define REQUIRES_ORDER(W, T) W(T, needs)
-#define FAILURE_ORDER(W, T)  W(T, attempt), W(T, at), W(T, kind), W(T, worker), W(T, reason)
-#define SENT_ORDER(W, T)     W(T, code), W(T, duplicate), W(T, id)
-#define OUTCOME_ORDER(W, T)  W(T, code), W(T, reason), W(T, status), W(T, until)
-#define PROBLEM_ORDER(W, T)  W(T, code), W(T, reason), W(T, field), W(T, message)
+#define KEPT_ORDER(W, T)                                                                           \
+    W(T, result), W(T, result_type), W(T, reason), W(T, percent), W(T, progress), W(T, progress_at)
+#define FAILURE_ORDER(W, T) W(T, attempt), W(T, at), W(T, kind), W(T, worker), W(T, reason)
+#define SENT_ORDER(W, T)    W(T, code), W(T, duplicate), W(T, id)
+#define OUTCOME_ORDER(W, T) W(T, code), W(T, reason), W(T, status), W(T, until)
+#define PROBLEM_ORDER(W, T) W(T, code), W(T, reason), W(T, field), W(T, message)
 
 // T(table, rows, fields, order): compact_<table>. The rows are those of another table.
 #define COMPACT_TABLES(T)                                                                          \
@@ -478,11 +340,14 @@
     T(receive, receive_rows, RECEIVE_FIELDS, RECEIVE_ORDER)                                        \
     T(acks, receive_rows, RECEIVE_FIELDS, ACKS_ORDER)                                              \
     T(settle, settle_rows, SETTLE_FIELDS, SETTLE_ORDER)                                            \
+    T(result, result_answer_rows, RESULT_ROW, RESULT_ORDER)                                        \
+    T(progress, progress_answer_rows, PROGRESS_ROW, PROGRESS_ORDER)                                \
     T(message, message_answer_rows, MESSAGE_ANSWER, MESSAGE_ORDER)                                 \
     T(origin, origin_answer_rows, ORIGIN_ANSWER, ORIGIN_ORDER)                                     \
     T(failure, failure_answer_rows, FAILURE_ANSWER, FAILURE_ORDER)                                 \
     T(finished, message_answer_rows, MESSAGE_ANSWER, FINISHED_ORDER)                               \
     T(requires, message_answer_rows, MESSAGE_ANSWER, REQUIRES_ORDER)                               \
+    T(kept, message_answer_rows, MESSAGE_ANSWER, KEPT_ORDER)                                       \
     T(sent, sent_row_answer_rows, SENT_ROW_ANSWER, SENT_ORDER)                                     \
     T(outcome, outcome_answer_rows, OUTCOME_ANSWER, OUTCOME_ORDER)                                 \
     T(problem, problem_answer_rows, PROBLEM_ANSWER, PROBLEM_ORDER)                                 \

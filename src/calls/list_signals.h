@@ -91,7 +91,7 @@
 
 #define SIGNAL_REST_FIELDS(F, S)                                                                   \
     F(S, BASE64, payload, "payloadBase64", 0, 0, 0, "The payload as bytes, instead.")              \
-    F(S, DURATION, ttl, "ttl", 1, SIGNAL_TTL_MAX_MS, 0,                                            \
+    F(S, DURATION, ttl, "ttl", 0, SIGNAL_TTL_MAX_MS, 0,                                            \
       "steer, ask: when the signal expires if no worker has acknowledged it. Default 1 h, at "     \
       "most 7 days.")                                                                              \
     F(S, TEXT, when_idle, "whenIdle", 0, 16, 0,                                                    \
@@ -126,7 +126,7 @@
 
 #define SIGNAL_ACK_FIRST_FIELDS(F, S)                                                              \
     F(S, TEXT, token, "token", 0, 0, 0, TOKENS_ABOUT)                                              \
-    F(S, SMALL, number, "number", 1, UINT32_MAX, 0, "The number of the signal in its message.")    \
+    F(S, SMALL, number, "number", 0, UINT32_MAX, 0, "The number of the signal in its message.")    \
     F(S, BOOL, decline, "decline", 0, 1, 0,                                                        \
       "The job does not do it. The answer says why, such as not-listening.")
 #define SIGNAL_ACK_ANSWER_FIELD(F, S)                                                              \

@@ -20,10 +20,10 @@ static bool is_finished(const struct sluice_message *m)
     return true;
 }
 
-// A finished message has no body, which is not the same as an empty body.
+// A finished message whose body is not kept has none, which is not the same as an empty body.
 static bool has_body(const struct sluice_message *m)
 {
-    return m->body && !is_finished(m);
+    return m->body;
 }
 
 static bool marks_json(const struct sluice_header *h)

@@ -8,11 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct batch_text {
+    struct batch_text *next;
+    char text[];
+};
+
 struct batch_builder {
     struct sluice_batch batch; // first: sluice_batch_free frees the builder
     size_t cap;
     struct bytes input;            // owned; empty unless it came from a node
     struct sluice_header *headers; // owned; of all messages
+    struct batch_text *texts;      // owned
 };
 
 struct batch_builder *batch_new(size_t max)
@@ -21,6 +27,18 @@ struct batch_builder *batch_new(size_t max)
     b->cap = max;
     b->batch.messages = memory_zeroed(max, sizeof *b->batch.messages);
     return b;
+}
+
+const char *batch_keep(struct batch_builder *b, struct bytes text)
+{
+    struct batch_text *t;
+    if (text.len == 0) return "";
+    t = memory_new(sizeof *t + text.len + 1);
+    memcpy(t->text, text.data, text.len);
+    t->text[text.len] = '\0';
+    t->next = b->texts;
+    b->texts = t;
+    return t->text;
 }
 
 size_t batch_len(const struct batch_builder *b)
@@ -58,6 +76,11 @@ void sluice_batch_free(struct sluice_batch *batch)
             memory_free((void *)(uintptr_t)m->headers); // the block starts with the headers
         memory_free((void *)(uintptr_t)m->failures);
         memory_free((void *)(uintptr_t)m->signals);
+    }
+    while (b->texts) {
+        struct batch_text *t = b->texts;
+        b->texts = t->next;
+        memory_free(t);
     }
     bytes_free(b->input);
     memory_free(b->headers);
@@ -180,6 +203,8 @@ void batch_add(struct batch_builder *b, const struct open_queue *q, uint32_t sha
     put_strings(out, &d->message, view ? view->worker : BYTES_EMPTY,
                 view ? d->message.requires : BYTES_EMPTY);
     put_origin(out, letter_of(d));
+    out->result_type = out->reason = out->progress = "";
+    out->percent = -1;
     out->sent_at = d->sent_at;
     out->priority = d->message.priority;
     id_print(q, shard, view ? view->seq : d->grant.seq, out->id);

@@ -197,6 +197,8 @@ struct sluice_batch *batch_take(struct batch_builder *b); // the builder becomes
 // The messages are views into `input` and have rows of `headers`. The batch frees both.
 void batch_own(struct batch_builder *b, struct bytes input, struct sluice_header *headers);
 size_t batch_len(const struct batch_builder *b);
+// Copies the bytes into memory of the batch, ends them with 0, and returns the copy.
+const char *batch_keep(struct batch_builder *b, struct bytes text);
 void batch_drop_last(struct batch_builder *b); // a message that batch_add added
 
 // Calls run(ctx) on a thread of the pool. No queue uses more than a share of the threads. If no

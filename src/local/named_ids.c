@@ -83,15 +83,25 @@ static void read_rules(void *ctx, const struct machine *m, int64_t now)
     *(uint16_t *)ctx = machine_rules(m);
 }
 
-enum sluice_code queue_needs_rules(struct open_queue *q, uint16_t rules, const char *what,
-                                   struct sluice_error *error)
+bool queue_has_rules(struct open_queue *q, uint16_t rules)
 {
-    const char *name = q->row.name;
     for (uint32_t i = 0; i < q->row.birth.shards; i++) {
         uint16_t has = 0;
         struct shard_runner *d = runner_if_open(q, i);
         if (d) runner_inspect(d, read_rules, &has);
-        if (has >= rules) continue; // a version is never lowered
+        if (has < rules) return false; // a version is never lowered
+    }
+    return true;
+}
+
+enum sluice_code queue_needs_rules(struct open_queue *q, uint16_t rules, const char *what,
+                                   struct sluice_error *error)
+{
+    const char *name = q->row.name;
+    if (queue_has_rules(q, rules)) return SLUICE_OK;
+    for (uint32_t i = 0; i < q->row.birth.shards; i++) {
+        uint16_t has = 0;
+        struct shard_runner *d;
         if (queue_synced_runner(q, i, &d, NULL)) continue;
         runner_inspect(d, read_rules, &has);
         if (has >= rules) continue;

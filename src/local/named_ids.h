@@ -24,6 +24,8 @@ enum sluice_code named_ids_open(struct sluice *s, const char *queue, const char 
                                 size_t len, struct open_queue **q, struct named_id *rows,
                                 struct sluice_error *first, struct sluice_error *error);
 
+// Whether all shards have this version, as far as this process knows; it does not block.
+bool queue_has_rules(struct open_queue *q, uint16_t rules);
 // Refuses a queue with a shard under this version of the rules, before anything is written. The
 // sentence begins with `what`, such as "cancel needs". A shard that cannot be read is left out: the
 // call finds that itself.

@@ -7,6 +7,7 @@
 #include "local/bodies.h"
 #include "local/failures.h"
 #include "local/filter.h"
+#include "local/finished.h"
 #include "local/look.h"
 
 #include <stdio.h>
@@ -29,6 +30,7 @@ struct seen {
     size_t len;
     struct buf names;
     struct failures_seen failures;
+    struct progress_view *progress; // of each view; at 0: none
     int64_t now;
     enum err err;
     struct finished_view finished; // show, if err is ERR_CONFLICT
@@ -65,13 +67,18 @@ static void read_messages(void *ctx, const struct machine *m, int64_t now)
     } else {
         s->len = machine_list(m, s->state, s->after, now, s->views, s->max);
     }
+    for (size_t i = 0; i < s->len; i++)
+        if (s->views[i].state == STATE_LOCKED)
+            (void)machine_progress(m, s->views[i].seq, &s->progress[i]);
     keep_names(s);
     failures_see(&s->failures, m, now, s->views, s->len, s->seq != 0);
 }
 
 static void seen_init(struct seen *s, size_t max)
 {
-    *s = (struct seen){.max = max, .views = memory_zeroed(max, sizeof *s->views)};
+    *s = (struct seen){.max = max,
+                       .views = memory_zeroed(max, sizeof *s->views),
+                       .progress = memory_zeroed(max, sizeof *s->progress)};
     buf_init(&s->names, SIZE_MAX);
     failures_init(&s->failures, max);
 }
@@ -79,6 +86,7 @@ static void seen_init(struct seen *s, size_t max)
 static void seen_done(struct seen *s)
 {
     memory_free(s->views);
+    memory_free(s->progress);
     buf_done(&s->names);
     failures_done(&s->failures);
 }
@@ -92,6 +100,7 @@ struct peek_batch {
     char last[SLUICE_ID_MAX]; // the message that it read last
     const char *id;           // of the message to show
     enum message_state state;
+    int outcome; // of finished messages; as in struct finished_read
     size_t max;
     uint64_t after; // in the first shard: the messages behind this one; or the one to show
     struct open_queue *queue;
@@ -142,9 +151,37 @@ static enum sluice_code add_fetched(struct peek_batch *h, const struct message_v
     return code;
 }
 
-// Adds the failures to messages first .. first + len - 1 of `seen`, which have their bodies.
-static void add_failures(struct peek_batch *h, const struct seen *seen, size_t first, size_t len,
-                         size_t batch_first, const struct reason_text *reasons)
+// The texts that come with messages first .. first + len - 1: the reasons of their failures, then
+// the texts of their progress. The caller frees the list.
+static struct reason_place *texts_of(const struct seen *seen, size_t first, size_t len,
+                                     size_t *failures, struct shard_wants *wants)
+{
+    struct reason_place *places = failures_reasons(&seen->failures, first, len, failures);
+    places = memory_resize(places, (*failures + len + 1) * sizeof *places);
+    wants->reasons_len = *failures;
+    for (size_t i = first; i < first + len; i++) {
+        const struct op_place *at = &seen->progress[i].text;
+        if (seen->progress[i].at == 0) continue;
+        places[wants->reasons_len++] =
+            (struct reason_place){.slot = at->slot, .op = at->op, .index = at->index};
+    }
+    wants->reasons = places;
+    return places;
+}
+
+static void set_progress(struct peek_batch *h, struct sluice_message *m,
+                         const struct progress_view *p, const struct reason_text *text)
+{
+    m->percent = p->percent;
+    m->progress_at = p->at;
+    if (text->kept) m->progress = batch_keep(h->batch, text->text);
+}
+
+// Adds the failures and the progress to messages first .. first + len - 1 of `seen`, which have
+// their bodies.
+static void add_texts(struct peek_batch *h, const struct seen *seen, size_t first, size_t len,
+                      size_t batch_first, const struct reason_text *reasons,
+                      const struct reason_text *progress)
 {
     struct sluice_batch *batch = batch_take(h->batch);
     for (size_t i = first; i < first + len; i++) {
@@ -153,6 +190,9 @@ static void add_failures(struct peek_batch *h, const struct seen *seen, size_t f
         struct sluice_message *m = batch_first < batch->len ? &batch->messages[batch_first] : NULL;
         bool there = m && strcmp(m->id, id) == 0;
         failures_attach(&seen->failures, i, &reasons, there ? m : NULL);
+        bool has = seen->progress[i].at != 0;
+        if (there && has) set_progress(h, m, &seen->progress[i], progress);
+        if (has) progress++;
         if (there) batch_first++;
     }
 }
@@ -173,9 +213,8 @@ static enum sluice_code add_piece(struct peek_batch *h, const struct seen *seen,
     for (size_t i = 0; i < len; i++)
         places[i] = views[i].place;
     struct shard_wants wants = {.places = places, .places_len = len};
-    struct reason_place *reasons =
-        failures_reasons(&seen->failures, first, len, &wants.reasons_len);
-    wants.reasons = reasons;
+    size_t failures;
+    struct reason_place *reasons = texts_of(seen, first, len, &failures, &wants);
     struct runner_answer answer;
     runner_answer_init(&answer);
     enum err err = runner_read(h->runner, &wants, &answer);
@@ -190,7 +229,8 @@ static enum sluice_code add_piece(struct peek_batch *h, const struct seen *seen,
     }
     size_t before = batch_len(h->batch);
     if (*added > 0) code = add_fetched(h, views, *added, answer.deliveries);
-    if (*added > 0) add_failures(h, seen, first, *added, before, answer.reasons);
+    if (*added > 0)
+        add_texts(h, seen, first, *added, before, answer.reasons, answer.reasons + failures);
     h->left -= more < h->left ? more : h->left;
     memory_free(reasons);
     runner_answer_done(&answer);
@@ -221,14 +261,54 @@ static enum sluice_code parse_state(const char *text, enum message_state *out,
         if (!text || strcmp(text, message_state_name(shown[i])) == 0) return SLUICE_OK;
     }
     return refuse(error, ERR_INVALID, "state",
-                  "state \"%.40s\" is not one of ready, delayed, locked, dead, outbound", text);
+                  "state \"%.40s\" is not one of ready, delayed, locked, dead, outbound, finished, "
+                  "processed, dead-lettered, purged, redriven, cancelled",
+                  text);
+}
+
+static struct finished_read finished_reader(struct peek_batch *h)
+{
+    return (struct finished_read){.queue = h->queue,
+                                  .shard = h->shard,
+                                  .runner = h->runner,
+                                  .batch = h->batch,
+                                  .max = h->max,
+                                  .want = h->want,
+                                  .outcome = h->outcome,
+                                  .filtered = h->want && filter_is_given(h->want),
+                                  .found = h->found,
+                                  .bytes_max = h->bytes_max,
+                                  .left = &h->left,
+                                  .budget = h->budget,
+                                  .taken = &h->taken};
+}
+
+static enum sluice_code finished_shard(struct look *l, struct open_queue *q, uint32_t shard,
+                                       struct shard_runner *d, bool *enough,
+                                       struct sluice_error *error)
+{
+    struct peek_batch *h = (struct peek_batch *)l;
+    uint64_t last;
+    (void)q;
+    h->shard = shard;
+    h->runner = d;
+    h->error = error;
+    struct finished_read reader = finished_reader(h);
+    uint64_t after = shard == l->first ? h->after : 0;
+    enum sluice_code code = finished_list(&reader, after, enough, &last, error);
+    if (last > 0) id_print(h->queue, shard, last, h->last);
+    if (*enough) (void)snprintf(h->found->next, sizeof h->found->next, "%s", h->last);
+    return code;
 }
 
 static enum sluice_code peek_begin(struct look *l, struct open_queue *q, struct sluice_error *error)
 {
     struct peek_batch *h = (struct peek_batch *)l;
     h->queue = q;
-    enum sluice_code code = parse_state(h->want->state, &h->state, error);
+    enum sluice_code code = SLUICE_OK;
+    bool finished = h->want->state && finished_state(h->want->state, &h->outcome);
+    if (finished) l->shard = finished_shard;
+    if (!finished) code = parse_state(h->want->state, &h->state, error);
     if (code || !h->want->after_id) return code;
     return id_parse(q, h->want->after_id, &l->first, &h->after, error);
 }
@@ -324,9 +404,8 @@ static enum sluice_code find_piece(struct peek_batch *h, const struct seen *seen
         places[i] = seen->views[*at + i].place;
     struct shard_wants wants = {.places = places, .places_len = len};
     size_t first = *at, batch_first = batch_len(h->batch);
-    struct reason_place *reasons =
-        failures_reasons(&seen->failures, first, len, &wants.reasons_len);
-    wants.reasons = reasons;
+    size_t failures;
+    struct reason_place *reasons = texts_of(seen, first, len, &failures, &wants);
     struct runner_answer answer;
     runner_answer_init(&answer);
     enum err err = runner_read(h->runner, &wants, &answer);
@@ -339,7 +418,9 @@ static enum sluice_code find_piece(struct peek_batch *h, const struct seen *seen
         ++*at;
         *stop = batch_len(h->batch) == h->max || h->found->bytes >= h->bytes_max;
     }
-    if (!code) add_failures(h, seen, first, *at - first, batch_first, answer.reasons);
+    if (!code)
+        add_texts(h, seen, first, *at - first, batch_first, answer.reasons,
+                  answer.reasons + failures);
     memory_free(reasons);
     runner_answer_done(&answer);
     return code;
@@ -416,15 +497,12 @@ enum sluice_code find_within(struct sluice *s, const char *queue, const struct s
 }
 
 // The machine keeps no record of a finished message, but for some time how it ended.
-static void add_finished(struct peek_batch *h, const struct seen *seen)
+static enum sluice_code add_finished(struct peek_batch *h, const struct seen *seen)
 {
-    const struct finished_view *f = &seen->finished;
-    struct message_view view = {.seq = seen->seq, .state = STATE_PROCESSED, .worker = f->worker};
-    batch_add(h->batch, h->queue, h->shard, &(struct delivery){0}, &view, 0);
-    struct sluice_message *m = &batch_take(h->batch)->messages[0];
-    m->state = seen->ended ? finished_outcome_name(f->outcome) : "finished";
-    m->finished_at = f->at;
-    m->attempts = f->attempts;
+    struct finished_read reader = finished_reader(h);
+    struct finished_view view = seen->finished;
+    view.seq = seen->seq;
+    return finished_add(&reader, &view, seen->ended, h->error);
 }
 
 static enum sluice_code show_begin(struct look *l, struct open_queue *q, struct sluice_error *error)
@@ -462,7 +540,7 @@ static enum sluice_code show_shard(struct look *l, struct open_queue *q, uint32_
         seen_done(&seen);
         see_one(&seen, d, h->after);
     }
-    if (ended) add_finished(h, &seen);
+    if (ended) code = add_finished(h, &seen);
     seen_done(&seen);
     return code;
 }

@@ -8,13 +8,15 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "local/mailbox_session.h"
+#include "local/named_ids.h"
 #include "os/entropy.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
-#define NO_SHARD UINT32_MAX // of a token that cannot be parsed
+#define NO_SHARD          UINT32_MAX        // of a token that cannot be parsed
+#define CARRIED_BYTES_MAX ((size_t)1 << 20) // of results in one op, unless one is larger
 
 void settling_init(struct settling *s, const struct settle *what, struct sluice_outcome *outcomes)
 {
@@ -33,29 +35,76 @@ void settling_init(struct settling *s, const struct settle *what, struct sluice_
     if (what->request) memcpy(s->request.bytes, what->request->bytes, sizeof s->request.bytes);
     buf_init(&s->refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
     buf_init(&s->payload, JOURNAL_OP_MAX);
+    if (!what->acks && !what->renewals) return;
+    s->carried = NEW(struct settling_carried);
+    s->carried->acks = what->acks;
+    s->carried->renewals = what->renewals;
+    buf_init(&s->carried->extras, JOURNAL_OP_MAX);
 }
 
 void settling_done(struct settling *s)
 {
     buf_done(&s->refs);
+    if (s->carried) buf_done(&s->carried->extras);
+    memory_free(s->carried);
     buf_done(&s->payload);
     memory_free(s->locks);
     memory_free(s->members);
     memory_free(s->copy);
 }
 
+static struct bytes text_of(const char *text)
+{
+    return text ? bytes_str(text) : BYTES_EMPTY;
+}
+
+// The bytes of the texts that a token carries.
+static size_t carried_bytes(const struct settling *s, size_t i)
+{
+    const struct settling_carried *c = s->carried;
+    size_t bytes = 0;
+    if (c && c->acks && c->acks[i].result)
+        bytes += c->acks[i].result_len + text_of(c->acks[i].content_type).len + 2;
+    if (c && c->renewals) bytes += text_of(c->renewals[i].text).len + 1;
+    return bytes;
+}
+
+static void own_carried(struct settling_carried *c, size_t len, struct sluice_ack *acks,
+                        struct sluice_renewal *renewals, char **at)
+{
+    for (size_t i = 0; c->acks && i < len; i++) {
+        acks[i] = (struct sluice_ack){.result = c->acks[i].result};
+        if (!acks[i].result) continue;
+        acks[i].result_len = c->acks[i].result_len;
+        acks[i].result = text_append(at, bytes_of(c->acks[i].result, acks[i].result_len));
+        acks[i].content_type = text_append(at, text_of(c->acks[i].content_type));
+    }
+    for (size_t i = 0; c->renewals && i < len; i++) {
+        renewals[i] = c->renewals[i];
+        renewals[i].text = text_append(at, text_of(c->renewals[i].text));
+    }
+    if (c->acks) c->acks = acks;
+    if (c->renewals) c->renewals = renewals;
+}
+
 void settling_own(struct settling *s)
 {
-    size_t bytes = s->len * sizeof(char *) + s->reason.len + 1;
+    struct settling_carried *c = s->carried;
+    size_t acks = c && c->acks ? s->len : 0, renewals = c && c->renewals ? s->len : 0;
+    size_t bytes = s->len * sizeof(char *) + s->reason.len + 1 + acks * sizeof(struct sluice_ack) +
+                   renewals * sizeof(struct sluice_renewal);
     for (size_t i = 0; i < s->len; i++)
-        bytes += strlen(s->tokens[i]) + 1;
-    const char **rows = memory_new(bytes);
+        bytes += strlen(s->tokens[i]) + 1 + carried_bytes(s, i);
+    struct sluice_ack *ack_rows = memory_new(bytes);
+    struct sluice_renewal *renewal_rows = (struct sluice_renewal *)(ack_rows + acks);
+    const char **rows = (const char **)(renewal_rows + renewals);
     char *at = (char *)(rows + s->len);
     for (size_t i = 0; i < s->len; i++)
         rows[i] = text_append(&at, bytes_str(s->tokens[i]));
     s->reason = bytes_of(text_append(&at, s->reason), s->reason.len);
     s->tokens = rows;
-    s->copy = rows;
+    s->copy = ack_rows;
+    if (c) own_carried(c, s->len, ack_rows, renewal_rows, &at);
 }
 
 static void note_failure(struct settling *s, struct local_call *c, size_t index,
@@ -115,9 +164,42 @@ bool settling_is_one_op(const struct settling *s)
     return s->len > 0 && s->len <= REFS_MAX;
 }
 
+static struct outcome_extra extra_of(const struct settling_carried *c, size_t i)
+{
+    struct outcome_extra extra = {0};
+    if (c->acks && c->acks[i].result) {
+        extra.has_result = true;
+        extra.result = bytes_of(c->acks[i].result, c->acks[i].result_len);
+        extra.content_type = text_of(c->acks[i].content_type);
+    }
+    if (c->renewals && c->renewals[i].has_progress) {
+        extra.has_progress = true;
+        extra.percent = (uint8_t)c->renewals[i].percent;
+        extra.text = text_of(c->renewals[i].text);
+    }
+    return extra;
+}
+
+// An op whose locks carry nothing has no such rows.
+static struct bytes encode_extras(const struct settling *s)
+{
+    struct settling_carried *c = s->carried;
+    bool any = false;
+    if (!c) return BYTES_EMPTY;
+    buf_clear(&c->extras);
+    for (size_t i = 0; i < s->count; i++) {
+        struct outcome_extra extra = extra_of(c, s->members[i]);
+        any = any || extra.has_result || extra.has_progress;
+        outcome_extra_put(&c->extras, &extra);
+    }
+    CHECK(!c->extras.bad);
+    return any ? buf_bytes(&c->extras) : BYTES_EMPTY;
+}
+
 // Collects the locks of the next op. Returns whether others are left after it.
 static bool gather(struct settling *s, uint32_t shards)
 {
+    size_t bytes = 0;
     s->count = 0;
     buf_clear(&s->refs);
     for (; s->shard < shards; s->shard++, s->at = 0)
@@ -125,6 +207,8 @@ static bool gather(struct settling *s, uint32_t shards)
             if (s->locks[s->at].shard != s->shard) continue;
             bool same = s->count == 0 || s->locks[s->members[0]].shard == s->shard;
             if (!same || s->count == REFS_MAX) return true;
+            bytes += carried_bytes(s, s->at);
+            if (s->count > 0 && bytes > CARRIED_BYTES_MAX) return true;
             lock_ref_put(&s->refs, &s->locks[s->at].ref);
             s->members[s->count++] = s->at;
         }
@@ -145,6 +229,7 @@ static void encode(struct settling *s, struct shard_runner *d)
                             .reason = s->reason,
                             .count = (uint32_t)s->count,
                             .refs = buf_bytes(&s->refs),
+                            .extras = encode_extras(s),
                             .request = next_request(s)};
     runner_outcome_origin(d, &op);
     buf_clear(&s->payload);
@@ -188,13 +273,32 @@ void outcome_fill(uint16_t kind, const struct outcome_row *row, struct sluice_ou
     if (code) (void)snprintf(out->reason, sizeof out->reason, "%s", reason_name(row->reason));
 }
 
+static void read_retention(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    *(int64_t *)ctx = machine_config(m)->retention_ms;
+}
+
+// Whether the queue keeps results, as far as this process has folded.
+static bool keeps_results(struct open_queue *q, uint32_t shard)
+{
+    int64_t retention_ms = 1;
+    struct shard_runner *d = runner_if_open(q, shard);
+    if (d) runner_inspect(d, read_retention, &retention_ms);
+    return retention_ms > 0;
+}
+
 static void note_outcome(struct settling *s, struct local_call *c, size_t index,
                          const struct outcome_row *row, bool note)
 {
     bool refused = reason_err(row->reason) != ERR_OK;
     if (refused && note) (void)refuse_reason(call_error(c), row->reason, c->queue->row.name);
     if (row->status == OUTCOME_DEAD_LETTERED) upkeep_wake(c->handle);
-    outcome_fill(s->kind, row, &s->outcomes[index]);
+    struct sluice_outcome *o = &s->outcomes[index];
+    outcome_fill(s->kind, row, o);
+    const struct sluice_ack *acks = s->carried ? s->carried->acks : NULL;
+    if (acks && acks[index].result && !refused && !keeps_results(c->queue, s->locks[index].shard))
+        (void)snprintf(o->reason, sizeof o->reason, RESULT_NOT_KEPT);
 }
 
 // A renewal says how many signals wait.
@@ -248,6 +352,25 @@ struct settle_call {
 };
 static_assert(sizeof(struct settle_call) <= CALL_BYTES_MAX, "malloc has it at hand");
 
+static enum call_built check_carried(struct settle_call *m)
+{
+    const struct settling_carried *c = m->settling.carried;
+    if (!c) return CALL_BUILT;
+    struct settle what = {.len = m->settling.len, .acks = c->acks, .renewals = c->renewals};
+    return settle_check(&what, call_error(&m->call)) ? CALL_ENDED : CALL_BUILT;
+}
+
+// A result or a progress needs rules that have them, before anything is written.
+static enum call_built check_rules(struct local_call *c, const struct settling *s, bool may_block)
+{
+    if (!s->carried) return CALL_BUILT;
+    if (queue_has_rules(c->queue, RULES_SIGNALS)) return CALL_BUILT;
+    if (!may_block) return CALL_BLOCKS;
+    const char *what = s->carried->acks ? "a result needs" : "a progress needs";
+    enum sluice_code code = queue_needs_rules(c->queue, RULES_SIGNALS, what, call_error(c));
+    return code ? CALL_ENDED : CALL_BUILT;
+}
+
 static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
 {
     struct settle_call *m = (struct settle_call *)c;
@@ -259,8 +382,11 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
                      "%s must be between 0ms and 24h, not %lldms", field, (long long)s->wait_ms);
         return CALL_ENDED;
     }
-    enum call_built opened = call_open_queue(c, may_block);
+    enum call_built opened = check_carried(m);
+    if (opened == CALL_BUILT) opened = call_open_queue(c, may_block);
     if (opened != CALL_BUILT || s->len == 0) return opened == CALL_BUILT ? CALL_ENDED : opened;
+    opened = check_rules(c, s, may_block);
+    if (opened != CALL_BUILT) return opened;
     size_t good = settling_parse(s, c, may_block, &blocks);
     if (blocks) return CALL_BLOCKS;
     m->reached = s->locks;
@@ -337,7 +463,9 @@ enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct
                                struct sluice_outcome *outcomes, struct sluice_error *error)
 {
     enum sluice_code code;
-    if (mailbox_settle(s, queue, what, outcomes, error, &code)) return code;
+    // A mailbox has no place for results and progress: they are committed directly.
+    bool plain = !what->acks && !what->renewals;
+    if (plain && mailbox_settle(s, queue, what, outcomes, error, &code)) return code;
     return call_blocking(&settle_new(s, queue, what, outcomes, NULL)->call, error);
 }
 

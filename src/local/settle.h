@@ -5,18 +5,26 @@
 #include "local/call.h"
 #include "queue/result.h"
 
+// What the tokens of a call carry, one row for each.
+struct settling_carried {
+    const struct sluice_ack *acks;         // NULL: no results
+    const struct sluice_renewal *renewals; // NULL: no progress
+    struct buf extras;                     // of the op that was encoded last
+};
+
 // The locks that a call settles, op by op. One op has locks of one shard.
 struct settling {
     uint16_t kind; // of the op
     int64_t wait_ms;
     struct bytes reason;
     const char *const *tokens;
-    struct lock_name *locks; // parsed; owned
+    struct settling_carried *carried; // results and progress; owned; NULL: none
+    struct lock_name *locks;          // parsed; owned
     size_t len;
     struct request_id request;       // part 0 is the request's own id
     bool named;                      // the caller gave the id
     struct sluice_outcome *outcomes; // one per token
-    void *copy;                      // of the tokens and the reason; NULL: they are borrowed
+    void *copy; // of the tokens, the reason and what they carry; NULL: they are borrowed
     // The op that was encoded last:
     uint32_t shard;
     size_t at;       // the first lock after it, if that is in the same shard

@@ -14,6 +14,9 @@ struct settle {
     int64_t wait_ms;                      // release: the delay; renew: the visibility timeout
     const char *reason;                   // fail; may be NULL
     const struct sluice_request *request; // may be NULL
+    // What the tokens carry, one row for each; NULL: nothing. The tokens in the rows are not read.
+    const struct sluice_ack *acks;
+    const struct sluice_renewal *renewals;
 };
 
 // sluice_signals_receive. after: by token, the number that was handed out last; NULL: none.
@@ -25,6 +28,11 @@ struct signals_poll {
 };
 #define SIGNALS_WAIT_MAX_MS 20000
 enum sluice_code refuse_tokens(size_t len, struct sluice_error *error); // too many, or none
+
+// Refuses results and progress that no queue takes.
+enum sluice_code settle_check(const struct settle *what, struct sluice_error *error);
+// The reason of an outcome whose result is not kept, because the queue has retention=0.
+#define RESULT_NOT_KEPT "result-not-kept"
 
 struct worker_order; // local/worker_change.h: join, beat, leave, and the orders of an operator
 

@@ -157,7 +157,10 @@ void ask_head_make(struct remote *r, size_t node, const struct ask *ask, struct 
     if (r->authorization[0]) add_line(head, r->authorization);
     if (ask->wire || ask->wire_answer)
         add_line(head, ask->failures ? "Accept: " WIRE_TYPE_FINISHED : "Accept: " WIRE_TYPE);
-    if (ask->wire && ask->failures) add_line(head, WIRE_FIELDS_HEADER ": " WIRE_FIELDS_REQUIRES);
+    if (ask->wire && ask->failures) {
+        add_line(head, WIRE_FIELDS_HEADER ": " WIRE_FIELDS_REQUIRES);
+        add_line(head, WIRE_KEPT_HEADER ": 1");
+    }
     if (ask->call == CALL_RECEIVE || ask->call == CALL_RENEW)
         add_line(head, WIRE_FIELDS_HEADER ": " WIRE_FIELDS_SIGNALS);
     if (ask->body.len > 0)

@@ -291,6 +291,18 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
     }
 }
 
+// Returns how many tokens, with their results, fit in one request.
+static size_t settle_len(const struct settle *what, size_t first)
+{
+    size_t bytes = 0, count = 0, len = what->len - first;
+    while (count < len && count < CALL_ITEMS_MAX) {
+        bytes += what->acks ? what->acks[first + count].result_len : 0;
+        if (count > 0 && bytes > PART_BYTES_MAX) break;
+        count++;
+    }
+    return count;
+}
+
 enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct settle *what,
                                struct sluice_outcome *outcomes, struct sluice_error *error)
 {
@@ -299,6 +311,7 @@ enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct
                                          [SETTLE_RELEASE] = CALL_RELEASE,
                                          [SETTLE_RENEW] = CALL_RENEW};
     enum sluice_code code = remote_check(remote_of(s), queue, error);
+    if (!code) code = settle_check(what, error);
     if (code) return code;
     struct nodes *nodes = &remote_of(s)->nodes;
     CLEANUP(parts_done) struct parts parts;
@@ -306,12 +319,14 @@ enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct
     size_t len = what->len, done = 0, part = 0;
     struct sluice_outcome *answers = outcomes ? outcomes : memory_zeroed(len + 1, sizeof *answers);
     do {
-        size_t count = len - done < CALL_ITEMS_MAX ? len - done : CALL_ITEMS_MAX;
+        size_t count = settle_len(what, done);
         struct sluice_request id = what->request ? part_of(what->request, part++) : request_new();
         buf_clear(&parts.body);
         struct settle_in in = {
             .tokens = {what->tokens + done, count}, .wait = what->wait_ms, .reason = what->reason};
         wire_put_settle(&parts.body, &in);
+        wire_put_carried(&parts.body, what->acks ? what->acks + done : NULL,
+                         what->renewals ? what->renewals + done : NULL, count);
         parts.ask.prefer = 1 + nodes_for_tokens(nodes, queue, what->tokens + done, count);
         ask_part(&parts, &id, NULL, answers + done, count);
         done += count;

@@ -56,7 +56,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
                             bool *again, struct sluice_error *error);
 // The URL and headers of a request to the node, for a caller that sends it itself. The pointers are
 // valid as long as `head`.
-#define ASK_HEADERS_MAX 7
+#define ASK_HEADERS_MAX 8
 #define ASK_REQUEST_MAX 64
 #define ASK_PATH_MAX    4608 // with the query; each byte of a value may become three
 struct ask_head {

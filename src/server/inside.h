@@ -127,6 +127,7 @@ struct exchange {
     bool wire_finished;               // ... and how finished messages ended
     bool wire_requires;               // ... and the labels that messages require
     bool wire_signals;                // the answer has the signals of messages and locks
+    bool wire_kept;                   // ... and results, reasons and progress
     bool single;                      // it has one part: a refusal of the part is the answer
     const struct sluice_found *found; // how far a search came; NULL: it is none
     struct kept_texts kept;
@@ -198,6 +199,10 @@ struct bytes body_member(struct bytes object, const char *name);
 // A value as it is stored: a string as its text, another value as it was written. `written` is the
 // text of the value in the request; empty: the value is written anew.
 struct bytes stored_value(struct exchange *x, struct json *value, struct bytes written);
+// Reads a value that is given as JSON (`name`), or as bytes (`name`Base64), which `bytes` has
+// already. text: of the object. False: both are given, and the request was answered.
+bool read_value(struct exchange *x, struct json *object, struct bytes text, const char *name,
+                struct bytes *bytes);
 // Returns the parsed body, which the exchange keeps.
 struct json *read_json(struct exchange *x);
 

@@ -128,6 +128,18 @@ struct bytes stored_value(struct exchange *x, struct json *value, struct bytes w
     return bytes_of(copy, anew.len);
 }
 
+bool read_value(struct exchange *x, struct json *object, struct bytes text, const char *name,
+                struct bytes *bytes)
+{
+    struct json *value = object ? json_member(object, name) : NULL;
+    if (!value || json_kind(value) == JSON_KIND_NULL) return true;
+    if (bytes->data)
+        return refuse_request(x, SLUICE_INVALID, "", name, "give %s or %sBase64, not both", name,
+                              name);
+    *bytes = stored_value(x, value, body_member(text, name));
+    return true;
+}
+
 // path is "" or "messages[3]."
 static bool read_message(struct exchange *x, struct json *object, const char *path,
                          struct source *source, size_t index, struct sluice_send *out)

@@ -33,6 +33,7 @@ static void answer_wire(struct exchange *x, const struct sluice_batch *b,
     if (x->wire_failures && !acked) wire_put_failures(&body, b);
     if (x->wire_finished && !acked) wire_put_finished(&body, b);
     if (x->wire_requires && !acked) wire_put_requires(&body, b);
+    if (x->wire_kept && !acked) wire_put_kept(&body, b);
     if (acked)
         wire_put_outcomes(&body, acked->outcomes, acked->len, acked->code ? acked->error : NULL);
     if (x->wire_signals) wire_put_batch_signals(&body, b);

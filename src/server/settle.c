@@ -58,13 +58,16 @@ static void settled(struct async_call *l, const struct async_answer *a)
     call_end(s);
 }
 
-static void settle(struct exchange *x, const struct settle_in *in)
+static void settle(struct exchange *x, const struct settle_in *in,
+                   const struct wire_carried *carried)
 {
     struct settle what = {.kind = x->outcome,
                           .tokens = in->tokens.rows,
                           .len = in->tokens.len,
                           .wait_ms = in->wait,
                           .reason = in->reason,
+                          .acks = x->outcome == SETTLE_ACK ? carried->acks : NULL,
+                          .renewals = x->outcome == SETTLE_RENEW ? carried->renewals : NULL,
                           .request = x->has_request ? &x->request : NULL};
     x->async.done = settled;
     x->async.token = auth_secret(x);
@@ -78,26 +81,47 @@ static bool check_tokens(struct exchange *x, const struct settle_in *in)
     return refuse_request(x, SLUICE_INVALID, "", "token", "give one token, or tokens: a list");
 }
 
+// Several tokens carry nothing: it would not be clear which of them.
+static bool check_carries(struct exchange *x, const char *name, bool given)
+{
+    if (!given || x->single) return true;
+    return refuse_request(x, SLUICE_INVALID, "", name, "%s is for one token; give token", name);
+}
+
 static void settle_json(struct exchange *x)
 {
-    struct settle_in in = {0};
+    struct settle_in in = {.progress = -1};
     if (!read_request(x, &in) || !check_tokens(x, &in)) return;
     x->single = in.token != NULL;
     if (x->single) in.tokens = (struct field_texts){&in.token, 1};
-    settle(x, &in);
+    if (!read_value(x, x->kept.json, httpd_body(x->http), "result", &in.result) ||
+        !check_carries(x, "result", in.result.data || in.result_type) ||
+        !check_carries(x, "progress", in.progress >= 0 || in.progress_text))
+        return;
+    struct sluice_ack ack = {
+        .result = in.result.data, .result_len = in.result.len, .content_type = in.result_type};
+    struct sluice_renewal renewal = {.has_progress = in.progress >= 0,
+                                     .percent = in.progress >= 0 ? (int)in.progress : 0,
+                                     .text = in.progress_text};
+    struct wire_carried carried = {.acks = ack.result || ack.content_type ? &ack : NULL,
+                                   .renewals =
+                                       renewal.has_progress || renewal.text ? &renewal : NULL};
+    settle(x, &in, &carried);
 }
 
 static void settle_wire(struct exchange *x)
 {
     struct settle_in in;
+    struct wire_carried carried;
     if (!read_query(x, &no_fields, NULL)) return;
-    if (!wire_read_settle(httpd_body(x->http), &in)) {
+    if (!wire_read_settle_with(httpd_body(x->http), &in, &carried)) {
         (void)refuse_request(x, SLUICE_INVALID, "malformed", "body",
                              "the body is not a list of tokens in the encoding %s", WIRE_TYPE);
         return;
     }
-    if (check_fields(x, &in)) settle(x, &in);
+    if (check_fields(x, &in)) settle(x, &in, &carried);
     compact_texts_done(&in.tokens);
+    wire_carried_done(&carried);
 }
 
 void handle_settle(struct exchange *x)

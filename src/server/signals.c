@@ -88,28 +88,20 @@ static void answer_signals(struct exchange *x, struct sluice_signals *out, enum 
     answer_json(x, 200, o);
 }
 
-// Reads a value that is given as JSON (`name`) or as bytes, which `bytes` has already.
-static bool read_value(struct exchange *x, struct json *object, struct bytes text, const char *name,
-                       struct bytes *bytes)
-{
-    struct json *value = object ? json_member(object, name) : NULL;
-    if (!value || json_kind(value) == JSON_KIND_NULL) return true;
-    if (bytes->data)
-        return refuse_request(x, SLUICE_INVALID, "", name, "give %s or %sBase64, not both", name,
-                              name);
-    *bytes = stored_value(x, value, body_member(text, name));
-    return true;
-}
-
 void handle_signal(struct exchange *x)
 {
-    struct signal_in in = {.grace = -1};
+    struct signal_in in = {.ttl = -1, .grace = -1};
     struct sluice_error error = {.code = SLUICE_OK};
     struct sluice_signals *out = NULL;
     const char *id = x->id;
     if (!read_request(x, &in) ||
         !read_value(x, x->kept.json, httpd_body(x->http), "payload", &in.payload))
         return;
+    if (in.ttl == 0) {
+        (void)refuse_request(x, SLUICE_INVALID, "", "ttl",
+                             "ttl must be between 1ms and 7d, not 0ms");
+        return;
+    }
     if (in.now && in.grace >= 0) {
         (void)refuse_request(x, SLUICE_INVALID, "", "now", "give now or grace, not both");
         return;
@@ -121,7 +113,7 @@ void handle_signal(struct exchange *x)
                                  .worker = x->named ? x->named : in.worker,
                                  .payload = in.payload.data,
                                  .payload_len = in.payload.len,
-                                 .ttl_ms = in.ttl,
+                                 .ttl_ms = in.ttl > 0 ? in.ttl : 0,
                                  .when_idle = in.when_idle,
                                  .on_lock_end = in.on_lock_end,
                                  .reason = in.reason,

@@ -177,8 +177,9 @@ static void read_origin(struct reader *r, struct sluice_origin *from)
 
 // How many bytes the number of a kind has; 0: it is not a number.
 static const uint8_t number_len[FIELD_KIND_COUNT] = {
-    [FIELD_NUMBER] = 8, [FIELD_DURATION] = 8, [FIELD_COUNT] = 8, [FIELD_SMALL] = 4,
-    [FIELD_INT] = 1,    [FIELD_FLAG] = 1,     [FIELD_CODE] = 1,  [FIELD_BOOL] = 1};
+    [FIELD_NUMBER] = 8, [FIELD_DURATION] = 8, [FIELD_COUNT] = 8,
+    [FIELD_SMALL] = 4,  [FIELD_INT] = 1,      [FIELD_FLAG] = 1,
+    [FIELD_CODE] = 1,   [FIELD_BOOL] = 1,     [FIELD_PERCENT] = 1};
 
 static void put_number(struct buf *to, size_t len, int64_t value)
 {
@@ -195,6 +196,9 @@ static int64_t read_number(struct reader *r, size_t len, enum field_kind kind)
     int64_t value = len == 8 ? read_i64(r) : len == 4 ? (int64_t)read_u32(r) : read_u8(r);
     bool flag = kind == FIELD_FLAG || kind == FIELD_BOOL;
     if ((flag && value > 1) || (kind == FIELD_CODE && value > SLUICE_DENIED)) r->bad = true;
+    if (kind != FIELD_PERCENT) return value;
+    if (value > PROGRESS_PERCENT_MAX && value != BYTE_NEVER) r->bad = true;
+    if (value == BYTE_NEVER) return -1;
     return value;
 }
 

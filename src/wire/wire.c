@@ -199,6 +199,50 @@ bool wire_read_settle(struct bytes from, struct settle_in *out)
     return end_texts(&r, &out->tokens);
 }
 
+enum { CARRIES_RESULTS = 1, CARRIES_PROGRESS = 2 };
+
+void wire_put_carried(struct buf *to, const struct sluice_ack *acks,
+                      const struct sluice_renewal *renewals, size_t len)
+{
+    if (acks || renewals) buf_put_u8(to, acks ? CARRIES_RESULTS : CARRIES_PROGRESS);
+    for (size_t i = 0; acks && i < len; i++)
+        compact_put(to, &compact_result, &acks[i]);
+    for (size_t i = 0; !acks && renewals && i < len; i++)
+        compact_put(to, &compact_progress, &renewals[i]);
+}
+
+static void read_carried(struct reader *r, size_t len, struct wire_carried *out)
+{
+    uint8_t kind = read_u8(r);
+    if (kind != CARRIES_RESULTS && kind != CARRIES_PROGRESS) r->bad = true;
+    if (!reader_ok(r)) return;
+    if (kind == CARRIES_RESULTS) out->acks = memory_zeroed(len + 1, sizeof *out->acks);
+    if (kind == CARRIES_PROGRESS) out->renewals = memory_zeroed(len + 1, sizeof *out->renewals);
+    for (size_t i = 0; reader_ok(r) && i < len; i++)
+        compact_read(r, out->acks ? &compact_result : &compact_progress,
+                     out->acks ? (void *)&out->acks[i] : (void *)&out->renewals[i], NULL);
+}
+
+bool wire_read_settle_with(struct bytes from, struct settle_in *out, struct wire_carried *carried)
+{
+    struct reader r = reader_of(from);
+    *out = (struct settle_in){0};
+    *carried = (struct wire_carried){0};
+    read_version(&r);
+    compact_read(&r, &compact_settle, out, NULL);
+    if (r.left > 0) read_carried(&r, out->tokens.len, carried);
+    if (end_texts(&r, &out->tokens)) return true;
+    wire_carried_done(carried);
+    return false;
+}
+
+void wire_carried_done(struct wire_carried *carried)
+{
+    memory_free(carried->acks);
+    memory_free(carried->renewals);
+    *carried = (struct wire_carried){0};
+}
+
 void wire_put_batch(struct buf *to, const struct sluice_batch *b)
 {
     put_head(to, b->len);
@@ -239,7 +283,9 @@ static struct sluice_batch *read_messages(struct reader *r)
     struct sluice_batch *b = batch_take(builder);
     struct compact_headers headers = {0};
     for (; reader_ok(r) && b->len < count; b->len++) {
-        b->messages[b->len].needs = "";
+        struct sluice_message *m = &b->messages[b->len];
+        m->needs = m->result_type = m->reason = m->progress = "";
+        m->percent = -1;
         compact_read(r, &compact_message, &b->messages[b->len], &headers);
     }
     batch_own(builder, input, headers.rows);
@@ -359,6 +405,22 @@ void wire_put_requires(struct buf *to, const struct sluice_batch *b)
         compact_put(to, &compact_requires, &b->messages[i]);
 }
 
+void wire_put_kept(struct buf *to, const struct sluice_batch *b)
+{
+    for (size_t i = 0; i < b->len; i++) {
+        buf_put_u8(to, b->messages[i].body != NULL);
+        compact_put(to, &compact_kept, &b->messages[i]);
+    }
+}
+
+static void read_kept(struct reader *r, struct sluice_message *m)
+{
+    uint8_t has_body = read_u8(r);
+    if (has_body > 1 || (!has_body && m->body_len > 0)) r->bad = true;
+    if (!has_body) m->body = NULL;
+    compact_read(r, &compact_kept, m, NULL);
+}
+
 bool wire_read_looked(struct bytes from, struct sluice_batch **out)
 {
     struct reader r = reader_of(from);
@@ -372,6 +434,11 @@ bool wire_read_looked(struct bytes from, struct sluice_batch **out)
     told = b && r.left > 0;
     for (size_t i = 0; told && reader_ok(&r) && i < b->len; i++)
         compact_read(&r, &compact_requires, &b->messages[i], NULL);
+    told = b && r.left > 0;
+    for (size_t i = 0; told && reader_ok(&r) && i < b->len; i++)
+        read_kept(&r, &b->messages[i]);
+    for (size_t i = 0; b && !told && i < b->len; i++) // a node that does not know what is kept
+        if (b->messages[i].finished_at != 0) b->messages[i].body = NULL;
     return give_batch(b, b && reader_end(&r), out);
 }
 

@@ -27,10 +27,16 @@
 //               i64 finished at, u32 attempts. Other clients know only the state "finished"
 //     requires  after the ends, for a client with the header "Sluice-Fields: requires": for each
 //               message the labels that its worker must have (text)
+//     kept      after the requirements, for a client with the header "Sluice-Kept: 1": for each
+//               message u8 1 if it has a body, result (data), content type, reason (texts), u8
+//               percent of its progress or 255, its text, i64 its time
 //     with      at the end of a receive, for a client with the header "Sluice-Fields: signals", and
 //               only if there are any: for each message u16 count, each: a signal as below. At the
 //               end of outcomes: for each u32 how many signals wait
-//     settle    u8 version, i64 delay or visibility, reason (text), u32 count, tokens (texts)
+//     settle    u8 version, i64 delay or visibility, reason (text), u32 count, tokens (texts); if
+//               an ack has a result then u8 1, and for each token: result (data), content type
+//               (text); if a renewal has a progress then u8 2, and for each token: u8 1 if it has
+//               one, u8 percent, text
 //     outcomes  u8 version, u32 count, each: u8 code, reason, status (texts), i64 until; then the
 //               fields of an error
 //     data      u8 1 and a body, or u8 0 and an empty body: not given
@@ -86,12 +92,26 @@ void wire_put_requires(struct buf *to, const struct sluice_batch *b); // after t
 #define WIRE_FIELDS_SIGNALS "signals"
 void wire_put_batch_signals(struct buf *to, const struct sluice_batch *b);
 void wire_put_outcome_signals(struct buf *to, const struct sluice_outcome *outcomes, size_t len);
-// Reads a batch with failures, ends and requirements. An older node sends none.
+// Results, reasons and progress, and whether a finished message has a body. A client that asks for
+// them gets the requirements, too.
+#define WIRE_KEPT_HEADER "Sluice-Kept"
+void wire_put_kept(struct buf *to, const struct sluice_batch *b); // after the requirements
+// Reads a batch with failures, ends, requirements and what is kept. An older node sends none.
 bool wire_read_looked(struct bytes from, struct sluice_batch **out);
 
 // The list of tokens is written, even if it has one.
 void wire_put_settle(struct buf *to, const struct settle_in *s);
 bool wire_read_settle(struct bytes from, struct settle_in *out); // release `tokens` as above
+// What the tokens carry, one row for each; NULL: nothing. At most one of the lists is there.
+struct wire_carried {
+    struct sluice_ack *acks;         // owned if it was read; the texts are views
+    struct sluice_renewal *renewals; // the same
+};
+void wire_put_carried(struct buf *to, const struct sluice_ack *acks,
+                      const struct sluice_renewal *renewals, size_t len); // after the settle
+// Reads a settle with what its tokens carry. Release `tokens` as above, and `carried`.
+bool wire_read_settle_with(struct bytes from, struct settle_in *out, struct wire_carried *carried);
+void wire_carried_done(struct wire_carried *carried);
 
 void wire_put_outcomes(struct buf *to, const struct sluice_outcome *outcomes, size_t len,
                        const struct sluice_error *first);

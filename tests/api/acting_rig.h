@@ -8,32 +8,36 @@
 #include <stdio.h>
 #include <string.h>
 
-static void upgrade(struct sluice *s, const char *queue)
+__attribute__((unused)) static void upgrade(struct sluice *s, const char *queue)
 {
     struct sluice_upgrade up;
     FINE(sluice_queue_upgrade(s, queue, SLUICE_UPGRADE_FORCE, &up, &error));
 }
 
-static void rig_queue(struct rig *r, const struct sluice_setting *settings, size_t len)
+__attribute__((unused)) static void rig_queue(struct rig *r, const struct sluice_setting *settings,
+                                              size_t len)
 {
     rig_open(r);
     FINE(sluice_queue_create(r->s, "tasks", settings, len, &error));
     upgrade(r->s, "tasks");
 }
 
-static void send_one(struct sluice *s, const struct sluice_send *m, char id[SLUICE_ID_MAX])
+__attribute__((unused)) static void send_one(struct sluice *s, const struct sluice_send *m,
+                                             char id[SLUICE_ID_MAX])
 {
     struct sluice_sent sent;
     FINE(sluice_send(s, "tasks", m, 1, NULL, &sent, &error));
     memcpy(id, sent.id, SLUICE_ID_MAX);
 }
 
-static void send_text(struct sluice *s, const char *text, char id[SLUICE_ID_MAX])
+__attribute__((unused)) static void send_text(struct sluice *s, const char *text,
+                                              char id[SLUICE_ID_MAX])
 {
     send_one(s, &(struct sluice_send){.body = text, .body_len = strlen(text)}, id);
 }
 
-static struct sluice_batch *receive(struct sluice *s, const char *worker, uint32_t max)
+__attribute__((unused)) static struct sluice_batch *receive(struct sluice *s, const char *worker,
+                                                            uint32_t max)
 {
     struct sluice_batch *b;
     struct sluice_receive ask = {.worker = worker, .max = max, .visibility_ms = 60000};
@@ -41,17 +45,25 @@ static struct sluice_batch *receive(struct sluice *s, const char *worker, uint32
     return b;
 }
 
-static struct sluice_stats stats(struct sluice *s)
+__attribute__((unused)) static struct sluice_stats stats(struct sluice *s)
 {
     struct sluice_stats out;
     FINE(sluice_stats(s, "tasks", &out, &error));
     return out;
 }
 
-static void state_is(struct sluice *s, const char *id, const char *state)
+__attribute__((unused)) static void state_is(struct sluice *s, const char *id, const char *state)
 {
     struct sluice_batch *b;
     FINE(sluice_show(s, "tasks", id, &b, &error));
     assert_string_equal(b->messages[0].state, state);
     sluice_batch_free(b);
+}
+
+__attribute__((unused)) static struct sluice_batch *show(struct sluice *s, const char *id)
+{
+    struct sluice_batch *b;
+    FINE(sluice_show(s, "tasks", id, &b, &error));
+    assert_int_equal(b->len, 1);
+    return b;
 }

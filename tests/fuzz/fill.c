@@ -52,6 +52,7 @@ static const char *next_text(struct fill *fill, const struct field *f, size_t le
 static int64_t in_range(const struct field *f, int64_t value)
 {
     if (f->kind == FIELD_FLAG || f->kind == FIELD_BOOL) return value & 1;
+    if (f->kind == FIELD_PERCENT) return (int64_t)((uint64_t)value % 102) - 1;
     if (f->kind == FIELD_CODE) return (int64_t)((uint64_t)value % (SLUICE_DENIED + 1));
     if (f->max > 0 && (value < f->min || value > f->max))
         return f->min + (int64_t)((uint64_t)value % ((uint64_t)f->max - (uint64_t)f->min + 1));
@@ -164,6 +165,7 @@ void fill_field(struct fill *fill, const struct field *f, union any_struct *out)
     case FIELD_FLAG:
     case FIELD_BOOL:
     case FIELD_CODE:
+    case FIELD_PERCENT:
         field_store(f, at, in_range(f, next_number(fill)));
         break;
     default:

@@ -115,6 +115,20 @@ static void try_settle(struct bytes in)
     compact_texts_done(&out.tokens);
 }
 
+static void try_carried(struct bytes in)
+{
+    struct settle_in out;
+    struct wire_carried carried;
+    if (!wire_read_settle_with(in, &out, &carried)) return;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, LIMIT);
+    wire_put_settle(&b, &out);
+    wire_put_carried(&b, carried.acks, carried.renewals, out.tokens.len);
+    CHECK(bytes_equal(buf_bytes(&b), in));
+    compact_texts_done(&out.tokens);
+    wire_carried_done(&carried);
+}
+
 static void try_receive(struct bytes in)
 {
     struct receive_in out;
@@ -183,6 +197,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     try_batch(in);
     try_looked(in);
     try_settle(in);
+    try_carried(in);
     try_receive(in);
     try_acked(in);
     try_answers(in);

@@ -409,6 +409,46 @@ def signals_are_what_the_file_says(sluice):
 
 
 @case
+def results_and_progress_are_what_the_file_says(sluice):
+    with Node(sluice) as node:
+        node.ask("createQueue", 201, {"retainBody": True})
+        node.ask("createQueue", 201, {"retention": 0}, queue="brief")
+        sluice.ok("upgrade", "brief")
+        node.ask("createQueue", 201, {}, queue="old")
+        one, token = node.lock()
+        refused(node, "renewLocks", "progress", {"tokens": [token], "progress": 5})
+        refused(node, "renewLocks", "progress", {"token": token, "progress": 101})
+        refused(node, "renewLocks", "progressText", {"token": token, "progressText": "x"})
+        node.ask("renewLocks", 200, {"token": token, "progress": 0, "progressText": "page 0"})
+        shown = node.ask("showMessage", 200, id=one)
+        same((shown["progress"], shown["progressText"]), (0, "page 0"))
+        refused(node, "ackMessages", "result", {"tokens": [token], "result": 1})
+        refused(node, "ackMessages", "result", {"token": token, "result": 1, "resultBase64": "/w=="})
+        refused(node, "ackMessages", "resultType", {"token": token, "resultType": "text/plain"})
+        refused(node, "ackMessages", "result", {"token": token, "result": "x" * (256 << 10 | 1)})
+        node.ask("ackMessages", 200, {"token": token, "result": {"sum": 1.10}, "resultType": "application/json"})
+        shown = node.ask("showMessage", 200, id=one)
+        same((shown["state"], shown["result"], shown["resultType"], shown["body"]),
+             ("processed", {"sum": 1.1}, "application/json", "hello"))
+        two, token = node.lock()
+        node.ask("ackMessages", 200, {"token": token, "resultBase64": "/w=="})
+        rows = node.ask("peekMessages", 200, query="?state=processed&max=1")
+        same(([m["id"] for m in rows["messages"]], rows["messages"][0]["resultBase64"]), ([two], "/w=="))
+        rows = node.ask("peekMessages", 200, query=f"?state=finished&after={rows['next']}")
+        same([m["id"] for m in rows["messages"]], [one])
+        same(len(node.ask("peekMessages", 200, query="?state=finished&contains=hello")["messages"]), 2)
+        node.ask("peekMessages", 200, query="?state=cancelled", headers={"Accept": WIRE})
+        refused(node, "peekMessages", "state", query="?state=gone")
+        stats = node.ask("queueStats", 200)
+        same((stats["results"], stats["bodies"]), (2, 2))
+        _, token = node.lock("brief")
+        done = node.ask("ackMessages", 200, {"token": token, "result": "x"}, queue="brief")
+        same((done["status"], done["reason"]), ("processed", "result-not-kept"))
+        _, token = node.lock("old")
+        same(node.ask("ackMessages", 409, {"token": token, "result": "x"}, queue="old")["reason"], "upgrade-needed")
+
+
+@case
 def null_is_a_field_that_was_not_given(sluice):
     with Node(sluice) as node:
         node.ask("createQueue", 201)

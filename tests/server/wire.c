@@ -210,6 +210,89 @@ static void answers_come_out_as_they_went_in(void **state)
     assert_string_equal(first.message, "too late");
 }
 
+static void what_tokens_carry_comes_out_as_it_went_in(void **state)
+{
+    (void)state;
+    static const char *const tokens[] = {"a", "b"};
+    static const struct sluice_ack acks[] = {
+        {.result = "\xff\0", .result_len = 2, .content_type = "text/plain"}, {.token = "b"}};
+    static const struct sluice_renewal renewals[] = {
+        {.has_progress = 1, .percent = 100, .text = "done"}, {.token = "b"}};
+    for (int kind = 0; kind < 3; kind++) {
+        struct settle_in in = {.tokens = {tokens, 2}, .reason = ""}, out;
+        struct wire_carried carried;
+        CLEANUP(buf_done) struct buf b;
+        buf_init(&b, BYTES_MAX);
+        wire_put_settle(&b, &in);
+        size_t plain = b.len;
+        wire_put_carried(&b, kind == 1 ? acks : NULL, kind == 2 ? renewals : NULL, 2);
+        for (size_t cut = 0; cut < b.len; cut++)
+            if (cut != plain)
+                assert_false(wire_read_settle_with(bytes_of(b.data, cut), &out, &carried));
+        assert_true(wire_read_settle_with(buf_bytes(&b), &out, &carried));
+        assert_int_equal(out.tokens.len, 2);
+        assert_int_equal(carried.acks != NULL, kind == 1);
+        assert_int_equal(carried.renewals != NULL, kind == 2);
+        if (kind == 1) {
+            assert_int_equal(carried.acks[0].result_len, 2);
+            assert_memory_equal(carried.acks[0].result, "\xff\0", 2);
+            assert_string_equal(carried.acks[0].content_type, "text/plain");
+            assert_null(carried.acks[1].result);
+        }
+        if (kind == 2) {
+            assert_int_equal(carried.renewals[0].percent, 100);
+            assert_string_equal(carried.renewals[0].text, "done");
+            assert_int_equal(carried.renewals[1].has_progress, 0);
+        }
+        compact_texts_done(&out.tokens);
+        wire_carried_done(&carried);
+    }
+}
+
+static void what_is_kept_comes_out_as_it_went_in(void **state)
+{
+    (void)state;
+    struct sluice_message rows[2];
+    memcpy(rows, messages, sizeof rows);
+    rows[0].percent = 40;
+    rows[0].progress = "page 4";
+    rows[0].progress_at = 7;
+    rows[1] = (struct sluice_message){.id = "3f9a01cc-0-18",
+                                      .state = "processed",
+                                      .finished_at = 5,
+                                      .result = "42",
+                                      .result_len = 2,
+                                      .result_type = "text/plain",
+                                      .reason = "why",
+                                      .percent = -1};
+    struct sluice_batch batch = {.messages = rows, .len = 2}, *out;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    wire_put_batch(&b, &batch);
+    wire_put_failures(&b, &batch);
+    wire_put_finished(&b, &batch);
+    wire_put_requires(&b, &batch);
+    size_t older = b.len; // what an older node sends
+    wire_put_kept(&b, &batch);
+    assert_true(wire_read_looked(buf_bytes(&b), &out));
+    assert_int_equal(out->messages[0].percent, 40);
+    assert_string_equal(out->messages[0].progress, "page 4");
+    assert_int_equal(out->messages[0].progress_at, 7);
+    assert_non_null(out->messages[0].body);
+    assert_null(out->messages[0].result);
+    assert_null(out->messages[1].body);
+    assert_memory_equal(out->messages[1].result, "42", 2);
+    assert_string_equal(out->messages[1].result_type, "text/plain");
+    assert_string_equal(out->messages[1].reason, "why");
+    assert_int_equal(out->messages[1].percent, -1);
+    sluice_batch_free(out);
+    assert_true(wire_read_looked(bytes_of(b.data, older), &out));
+    assert_null(out->messages[1].body);
+    assert_null(out->messages[1].result);
+    assert_string_equal(out->messages[1].reason, "");
+    sluice_batch_free(out);
+}
+
 static void signals_come_out_as_they_went_in(void **state)
 {
     (void)state;
@@ -463,6 +546,8 @@ int main(void)
         cmocka_unit_test(failures_come_out_as_they_went_in),
         cmocka_unit_test(ends_come_out_as_they_went_in),
         cmocka_unit_test(answers_come_out_as_they_went_in),
+        cmocka_unit_test(what_tokens_carry_comes_out_as_it_went_in),
+        cmocka_unit_test(what_is_kept_comes_out_as_it_went_in),
         cmocka_unit_test(signals_come_out_as_they_went_in),
         cmocka_unit_test(asks_come_out_as_they_went_in),
         cmocka_unit_test(a_receive_with_acks_comes_out_as_it_went_in),
