@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-events bench-node bench-peers bench-redis bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers load run demo cluster install hooks format settings lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-events bench-node bench-peers bench-redis bench-signals bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers load run demo cluster install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -79,6 +79,10 @@ bench-node: deps deps-servers build-release/build.ninja ## sluice bench over HTT
 bench-workers: deps deps-servers build-release/build.ninja ## 200 workers on a bucket: with mailboxes, through a node, directly
 	@ninja -C build-release src/cli/sluice bench/bench-workers
 	@tests/servers/with-radosgw tools/bench-workers build-release $(ARGS)
+
+bench-signals: deps deps-servers build-release/build.ninja ## signals: latency, rate, waiting jobs, collect; BEFORE=build without them: their cost
+	@ninja -C build-release src/cli/sluice bench/bench-signals bench/bench-machine
+	@tests/servers/with-radosgw tools/bench-signals build-release $(if $(BEFORE),--before $(BEFORE)) $(ARGS)
 
 bench-events: deps deps-servers build-release/build.ninja ## events to a NATS server: catching up, and the commit time with and without
 	@ninja -C build-release src/cli/sluice bench/bench-events
