@@ -26,6 +26,7 @@ const SHORTCUTS = [
     ["1", "…", "9"],
     "a queue's views: summary, ready, locked, delayed, dead, processed, workers, activity, settings",
   ],
+  [["f"], "a queue's finished messages"],
   [["w"], "a queue's workflows"],
   [["s"], "send a message"],
   [["p"], "pause or resume the queue"],

@@ -27,8 +27,12 @@ export function parametersOf(conditions) {
   });
 }
 
-const addressOf = (queue, state, conditions) =>
-  queueLink(queue, `/${state}${conditions.length ? `?${new URLSearchParams(conditions)}` : ""}`);
+// The address of a list with other conditions. The outcome of finished messages stays.
+export function addressOf(queue, state, query, conditions) {
+  const outcome = query.get("outcome");
+  const all = new URLSearchParams([...(outcome ? [["outcome", outcome]] : []), ...conditions]);
+  return queueLink(queue, `/${state}${all.size ? `?${all}` : ""}`);
+}
 
 // The conditions, each with a button that removes it, and a field for one more.
 export function findBar({ name, state, query, go }) {
@@ -53,7 +57,7 @@ export function findBar({ name, state, query, go }) {
     if (kind.value === "id") return go(queueLink(name, `/message/${encodeURIComponent(value)}`));
     // Only headers may be several.
     const kept = conditions.filter(([key]) => key === "header" || key !== kind.value);
-    go(addressOf(name, state, [...kept, [kind.value, value]]));
+    go(addressOf(name, state, query, [...kept, [kind.value, value]]));
   };
   const chips = h("ul", { class: "chips", "aria-label": "Conditions" });
   keyedRows(chips, ([key, value]) => {
@@ -61,7 +65,11 @@ export function findBar({ name, state, query, go }) {
     const words = KINDS[key][2](value);
     const remove = h(
       "a",
-      { class: "remove", href: addressOf(name, state, rest), "aria-label": `Remove: ${words}` },
+      {
+        class: "remove",
+        href: addressOf(name, state, query, rest),
+        "aria-label": `Remove: ${words}`,
+      },
       "×",
     );
     return { node: h("li", { class: "chip" }, words, remove) };

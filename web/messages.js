@@ -4,9 +4,9 @@ import * as api from "./api.js";
 import { LIST_ACTS } from "./acts.js";
 import { bodyText } from "./body.js";
 import { askPurge, askRedrive } from "./dialogs.js";
-import { empty, h, keyedRows, setText, table } from "./dom.js";
+import { empty, h, keyedRows, setText, stateBadge, table } from "./dom.js";
 import { reasonOf } from "./failures.js";
-import { conditionsOf, findBar, parametersOf, progressBar } from "./find.js";
+import { addressOf, conditionsOf, findBar, parametersOf, progressBar } from "./find.js";
 import { duration } from "./format.js";
 import { queueLink } from "./links.js";
 import { may } from "./live.js";
@@ -28,6 +28,7 @@ const MORE = {
   delayed: [{ label: "Due in", class: "number" }],
   dead: [],
   ready: [],
+  finished: [{ label: "Outcome" }, { label: "Worker" }, { label: "Finished", class: "number" }],
 };
 
 export function preview(message) {
@@ -45,6 +46,9 @@ function note(message) {
   if (message.from?.reason)
     notes.push(`died in ${message.from.queue}: ${reasonOf(message.from)}`);
   else if (message.failures?.length) notes.push(`failed: ${reasonOf(message.failures.at(-1))}`);
+  if (message.finishedAt && message.reason) notes.push(message.reason);
+  if (message.result !== undefined)
+    notes.push(`result ${bodyText({ body: message.result }).slice(0, PREVIEW)}`);
   return notes.join(" · ");
 }
 
@@ -53,13 +57,16 @@ function makeRow(queue, state, selection) {
     const text = h("code", { class: "preview" });
     const notes = h("small", {});
     const cell = (label, name) => h("td", { class: name, "data-label": label });
-    const [attempt, age, worker, until] = [
+    const [attempt, age, worker, until, outcome, ended] = [
       cell("Attempt", "number"),
       cell("Age", "number"),
-      cell("Held by", ""),
+      cell(state === "locked" ? "Held by" : "Worker", ""),
       cell(state === "locked" ? "Lock ends in" : "Due in", "number"),
+      cell("Outcome", ""),
+      cell("Finished", "number"),
     ];
-    const more = { locked: [worker, until], delayed: [until] }[state] ?? [];
+    const all = { locked: [worker, until], delayed: [until], finished: [outcome, worker, ended] };
+    const more = all[state] ?? [];
     const node = h(
       "tr",
       {},
@@ -82,10 +89,13 @@ function makeRow(queue, state, selection) {
       const now = api.nodeNow();
       setText(text, preview(fresh));
       setText(notes, note(fresh));
-      setText(attempt, fresh.attempt || "–"); // a dead letter has no attempt in its new queue
-      setText(age, duration(Math.max(0, now - fresh.sentAt)));
+      // A dead letter has no attempt in its new queue.
+      setText(attempt, fresh.attempt || fresh.attempts || "–");
+      setText(age, fresh.sentAt ? duration(Math.max(0, now - fresh.sentAt)) : "–");
       setText(worker, fresh.worker ?? "");
       setText(until, duration(Math.max(0, fresh.deadline - now)));
+      if (outcome.textContent !== fresh.state) outcome.replaceChildren(stateBadge(fresh.state));
+      setText(ended, `${duration(Math.max(0, now - (fresh.finishedAt ?? now)))} ago`);
     };
     return { node, update };
   };
@@ -108,16 +118,16 @@ function makeActions(name, state, again) {
     const some = messages.length > 0 && may(name, "admin");
     const dead = state === "dead" || messages.some((message) => message.from);
     redrive.hidden = !some || !dead;
-    purge.hidden = !some || state === "locked";
+    purge.hidden = !some || state === "locked" || state === "finished";
   };
   return { node: h("span", { class: "acts" }, redrive, purge), redrive, update };
 }
 
 // Reads a page of the list, and again when the queue has changed.
-function makePages(name, state, after, take, complain) {
+function makePages(name, { asked }, after, take, complain) {
   const reader = makeReader(async () => {
     try {
-      take((await api.peek(name, state, after, PAGE)).messages);
+      take((await api.peek(name, asked, after, PAGE)).messages);
       complain(null);
     } catch (error) {
       complain(error);
@@ -127,7 +137,7 @@ function makePages(name, state, after, take, complain) {
 }
 
 // Reads what matches the conditions. It costs more, so it reads again only when the user says so.
-function makeSearch(name, state, conditions, take, complain) {
+function makeSearch(name, { asked }, conditions, take, complain) {
   const done = { read: 0, size: 0, found: 0, next: "", busy: false };
   const bar = progressBar(go, again);
   let found = [];
@@ -139,7 +149,7 @@ function makeSearch(name, state, conditions, take, complain) {
     bar.update(done);
     try {
       const parameters = parametersOf(conditions);
-      const answer = await api.peek(name, state, done.next, PAGE, parameters);
+      const answer = await api.peek(name, asked, done.next, PAGE, parameters);
       found = [...found, ...answer.messages];
       done.read += answer.messagesRead;
       done.size += answer.bytesRead;
@@ -161,14 +171,16 @@ function makeSearch(name, state, conditions, take, complain) {
   return { node: bar.node, update: () => begun || go(), again };
 }
 
-export function messagesView({ name, state, query, go }) {
+// asked: the state that the node is asked for, if it is not that of the view. more: nodes beside the
+// field to find messages. none: the words for an empty list.
+export function messagesView({ name, state, query, go, asked = state, more, none }) {
   const after = query.get("after") ?? "";
   const conditions = conditionsOf(query);
   const finding = conditions.length > 0;
   const body = h("tbody", {});
   const source = finding
-    ? makeSearch(name, state, conditions, take, complain)
-    : makePages(name, state, after, take, complain);
+    ? makeSearch(name, { asked }, conditions, take, complain)
+    : makePages(name, { asked }, after, take, complain);
   const selection = makeSelection(
     LIST_ACTS.map(({ label, kind, offered, work }) => ({
       label,
@@ -187,14 +199,14 @@ export function messagesView({ name, state, query, go }) {
   const next = h("a", { class: "button", hidden: true }, "Next page");
   const first = h(
     "a",
-    { class: "button", href: queueLink(name, `/${state}`), hidden: !after || finding },
+    { class: "button", href: addressOf(name, state, query, []), hidden: !after || finding },
     "First page",
   );
   const problem = h("p", { class: "problem", role: "alert" });
   const node = h(
     "section",
     { class: "panel", "aria-label": `Messages that are ${state}` },
-    h("div", { class: "tools" }, finder.node, h("span", { class: "gap" }), actions.node),
+    h("div", { class: "tools" }, finder.node, more, h("span", { class: "gap" }), actions.node),
     source.node,
     selection.node,
     problem,
@@ -218,7 +230,7 @@ export function messagesView({ name, state, query, go }) {
   }
   function emptyWords() {
     if (finding) return "No message that was read matches.";
-    return after ? "There are no further messages." : `No message is ${state}.`;
+    return after ? "There are no further messages." : (none ?? `No message is ${state}.`);
   }
   function show() {
     if (!messages) return;
@@ -231,7 +243,7 @@ export function messagesView({ name, state, query, go }) {
     nothing.hidden = messages.length > 0;
     setText(nothing, emptyWords());
     next.hidden = finding || messages.length < PAGE;
-    if (messages.length) next.href = queueLink(name, `/${state}?after=${messages.at(-1).id}`);
+    if (messages.length) next.href = addressOf(name, state, query, [["after", messages.at(-1).id]]);
     // The actions for all messages would mislead beside a selection or a search.
     actions.update(finding || selection.some() ? [] : messages);
   }

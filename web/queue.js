@@ -9,6 +9,7 @@ import { count } from "./format.js";
 import { deadIn, lettersWait, problemBadges } from "./health.js";
 import { queueLink } from "./links.js";
 import { isLetterQueue, live, may, refresh } from "./live.js";
+import { finishedView } from "./finished.js";
 import { messagesView } from "./messages.js";
 import { makeLetterMark } from "./queues.js";
 import { settingsView } from "./settings.js";
@@ -24,6 +25,7 @@ const VIEWS = [
   { key: "delayed", label: "Delayed", number: (stats) => stats.delayed, make: messagesView },
   { key: "dead", label: "Dead", number: (stats) => stats.dead, make: messagesView },
   { key: "processed", label: "Processed", number: (stats) => stats.processed, make: activityView },
+  { key: "finished", label: "Finished", shortcut: "f", make: finishedView },
   { key: "workers", label: "Workers", number: (stats) => stats.workers, make: workersView },
   { key: "workflows", label: "Workflows", shortcut: "w", make: workflowsView },
   { key: "activity", label: "Activity", make: activityView },

@@ -88,9 +88,8 @@ export function signalsPanel(withdraw, allowed) {
 }
 
 // "40 %, resizing"; "" if the job has told nothing.
-export function progressText({ percent, progress }) {
-  const number = percent === undefined || percent < 0 ? "" : `${percent} %`;
-  return [number, progress].filter(Boolean).join(", ");
+export function progressText({ progress, progressText: words }) {
+  return progress === undefined ? "" : [`${progress} %`, words].filter(Boolean).join(", ");
 }
 
 export function progressBar() {
@@ -101,7 +100,7 @@ export function progressBar() {
     const text = progressText(message);
     node.hidden = text === "" || message.state !== "locked";
     if (node.hidden) return;
-    bar.value = Math.max(0, message.percent ?? 0);
+    bar.value = message.progress;
     const age = message.progressAt && duration(Math.max(0, api.nodeNow() - message.progressAt));
     setText(words, age ? `${text} (${age} ago)` : text);
   };

@@ -20,7 +20,7 @@ async function furnish(node, queue) {
   await node.send(queue, { ...message, delay: "1h" });
   const id = await node.send(queue, message);
   await node.send(queue, { body: "x", workflow: "w" });
-  const rows = ["ready", "locked", "delayed", "dead", "processed", "activity"];
+  const rows = ["ready", "locked", "delayed", "dead", "processed", "finished", "activity"];
   const chosen = (view) => `.tabs:has(.tab-${view}[aria-current]) + .panel`; // not the one before
   return [
     ["", `.row-link:text-is("${queue}")`],

@@ -96,4 +96,51 @@ await run({
     await shows(tabNumber(page, "locked"), "0");
     await until(async () => (await node.stats("several")).cancelled === 2, `${one.id}, ${two.id} ended`);
   },
+
+  async progress_is_shown_wherever_the_job_is({ page, node }) {
+    const { id, token } = await running(node, "slow");
+    await node.ask("POST", "v1/queues/slow/renew", { token, progress: 40, progressText: "resizing" });
+    await page.visit(`#/queues/slow/message/${id}`);
+    await shows(page.locator(".progress span"), /^40 %, resizing/);
+    await page.visit("#/queues/slow/locked");
+    await page.locator("tbody small", { hasText: "40 %, resizing" }).waitFor();
+    await page.visit("#/queues/slow/workers");
+    await page.locator(".lock", { hasText: "40 %, resizing" }).waitFor();
+  },
+
+  async a_result_is_shown_with_the_finished_message({ page, node }) {
+    const { id, token } = await running(node, "useful");
+    await node.ask("POST", "v1/queues/useful/ack", { token, result: { width: 640 } });
+    await page.visit(`#/queues/useful/message/${id}`);
+    await shows(badgeOf(page), "processed");
+    await shows(page.locator("section[aria-label=Result] pre"), '{\n  "width": 640\n}');
+    await shows(page.locator("section[aria-label=Body] pre"), "x"); // retainBody
+  },
+
+  async finished_messages_are_listed_found_and_opened({ page, node }) {
+    await node.create("past", NEWEST);
+    const ids = [];
+    for (const body of ["one", "two", "three"]) ids.push(await node.send("past", { body }));
+    for (const result of ["1", "2"]) {
+      const { token } = await node.receive("past", "busy");
+      await node.ask("POST", "v1/queues/past/ack", { token, result });
+    }
+    await node.ask("POST", "v1/queues/past/cancel", { ids: [ids[2]], reason: "too late" });
+    await page.visit("#/queues/past/summary");
+    await page.keyboard.press("f");
+    const row = (id) => page.locator("tbody tr", { hasText: id });
+    await shows(row(ids[0]).locator(".badge"), "processed");
+    await row(ids[0]).getByText("result 1").waitFor();
+    await shows(row(ids[2]).locator(".badge"), "cancelled");
+    await row(ids[2]).getByText("too late").waitFor();
+    await page.getByLabel("Outcome").selectOption("cancelled");
+    await until(async () => (await page.locator("tbody tr").count()) === 1, "one was cancelled");
+    await page.getByLabel("Outcome").selectOption("");
+    await page.getByLabel("Find", { exact: true }).fill("two");
+    await page.keyboard.press("Enter");
+    await until(async () => (await page.locator("tbody tr").count()) === 1, "one has the text");
+    await page.locator("tbody .row-link").click();
+    await shows(page.locator("section[aria-label=Body] pre"), "two");
+    await shows(badgeOf(page), "processed");
+  },
 });
