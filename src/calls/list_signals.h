@@ -50,13 +50,16 @@
 
 #define SIGNAL_ID_ANSWER(A, S)                                                                     \
     A(S, CHARS, id, "id", OMIT_EMPTY, "The id of the signal that was sent.")
-#define SIGNAL_ID_ORDER(W, T)   W(T, id)
+#define SIGNAL_ID_ORDER(W, T) W(T, id)
 
-#define SIGNAL_ANSWER_TABLES(T) T(Signal, signal, sluice_signal_state, SIGNAL_ANSWER)
-#define SIGNAL_PART_TABLES(T)   T(SignalId, signal_id, sluice_signals, SIGNAL_ID_ANSWER)
+#define SIGNAL_ANSWER_TABLES(T)                                                                    \
+    T(Signal, signal, sluice_signal_state, SIGNAL_ANSWER)                                          \
+    T(Ended, collected, sluice_message, COLLECTED_ANSWER)
+#define SIGNAL_PART_TABLES(T) T(SignalId, signal_id, sluice_signals, SIGNAL_ID_ANSWER)
 #define SIGNAL_COMPACT_TABLES(T)                                                                   \
     T(signal, signal_answer_rows, SIGNAL_ANSWER, SIGNAL_ORDER)                                     \
-    T(signal_id, signal_id_answer_rows, SIGNAL_ID_ANSWER, SIGNAL_ID_ORDER)
+    T(signal_id, signal_id_answer_rows, SIGNAL_ID_ANSWER, SIGNAL_ID_ORDER)                         \
+    T(collected, collected_answer_rows, COLLECTED_ANSWER, COLLECTED_ORDER)
 
 #define SIGNALS_RECEIVE_FIELDS(F, S)                                                               \
     F(S, TEXTS, tokens, "tokens", 0, SLUICE_SIGNAL_TOKENS_MAX, 0, "The tokens of the locks.")      \
@@ -143,6 +146,32 @@
 #define SIGNAL_ACK_MEMBERS(F, S)                                                                   \
     SIGNAL_ACK_FIRST_FIELDS(F, S) SIGNAL_ACK_BYTES_FIELD(F, S) SIGNAL_ACK_LIST_FIELD(F, S)
 
+#define COLLECT_FIELDS(F, S)                                                                       \
+    F(S, TEXTS, ids, "ids", 0, SLUICE_COLLECT_MAX, 0, "The messages, by their ids.")               \
+    F(S, DURATION, wait, "wait", 0, RECEIVE_WAIT_MAX_MS, 0,                                        \
+      "How long to wait if no message has ended, up to 20 s. Default 0.")                          \
+    F(S, BOOL, all, "all", 0, 1, 0, "Waits until all have ended, not only for the first.")         \
+    F(S, NUMBER, position, "position", 0, INT64_MAX, 0,                                            \
+      "The position of an earlier answer: what ended before it comes without its result.")
+
+// A message that has ended.
+#define COLLECTED_ANSWER(A, S)                                                                     \
+    A(S, CHARS, id, "id", OMIT_NEVER, NULL)                                                        \
+    A(S, TEXT, state, "state", OMIT_NEVER,                                                         \
+      "processed, dead, dead-lettered, cancelled, purged or redriven; finished: it is not known "  \
+      "any more how it ended; unknown: it was never sent.")                                        \
+    A(S, TEXT, reason, "reason", OMIT_EMPTY, "Why it failed, or was cancelled.")                   \
+    A(S, TEXT, worker, "worker", OMIT_EMPTY, "The worker that had it last.")                       \
+    A(S, SMALL, attempts, "attempts", OMIT_ZERO, "How often it was delivered.")                    \
+    A(S, NUMBER, finished_at, "finishedAt", OMIT_ZERO, NULL)                                       \
+    A(S, DATA, result, "result", OMIT_ZERO,                                                        \
+      "The result that the worker gave. A JSON object or list is written as such.")                \
+    A(S, TEXT, result_type, "resultType", OMIT_EMPTY, "The content type of the result.")
+
+#define COLLECTED_ORDER(W, T)                                                                      \
+    W(T, id), W(T, state), W(T, reason), W(T, worker), W(T, attempts), W(T, finished_at),          \
+        W(T, result), W(T, result_type)
+
 #define SIGNAL_REQUEST_STRUCTS(S)                                                                  \
     S(cancel_in, CANCEL_FIELDS)                                                                    \
     S(signal_in, SIGNAL_MEMBERS)                                                                   \
@@ -150,7 +179,8 @@
     S(withdraw_in, WITHDRAW_FIELDS)                                                                \
     S(signal_ack_in, SIGNAL_ACK_MEMBERS)                                                           \
     S(signals_receive_in, SIGNALS_RECEIVE_FIELDS)                                                  \
-    S(signal_wait_in, SIGNAL_WAIT_FIELDS)
+    S(signal_wait_in, SIGNAL_WAIT_FIELDS)                                                          \
+    S(collect_in, COLLECT_FIELDS)
 
 #define SIGNAL_REQUEST_TABLES(T)                                                                   \
     T(cancel, cancel_in, CANCEL_FIELDS)                                                            \
@@ -163,7 +193,8 @@
     T(signal_ack, signal_ack_in, SIGNAL_ACK_FIELDS)                                                \
     T(signal_ack_row, signal_ack_in, SIGNAL_ACK_ROW_FIELDS)                                        \
     T(signals_receive, signals_receive_in, SIGNALS_RECEIVE_FIELDS)                                 \
-    T(signal_wait, signal_wait_in, SIGNAL_WAIT_FIELDS)
+    T(signal_wait, signal_wait_in, SIGNAL_WAIT_FIELDS)                                             \
+    T(collect, collect_in, COLLECT_FIELDS)
 
 #define SIGNAL_CALLS(X)                                                                            \
     X(CANCEL, cancel, CALL_ACTS, .method = "POST", CALL_QUEUE "/cancel",                           \
@@ -220,7 +251,13 @@
       .operation = "waitForSignal", .summary = "Waits until a signal has ended",                   \
       .answer = "Signals",                                                                         \
       .about = "A row for each message. Those that are still pending when the time is over say "   \
-               "so.")
+               "so.")                                                                              \
+    X(COLLECT, collect, .method = "POST", .scope = SCOPE_READ, CALL_QUEUE "/collect",              \
+      .body_max = (size_t)16 << 20, .repeat = REPEAT_SAME, .compact = COMPACT_ANSWER,              \
+      .body = &collect_fields, .takes = "Collect", .tag = "signals",                               \
+      .operation = "collectMessages", .summary = "Waits for the outcomes of messages",             \
+      .answer = "Collected",                                                                       \
+      .about = "The messages that have ended, with their results. Ask for the others again.")
 
 #define CALL_ACTS                                                                                  \
     .scope = SCOPE_SIGNAL, .blocks = true, .repeat = REPEAT_ID, .tag = "signals", .conflicts = true

@@ -12,32 +12,39 @@
 #include <stdio.h>
 #include <string.h>
 
-struct listen_part {
-    uint32_t shard;
-    struct shard_listen what;
-    struct listen_ask *asks; // owned
-    uint32_t *tokens;        // of each ask: which token it is; owned
-};
-
-struct listen_call {
-    struct local_call call;   // first
-    struct signals_poll poll; // borrowed, unless the call owns its arguments
-    const char *signal;       // waits for the end of this one, if there are no tokens
-    const char *message;      // ... of this message; NULL: of all
-    struct listen_part *parts;
-    uint32_t parts_len;
+struct poll_call {
+    struct listen_call listen; // first
+    struct signals_poll poll;  // borrowed, unless the call owns its arguments
+    const char *signal;        // waits for the end of this one, if there are no tokens
+    const char *message;       // ... of this message; NULL: of all
     struct signal_list *list;
 };
-static_assert(sizeof(struct listen_call) <= CALL_BYTES_MAX, "malloc has it at hand");
+static_assert(sizeof(struct poll_call) <= CALL_BYTES_MAX, "malloc has it at hand");
 
-static struct listen_call *listen_of(struct local_call *c)
+static struct poll_call *poll_of(struct local_call *c)
 {
-    return (struct listen_call *)c;
+    return (struct poll_call *)c;
+}
+
+struct listen_part *listen_add_part(struct listen_call *l, uint32_t shard, size_t len)
+{
+    l->parts = memory_resize(l->parts, (l->parts_len + (size_t)1) * sizeof *l->parts);
+    struct listen_part *p = &l->parts[l->parts_len++];
+    *p = (struct listen_part){.shard = shard, .asks = memory_zeroed(len, sizeof *p->asks)};
+    p->what.asks = p->asks;
+    return p;
+}
+
+void listen_release(struct listen_call *l)
+{
+    for (uint32_t i = 0; i < l->parts_len; i++)
+        memory_free(l->parts[i].asks);
+    memory_free(l->parts);
 }
 
 const struct shard_listen *listen_ask_of(struct local_call *c, uint32_t part, uint32_t *shard)
 {
-    const struct listen_call *l = listen_of(c);
+    const struct listen_call *l = (struct listen_call *)c;
     CHECK(part < l->parts_len);
     *shard = l->parts[part].shard;
     return &l->parts[part].what;
@@ -60,7 +67,7 @@ enum call_find_end listen_found(const struct call_slot *slot, bool over)
     return a->signals && a->signals->len > 0 ? CALL_FOUND : CALL_NOTHING;
 }
 
-static void refuse_token(struct listen_call *l, size_t token, enum sluice_code code,
+static void refuse_token(struct poll_call *l, size_t token, enum sluice_code code,
                          const char *reason)
 {
     struct sluice_signal_state *row = signal_list_add(l->list);
@@ -70,34 +77,27 @@ static void refuse_token(struct listen_call *l, size_t token, enum sluice_code c
 }
 
 // Sorts the tokens by shard. Those that cannot be parsed have their rows already.
-static void make_parts(struct listen_call *l, const struct lock_name *locks, const bool *good,
+static void make_parts(struct poll_call *l, const struct lock_name *locks, const bool *good,
                        uint32_t shards)
 {
     size_t *counts = memory_zeroed(shards, sizeof *counts);
     for (size_t i = 0; i < l->poll.len; i++)
         if (good[i]) counts[locks[i].shard]++;
-    l->parts = memory_zeroed(shards, sizeof *l->parts);
     for (uint32_t shard = 0; shard < shards; shard++) {
         if (counts[shard] == 0) continue;
-        struct listen_part *p = &l->parts[l->parts_len++];
-        *p = (struct listen_part){.shard = shard};
-        p->asks = memory_zeroed(counts[shard], sizeof *p->asks);
-        p->tokens = memory_zeroed(counts[shard], sizeof *p->tokens);
-        p->what.asks = p->asks;
-        for (size_t i = 0; i < l->poll.len; i++) {
-            if (!good[i] || locks[i].shard != shard) continue;
-            p->tokens[p->what.len] = (uint32_t)i;
-            p->asks[p->what.len++] =
-                (struct listen_ask){locks[i].ref, l->poll.after ? l->poll.after[i] : 0};
-        }
+        struct listen_part *p = listen_add_part(&l->listen, shard, counts[shard]);
+        for (size_t i = 0; i < l->poll.len; i++)
+            if (good[i] && locks[i].shard == shard)
+                p->asks[p->what.len++] =
+                    (struct listen_ask){locks[i].ref, l->poll.after ? l->poll.after[i] : 0};
     }
     memory_free(counts);
 }
 
 // Returns false if that would block: the open queue may be an old life of its name.
-static bool parse_tokens(struct listen_call *l, bool may_block)
+static bool parse_tokens(struct poll_call *l, bool may_block)
 {
-    struct local_call *c = &l->call;
+    struct local_call *c = &l->listen.call;
     struct lock_name *locks = memory_zeroed(l->poll.len, sizeof *locks);
     bool *good = memory_zeroed(l->poll.len, sizeof *good);
     bool foreign = false;
@@ -123,19 +123,21 @@ static bool parse_tokens(struct listen_call *l, bool may_block)
     return !blocks;
 }
 
-static bool parse_signal(struct listen_call *l)
+static bool parse_signal(struct poll_call *l)
 {
-    struct local_call *c = &l->call;
+    struct local_call *c = &l->listen.call;
     struct shard_listen what = {0};
     uint32_t shard = 0, shards = c->queue->row.birth.shards;
     enum sluice_code code = signal_id_parse(l->signal, &what.signal, call_error(c));
     if (!code && l->message)
         code = id_parse(c->queue, l->message, &shard, &what.seq, call_error(c));
     if (code) return false;
-    l->parts_len = l->message ? 1 : shards;
-    l->parts = memory_zeroed(l->parts_len, sizeof *l->parts);
-    for (uint32_t i = 0; i < l->parts_len; i++)
-        l->parts[i] = (struct listen_part){.shard = shard + i, .what = what};
+    uint32_t count = l->message ? 1 : shards;
+    for (uint32_t i = 0; i < count; i++) {
+        struct listen_part *p = listen_add_part(&l->listen, shard + i, 0);
+        what.asks = p->asks;
+        p->what = what;
+    }
     return true;
 }
 
@@ -145,32 +147,32 @@ enum sluice_code refuse_tokens(size_t len, struct sluice_error *error)
                   SLUICE_SIGNAL_TOKENS_MAX, len);
 }
 
-static bool check_poll(struct listen_call *l)
+static bool check_poll(struct poll_call *l)
 {
     if (l->signal) return true;
     if (l->poll.len >= 1 && l->poll.len <= SLUICE_SIGNAL_TOKENS_MAX) return true;
-    (void)refuse_tokens(l->poll.len, call_error(&l->call));
+    (void)refuse_tokens(l->poll.len, call_error(&l->listen.call));
     return false;
 }
 
 static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
 {
-    struct listen_call *l = listen_of(c);
+    struct poll_call *l = poll_of(c);
     enum call_built opened = call_open_queue(c, may_block);
     if (opened != CALL_BUILT) return opened;
     if (!check_poll(l)) return CALL_ENDED;
     if (l->signal ? !parse_signal(l) : !parse_tokens(l, may_block))
         return l->signal ? CALL_ENDED : CALL_BLOCKS;
     // Tokens that cannot be parsed are told at once.
-    if (call_code(c) || l->parts_len == 0) return CALL_ENDED;
+    if (call_code(c) || l->listen.parts_len == 0) return CALL_ENDED;
     if (signal_list_len(l->list) > 0) c->until = 0;
-    *plan = (struct call_plan){.shards = l->parts_len, .all = l->signal != NULL};
+    *plan = (struct call_plan){.shards = l->listen.parts_len, .all = l->signal != NULL};
     return CALL_BUILT;
 }
 
 static void own(struct local_call *c)
 {
-    struct listen_call *l = listen_of(c);
+    struct poll_call *l = poll_of(c);
     size_t len = l->poll.len, bytes = len * (sizeof(char *) + sizeof(uint32_t)) + 1;
     for (size_t i = 0; i < len; i++)
         bytes += strlen(l->poll.tokens[i]) + 1;
@@ -187,35 +189,35 @@ static void own(struct local_call *c)
     l->message = memory_text(l->message);
 }
 
-static struct shard_runner *runner(struct local_call *c, uint32_t part)
+struct shard_runner *listen_runner(struct local_call *c, uint32_t part)
 {
     struct shard_runner *d;
-    uint32_t shard = listen_of(c)->parts[part].shard;
+    uint32_t shard = ((struct listen_call *)c)->parts[part].shard;
     if (c->caller) return c->queue->runners[shard];
     return queue_work_runner(c->queue, shard, &d, call_error(c)) ? NULL : d;
 }
 
-static void add_row(struct listen_call *l, const struct listen_part *p,
+static void add_row(struct poll_call *l, const struct listen_part *p,
                     const struct signal_delivery *from)
 {
     char token[SLUICE_TOKEN_MAX] = "";
     if (p->what.len > 0) {
         if (from->index >= p->what.len) return; // a damaged answer
         struct lock_name lock = {.shard = p->shard, .ref = p->asks[from->index].ref};
-        token_print(l->call.queue, &lock, token);
+        token_print(l->listen.call.queue, &lock, token);
     }
     if (from->reason == REASON_NONE) {
-        signal_list_add_delivery(l->list, l->call.queue, p->shard, from, token);
+        signal_list_add_delivery(l->list, l->listen.call.queue, p->shard, from, token);
         return;
     }
     struct sluice_signal_state *row = signal_list_add(l->list);
     row->code = (enum sluice_code)reason_err(from->reason);
     (void)snprintf(row->reason, sizeof row->reason, "%s", reason_name(from->reason));
     (void)snprintf(row->token, sizeof row->token, "%s", token);
-    id_print(l->call.queue, p->shard, p->asks[from->index].ref.seq, row->message);
+    id_print(l->listen.call.queue, p->shard, p->asks[from->index].ref.seq, row->message);
 }
 
-static void refuse_part(struct local_call *c, const struct call_slot *slot)
+void listen_refuse(struct local_call *c, const struct call_slot *slot)
 {
     const struct runner_answer *a = &slot->async.answer;
     if (a->body.len > 0)
@@ -226,35 +228,31 @@ static void refuse_part(struct local_call *c, const struct call_slot *slot)
 
 static bool deliver(struct local_call *c, bool may_block)
 {
-    struct listen_call *l = listen_of(c);
+    struct poll_call *l = poll_of(c);
     const struct call_result *r = &c->state.result;
     (void)may_block;
     if (r->failed) {
-        refuse_part(c, call_slot_of(c, CALL_AWAIT, r->shard));
+        listen_refuse(c, call_slot_of(c, CALL_AWAIT, r->shard));
         return true;
     }
-    for (uint32_t i = 0; i < l->parts_len; i++) {
+    for (uint32_t i = 0; i < l->listen.parts_len; i++) {
         const struct call_slot *slot = call_slot_of(c, CALL_AWAIT, i);
         const struct runner_signals *s = slot && !slot->err ? slot->async.answer.signals : NULL;
         for (size_t at = 0; s && at < s->len; at++)
-            add_row(l, &l->parts[i], &s->rows[at]);
+            add_row(l, &l->listen.parts[i], &s->rows[at]);
     }
     return true;
 }
 
 static void answer(struct local_call *c, struct async_answer *out)
 {
-    out->signals = signal_list_take(listen_of(c)->list); // it stays the call's
+    out->signals = signal_list_take(poll_of(c)->list); // it stays the call's
 }
 
 static void release(struct local_call *c)
 {
-    struct listen_call *l = listen_of(c);
-    for (uint32_t i = 0; i < l->parts_len; i++) {
-        memory_free(l->parts[i].asks);
-        memory_free(l->parts[i].tokens);
-    }
-    memory_free(l->parts);
+    struct poll_call *l = poll_of(c);
+    listen_release(&l->listen);
     if (c->owns) {
         memory_free((void *)(uintptr_t)l->poll.tokens);
         memory_free((void *)(uintptr_t)l->signal);
@@ -268,50 +266,50 @@ static const struct call_type listen_type = {.kind = CALL_LISTEN,
                                              .build = build,
                                              .own = own,
                                              .deliver = deliver,
-                                             .runner = runner,
+                                             .runner = listen_runner,
                                              .answer = answer,
                                              .release = release};
 
-static struct listen_call *listen_new(struct sluice *s, const char *queue, int64_t wait_ms,
-                                      struct async_call *caller)
+static struct poll_call *poll_base(struct sluice *s, const char *queue, int64_t wait_ms,
+                                   struct async_call *caller)
 {
-    struct listen_call *l = NEW(struct listen_call);
-    call_prepare(&l->call, &listen_type, s, queue, caller);
-    l->call.until = clock_boot_ms() + (wait_ms > 0 ? wait_ms : 0);
+    struct poll_call *l = NEW(struct poll_call);
+    call_prepare(&l->listen.call, &listen_type, s, queue, caller);
+    l->listen.call.until = clock_boot_ms() + (wait_ms > 0 ? wait_ms : 0);
     l->list = signal_list_new();
     return l;
 }
 
-static struct listen_call *poll_new(struct sluice *s, const char *queue,
-                                    const struct signals_poll *poll, struct async_call *caller)
+static struct poll_call *poll_new(struct sluice *s, const char *queue,
+                                  const struct signals_poll *poll, struct async_call *caller)
 {
     int64_t wait_ms = poll->wait_ms < SIGNALS_WAIT_MAX_MS ? poll->wait_ms : SIGNALS_WAIT_MAX_MS;
-    struct listen_call *l = listen_new(s, queue, wait_ms, caller);
+    struct poll_call *l = poll_base(s, queue, wait_ms, caller);
     l->poll = *poll;
     return l;
 }
 
-static struct listen_call *end_new(struct sluice *s, const char *queue, const char *signal,
-                                   const char *message, int64_t wait_ms, struct async_call *caller)
+static struct poll_call *end_new(struct sluice *s, const char *queue, const char *signal,
+                                 const char *message, int64_t wait_ms, struct async_call *caller)
 {
-    struct listen_call *l = listen_new(s, queue, wait_ms, caller);
+    struct poll_call *l = poll_base(s, queue, wait_ms, caller);
     l->signal = signal ? signal : "";
     l->message = message;
     return l;
 }
 
 // Waits on this thread.
-static enum sluice_code finish(struct listen_call *l, struct sluice_signals **out,
+static enum sluice_code finish(struct poll_call *l, struct sluice_signals **out,
                                struct sluice_error *error)
 {
     *out = NULL;
-    atomic_fetch_add(&l->call.refs, 1); // for the rows
-    enum sluice_code code = call_blocking(&l->call, error);
+    atomic_fetch_add(&l->listen.call.refs, 1); // for the rows
+    enum sluice_code code = call_blocking(&l->listen.call, error);
     if (!code) {
         *out = signal_list_take(l->list);
         l->list = NULL;
     }
-    call_release(&l->call);
+    call_release(&l->listen.call);
     return code;
 }
 
@@ -325,7 +323,7 @@ enum sluice_code direct_signals_poll(struct sluice *s, const char *queue,
 void async_signals_poll(struct sluice *s, const char *queue, const struct signals_poll *poll,
                         struct async_call *l)
 {
-    call_start(&poll_new(s, queue, poll, l)->call);
+    call_start(&poll_new(s, queue, poll, l)->listen.call);
 }
 
 static enum sluice_code refuse_unknown(const char *signal, struct sluice_error *error)
@@ -347,5 +345,5 @@ enum sluice_code direct_signal_wait(struct sluice *s, const char *queue, const c
 void async_signal_wait(struct sluice *s, const char *queue, const char *signal, const char *message,
                        int64_t wait_ms, struct async_call *l)
 {
-    call_start(&end_new(s, queue, signal, message, wait_ms, l)->call);
+    call_start(&end_new(s, queue, signal, message, wait_ms, l)->listen.call);
 }

@@ -33,6 +33,8 @@ enum sluice_code refuse_tokens(size_t len, struct sluice_error *error); // too m
 enum sluice_code settle_check(const struct settle *what, struct sluice_error *error);
 // The reason of an outcome whose result is not kept, because the queue has retention=0.
 #define RESULT_NOT_KEPT "result-not-kept"
+struct collect_poll; // local/collect.h
+struct collected;
 
 struct worker_order; // local/worker_change.h: join, beat, leave, and the orders of an operator
 
@@ -145,6 +147,10 @@ struct worker_order; // local/worker_change.h: join, beat, leave, and the orders
     C(enum sluice_code, OWN, signals_poll,                                                         \
       (struct sluice * s, const char *queue, const struct signals_poll *poll,                      \
        struct sluice_signals **out, struct sluice_error *error),                                   \
+      (s, queue, poll, out, error))                                                                \
+    C(enum sluice_code, OWN, collect_poll,                                                         \
+      (struct sluice * s, const char *queue, const struct collect_poll *poll,                      \
+       struct collected **out, struct sluice_error *error),                                        \
       (s, queue, poll, out, error))                                                                \
     C(enum sluice_code, PASSED, signal_wait,                                                       \
       (struct sluice * s, const char *queue, const char *signal, const char *message,              \

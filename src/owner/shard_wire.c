@@ -69,7 +69,7 @@ void shard_ask_put_await(struct buf *to, const struct shard_ask *ask, const uint
 void shard_ask_put_listen(struct buf *to, const struct shard_ask *ask,
                           const struct shard_listen *what)
 {
-    CHECK(ask->kind == SHARD_LISTEN && what->len <= LISTEN_ASKS_MAX);
+    CHECK(ask->kind == SHARD_LISTEN && what->len <= LISTEN_ASKS_MAX && !what->messages);
     put_head(to, ask);
     buf_put_u32(to, (uint32_t)what->len);
     for (size_t i = 0; i < what->len; i++) {

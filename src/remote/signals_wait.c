@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Waits for signals through a node.
+// Waits for signals and outcomes through a node.
+#include "local/collect.h"
 #include "local/signal_list.h"
 #include "os/clock.h"
 #include "remote/remote.h"
@@ -94,5 +95,33 @@ enum sluice_code remote_signal_wait(struct sluice *s, const char *queue, const c
         sluice_signals_free(*out);
         *out = NULL;
     }
+    return code;
+}
+
+enum sluice_code remote_collect_poll(struct sluice *s, const char *queue,
+                                     const struct collect_poll *poll, struct collected **out,
+                                     struct sluice_error *error)
+{
+    struct remote *r = remote_of(s);
+    CLEANUP(http_call_done) struct http_call call;
+    CLEANUP(buf_done) struct buf body;
+    http_call_init(&call, NULL, NULL);
+    buf_init(&body, SIZE_MAX);
+    *out = NULL;
+    struct collect_in in = {.ids = {poll->ids, poll->len},
+                            .wait = poll->wait_ms,
+                            .all = poll->all,
+                            .position = poll->position};
+    json_write(fields_json(&collect_fields, &in), &body);
+    struct ask ask = {.call = CALL_COLLECT,
+                      .queue = queue,
+                      .wire_answer = true,
+                      .body = buf_bytes(&body),
+                      .until = remote_until(r),
+                      .wait_ms = poll->wait_ms};
+    enum sluice_code code = remote_check(r, queue, error);
+    if (!code) code = remote_ask(r, &ask, &call, NULL, error);
+    if (!code && !wire_read_collected(buf_bytes(&call.body_in), out))
+        code = remote_unreadable(&call, error);
     return code;
 }

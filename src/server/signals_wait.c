@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Long polls for signals: of workers for their locks, and of senders for the end of a signal. They
-// wait like receives, without a thread, and end when the client disconnects.
+// Long polls: of workers for signals to their locks, of senders for the end of a signal, and of
+// readers for the outcomes of messages. They wait like receives, without a thread, and end when the
+// client disconnects.
+#include "local/collect.h"
 #include "server/inside.h"
 #include "wire/wire.h"
 
@@ -59,7 +61,6 @@ static void wait_for(struct exchange *x, int64_t wait_ms,
                      const void *in)
 {
     struct server *s = x->server;
-    x->async.done = told;
     x->async.token = auth_secret(x);
     if (!may_wait(x, &wait_ms)) return;
     METRICS_ADD(&s->metrics, waits, x->waits);
@@ -92,6 +93,7 @@ void handle_signals_receive(struct exchange *x)
         return;
     }
     poll.after = in.after.rows;
+    x->async.done = told;
     wait_for(x, in.wait, start_poll, &poll);
 }
 
@@ -107,5 +109,53 @@ void handle_signal_wait(struct exchange *x)
     struct signal_wait_in in = {0};
     if (!read_request(x, &in)) return;
     x->signal = in.signal;
+    x->async.done = told;
     wait_for(x, in.wait, start_wait, &in);
+}
+
+static struct json *collected_json(const struct collected *c)
+{
+    struct json *o = json_new(), *rows = json_list_new();
+    for (size_t i = 0; i < c->len; i++)
+        json_list_take(rows, fields_json(&collected_answer, &c->rows[i]));
+    json_take(o, "messages", rows);
+    json_number(o, "missing", (int64_t)c->missing);
+    json_bool(o, "more", c->more);
+    if (c->position > 0) json_number(o, "position", c->position);
+    return o;
+}
+
+static void collected(struct async_call *l, const struct async_answer *a)
+{
+    struct exchange *x = (struct exchange *)l;
+    struct server *s = x->server;
+    struct buf body;
+    wait_end(x);
+    if (a->code) {
+        answer_error(x, a->error);
+    } else if (x->wire_out) {
+        buf_init(&body, SIZE_MAX);
+        wire_put_collected(&body, a->collected);
+        answer_bytes(x, 200, WIRE_TYPE, &body);
+    } else {
+        answer_json(x, 200, collected_json(a->collected));
+    }
+    call_end(s);
+}
+
+static void start_collect(struct exchange *x, int64_t wait_ms, const void *in)
+{
+    struct collect_poll poll = *(const struct collect_poll *)in;
+    poll.wait_ms = wait_ms;
+    async_collect(x->server->store, x->queue, &poll, &x->async);
+}
+
+void handle_collect(struct exchange *x)
+{
+    struct collect_in in = {0};
+    if (!read_request(x, &in)) return;
+    struct collect_poll poll = {
+        .ids = in.ids.rows, .len = in.ids.len, .all = in.all, .position = in.position};
+    x->async.done = collected;
+    wait_for(x, in.wait, start_collect, &poll);
 }

@@ -79,6 +79,9 @@ struct call_signals {
     size_t hits_len, hits_cap;
     struct call *next_hit;
     bool waits_end; // of `signal`
+    bool messages;  // it waits for the end of messages ...
+    bool all;       // ... of all of them
+    size_t left;    // ... which are so many; ask.after is 1 for the others
     bool as_owner;
     struct request_id signal;
     uint64_t seq;

@@ -238,6 +238,32 @@ static bool add_found(const struct shard *s, struct call *c, const uint32_t *ask
     return l->len > 0;
 }
 
+static bool is_over_message(const struct shard *s, uint64_t seq)
+{
+    struct message_view v;
+    enum err err = machine_find(s->machine, seq, shard_now(s), &v);
+    return err || v.state == STATE_DEAD || v.state == STATE_OUTBOUND;
+}
+
+// Notes which of the messages have ended. Returns whether the call has what it waits for.
+static bool add_over(const struct shard *s, struct call_signals *l, const uint32_t *asks,
+                     size_t len)
+{
+    bool any = false;
+    CHECK(l->messages && l->left <= l->asks_len);
+    for (size_t i = 0; i < len; i++) {
+        struct listen_ask *ask = &l->asks[asks ? asks[i] : i];
+        if (ask->after == 0 && !is_over_message(s, ask->ref.seq)) continue;
+        l->left -= ask->after == 0;
+        ask->after = 1;
+        any = true;
+    }
+    l->len = 0;
+    bool found = l->all ? l->left == 0 : any;
+    if (found) row_add(l)->waiting = 1;
+    return found;
+}
+
 // The messages where the signal is pending.
 static void watch_pending(struct call_signals *l)
 {
@@ -290,8 +316,13 @@ static void listen_try(struct shard *s, struct call *c)
     struct call_signals *l = c->signals;
     CHECK(!c->next && !l->watches);
     if (c->tail_seen && listen_refused(s, c)) return;
-    bool found =
-        l->waits_end ? add_ends(s, l) == 0 && l->len > 0 : add_found(s, c, NULL, l->asks_len);
+    bool found = false;
+    if (l->waits_end)
+        found = add_ends(s, l) == 0 && l->len > 0;
+    else if (!l->messages)
+        found = add_found(s, c, NULL, l->asks_len);
+    else if (c->tail_seen) // a message that this handle does not know yet was perhaps sent
+        found = add_over(s, l, NULL, l->asks_len);
     if (found) {
         listen_tell(s, c);
     } else if (!c->tail_seen) {
@@ -318,7 +349,7 @@ void listen_synced(struct shard *s, struct call *c, enum err err)
 void shard_listen(struct shard *s, uint64_t ticket, const struct shard_listen *what,
                   int64_t wait_until, int64_t deadline, struct interval now)
 {
-    CHECK(what->len <= LISTEN_ASKS_MAX);
+    CHECK(what->len <= (what->messages ? LISTEN_MESSAGES_MAX : LISTEN_ASKS_MAX));
     shard_note_time(s, now);
     struct call *c = call_new(s, ticket, deadline);
     struct call_signals *l = signals_need(c);
@@ -326,6 +357,9 @@ void shard_listen(struct shard *s, uint64_t ticket, const struct shard_listen *w
     c->wait_until = wait_until < deadline ? wait_until : deadline;
     l->waits_end = what->len == 0;
     l->as_owner = what->as_owner;
+    l->messages = what->messages;
+    l->all = what->all;
+    l->left = what->len;
     l->signal = what->signal;
     l->seq = what->seq;
     l->asks = memory_zeroed(what->len, sizeof *l->asks);
@@ -376,8 +410,11 @@ static void listen_check(struct shard *s, struct call *c, bool all)
     for (size_t i = 0; i < hits; i++)
         s->watches[l->watches[l->hits[i]]].hit = false;
     l->hits_len = 0;
-    bool found = l->waits_end ? add_ends(s, l) == 0
-                              : add_found(s, c, all ? NULL : l->hits, all ? l->asks_len : hits);
+    const uint32_t *asks = all ? NULL : l->hits;
+    size_t len = all ? l->asks_len : hits;
+    bool found = l->waits_end  ? add_ends(s, l) == 0
+                 : l->messages ? add_over(s, l, asks, len)
+                               : add_found(s, c, asks, len);
     if (found) listen_tell(s, listen_take(s, c));
 }
 

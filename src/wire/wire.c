@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "local/collect.h"
 #include "local/inside.h"
 #include "local/signal_list.h"
 
@@ -491,4 +492,32 @@ bool wire_read_signals(struct bytes from, struct sluice_signals **out, struct sl
     *out = reader_end(&r) ? list : NULL;
     if (!*out) sluice_signals_free(list);
     return *out;
+}
+
+void wire_put_collected(struct buf *to, const struct collected *c)
+{
+    put_head(to, c->len);
+    for (size_t i = 0; i < c->len; i++)
+        compact_put(to, &compact_collected, &c->rows[i]);
+    buf_put_u64(to, c->missing);
+    buf_put_u8(to, c->more);
+    buf_put_i64(to, c->position);
+}
+
+bool wire_read_collected(struct bytes from, struct collected **out)
+{
+    struct collected *c = collected_new();
+    struct reader r = reader_of(bytes_of(collected_keep(c, from.data, from.len), from.len));
+    read_version(&r);
+    size_t count = read_count(&r, compact_min(&compact_collected));
+    for (size_t i = 0; reader_ok(&r) && i < count; i++)
+        compact_read(&r, &compact_collected, collected_add(c), NULL);
+    c->missing = read_u64(&r);
+    uint8_t more = read_u8(&r);
+    c->more = more;
+    c->position = read_i64(&r);
+    bool good = reader_end(&r) && more <= 1;
+    if (!good) collected_free(c);
+    *out = good ? c : NULL;
+    return good;
 }

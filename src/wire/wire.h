@@ -44,6 +44,9 @@
 //               number, kind, state (texts), u32 deliveries, i64 sent at, i64 until, i64 ended at,
 //               payload, answer (data); then the fields of an error, and the id of the signal
 //               (text)
+//     collected u8 version, u32 count, each: id, state, reason, worker (texts), u32 attempts, i64
+//               finished at, result (data), result type (text); then u64 how many have not ended,
+//               u8 1 if more have, i64 position
 //     error     u8 version, then its fields: u8 code, reason, field, message (texts)
 #pragma once
 
@@ -127,6 +130,10 @@ void wire_put_signals(struct buf *to, const struct sluice_signals *list,
                       const struct sluice_error *first);
 // free with sluice_signals_free
 bool wire_read_signals(struct bytes from, struct sluice_signals **out, struct sluice_error *first);
+
+struct collected; // local/collect.h
+void wire_put_collected(struct buf *to, const struct collected *c);
+bool wire_read_collected(struct bytes from, struct collected **out); // free with collected_free
 
 void wire_put_error(struct buf *to, const struct sluice_error *e);
 bool wire_read_error(struct bytes from, struct sluice_error *out);

@@ -182,7 +182,7 @@ ENDS = ("leaveCluster",)  # the node ends: tests/cli/test_cluster.py
 # A worker must be registered first, in a queue of version 4: workers_are_what_the_file_says
 WORKERS = ("joinWorker", "leaveWorker", "pauseWorker", "resumeWorker", "drainWorker", "evictWorker")
 # A queue of version 6, and messages in a certain state: acting_on_messages_is_what_the_file_says
-ACTING = ("receiveSignals", "waitForSignal", "cancelMessages", "cancelMessage", "sendSignal", "signalMessage", "signalWorkflow", "signalWorker",
+ACTING = ("receiveSignals", "waitForSignal", "collectMessages", "cancelMessages", "cancelMessage", "sendSignal", "signalMessage", "signalWorkflow", "signalWorker",
           "listSignals", "listMessageSignals", "listWorkflowSignals", "listWorkerSignals", "withdrawSignal",
           "withdrawMessageSignal", "ackSignals")
 WORKFLOWS = ("showWorkflow",)  # it must exist first: tests/cli/test_workflow.py
@@ -363,6 +363,11 @@ def signals_are_what_the_file_says(sluice):
         refused(node, "receiveSignals", "after", {"tokens": [token], "after": [1, 2]})
         refused(node, "waitForSignal", "signal", query="?signal=nonsense")
         node.ask("waitForSignal", 404, query="?signal=" + 32 * "7")
+        ended = node.ask("collectMessages", 200, {"ids": [one, "deadbeef-0-1"], "wait": "10s"})
+        same((ended["missing"], [m["state"] for m in ended["messages"]]), (1, ["unknown"]))
+        refused(node, "collectMessages", "ids", {"ids": []})
+        refused(node, "collectMessages", "ids", {"ids": [one, one]})
+        node.ask("collectMessages", 404, {"ids": [one]}, queue="none")
         same(len(node.ask("listWorkflowSignals", 200, workflow="order-7")["signals"]), 2)
         node.ask("listMessageSignals", 200, id=one, headers={"Accept": WIRE})
         node.ask("ackSignals", 404, {"token": token, "number": 7})

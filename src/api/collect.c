@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collects the outcomes of messages: polls for those that are left, and hands out what came. It is
+// the same on a store and through a node. While many messages are left, it polls less often, so
+// that each poll brings several outcomes.
+#include "local/collect.h"
+
+#include "base/check.h"
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/memory.h"
+#include "local/inside.h"
+#include "os/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define WAIT_PART_MS COLLECT_WAIT_MAX_MS
+#define ASK_EVERY_MS 200 // how often answers of running jobs are looked for
+#define ASKS_MAX     (SLUICE_COLLECT_MAX / SIGNAL_TARGETS_MAX)
+#define PAUSE_PER_ID 400 // a poll for so many messages is worth a pause of 1 ms ...
+#define PAUSE_MAX_MS 250 // ... but never of more than this
+#define TASKS_MAX    SLUICE_COLLECT_MAX
+#define POSITION_MAX 24
+
+struct question { // a question to the running messages
+    char signal[SLUICE_SIGNAL_ID_MAX];
+    struct sluice_signals *rows; // of the last look; NULL: none yet
+    size_t next;                 // the row that is told next
+    bool *told;                  // by row
+    bool over;
+};
+
+struct sluice_collector {
+    struct sluice *handle;
+    char queue[QUEUE_NAME_MAX + 2];
+    char (*ids)[SLUICE_ID_MAX];
+    const char **left; // the ids that are missing; pointers into ids
+    size_t left_len;
+    struct map at; // hash of an id -> its place in `left`
+    struct collected *came;
+    size_t next;   // the row of `came` that is told next
+    int64_t given; // the position that the caller gave; 0: none
+    int64_t from;  // the position of the last poll whose rows were all told
+    char position[POSITION_MAX];
+    struct question asks[ASKS_MAX];
+    size_t asks_len;
+    int64_t polled_at;
+    struct sluice_collected told;
+};
+
+static uint64_t key_of(const char *id)
+{
+    return hash64_of(bytes_str(id), 0);
+}
+
+static void keep_ids(struct sluice_collector *c, const char *const *ids, size_t len)
+{
+    c->ids = memory_zeroed(len, sizeof *c->ids);
+    c->left = memory_zeroed(len, sizeof *c->left);
+    for (size_t i = 0; i < len; i++) {
+        (void)snprintf(c->ids[i], sizeof *c->ids, "%s", ids[i]);
+        c->left[i] = c->ids[i];
+        map_add(&c->at, key_of(ids[i]), (uint32_t)i);
+    }
+    c->left_len = len;
+}
+
+// Returns whether it was among those that are left.
+static bool take_id(struct sluice_collector *c, const char *id)
+{
+    uint64_t key = key_of(id);
+    uint32_t v;
+    for (size_t at = map_first(&c->at, key); (v = map_value(&c->at, key, &at)) != MAP_NONE;) {
+        if (strcmp(c->left[v], id) != 0) continue;
+        uint32_t last = (uint32_t)c->left_len - 1;
+        map_remove(&c->at, key, v);
+        if (v != last) {
+            map_remove(&c->at, key_of(c->left[last]), last);
+            map_add(&c->at, key_of(c->left[last]), v);
+            c->left[v] = c->left[last];
+        }
+        c->left_len--;
+        return true;
+    }
+    return false;
+}
+
+// The messages of the workflow that have not ended.
+static enum sluice_code open_workflow(struct sluice_collector *c, const char *workflow,
+                                      struct sluice_error *error)
+{
+    struct sluice_workflow w;
+    size_t len = 0;
+    struct sluice_task *tasks = memory_zeroed(TASKS_MAX, sizeof *tasks);
+    enum sluice_code code =
+        sluice_workflow_show(c->handle, c->queue, workflow, &w, tasks, TASKS_MAX, &len, error);
+    const char **ids = memory_zeroed(len + 1, sizeof *ids);
+    for (size_t i = 0; i < len; i++)
+        ids[i] = tasks[i].id;
+    if (!code) keep_ids(c, ids, len);
+    memory_free(ids);
+    memory_free(tasks);
+    return code;
+}
+
+static enum sluice_code ask_running(struct sluice_collector *c, const char *text,
+                                    struct sluice_error *error)
+{
+    for (size_t at = 0; at < c->left_len; at += SIGNAL_TARGETS_MAX) {
+        size_t len = c->left_len - at < SIGNAL_TARGETS_MAX ? c->left_len - at : SIGNAL_TARGETS_MAX;
+        struct sluice_signal what = {.kind = "ask",
+                                     .ids = c->left + at,
+                                     .ids_len = len,
+                                     .payload = text ? text : "",
+                                     .payload_len = text ? strlen(text) : 0,
+                                     .when_idle = "refuse"};
+        struct sluice_signals *rows = NULL;
+        struct sluice_error why = {.code = SLUICE_OK};
+        enum sluice_code code = sluice_signal(c->handle, c->queue, &what, NULL, &rows, &why);
+        bool none = !rows; // as a whole: the queue, the store
+        size_t accepted = 0;
+        for (size_t i = 0; rows && i < rows->len; i++)
+            accepted += rows->rows[i].code == SLUICE_OK;
+        struct question *ask = &c->asks[c->asks_len];
+        *ask = (struct question){.over = accepted == 0};
+        if (rows) (void)snprintf(ask->signal, sizeof ask->signal, "%s", rows->id);
+        c->asks_len += accepted > 0;
+        sluice_signals_free(rows);
+        // Messages that are not running are not asked.
+        bool refused = code == SLUICE_CONFLICT || code == SLUICE_NOT_FOUND || code == SLUICE_OK;
+        if (!none || (refused && strcmp(why.reason, "upgrade-needed") != 0)) continue;
+        if (error) *error = why;
+        return code;
+    }
+    return SLUICE_OK;
+}
+
+static enum sluice_code read_position(const char *text, int64_t *out, struct sluice_error *error)
+{
+    char *end = NULL;
+    *out = 0;
+    if (!text || !*text) return SLUICE_OK;
+    long long value = strtoll(text, &end, 10);
+    if (value < 0 || *end)
+        return refuse(error, ERR_INVALID, "position",
+                      "position \"%.40s\" is not one that a collect gave", text);
+    *out = value;
+    return SLUICE_OK;
+}
+
+enum sluice_code sluice_collect_open(struct sluice *s, const char *queue,
+                                     const struct sluice_collect *what,
+                                     struct sluice_collector **out, struct sluice_error *error)
+{
+    *out = NULL;
+    bool named = what->workflow && *what->workflow;
+    if (named && what->ids_len > 0)
+        return refuse(error, ERR_INVALID, "workflow", "give ids or a workflow, not both");
+    enum sluice_code code = named ? SLUICE_OK : collect_check(what->ids, what->ids_len, error);
+    struct sluice_collector *c = NEW(struct sluice_collector);
+    c->handle = s;
+    map_init(&c->at);
+    if (queue) memcpy(c->queue, queue, strnlen(queue, sizeof c->queue - 1));
+    if (!code) code = read_position(what->position, &c->given, error);
+    c->from = c->given;
+    if (!code && named) code = open_workflow(c, what->workflow, error);
+    if (!code && !named) keep_ids(c, what->ids, what->ids_len);
+    if (!code && what->running) code = ask_running(c, what->ask, error);
+    if (code)
+        sluice_collect_close(c);
+    else
+        *out = c;
+    return code;
+}
+
+void sluice_collect_close(struct sluice_collector *c)
+{
+    if (!c) return;
+    for (size_t i = 0; i < c->asks_len; i++) {
+        sluice_signals_free(c->asks[i].rows);
+        memory_free(c->asks[i].told);
+    }
+    collected_free(c->came);
+    map_done(&c->at);
+    memory_free(c->left);
+    memory_free(c->ids);
+    memory_free(c);
+}
+
+static void tell_row(struct sluice_collector *c, const struct sluice_message *row)
+{
+    bool unknown = strcmp(row->state, "unknown") == 0;
+    c->told = (struct sluice_collected){.kind = unknown ? "unknown" : "outcome", .message = *row};
+    c->told.answer = (struct sluice_signal_state){.kind = "", .state = ""};
+}
+
+// The next row that came. False: there is none any more.
+static bool next_row(struct sluice_collector *c)
+{
+    while (c->came && c->next < c->came->len) {
+        const struct sluice_message *row = &c->came->rows[c->next++];
+        if (!take_id(c, row->id)) continue;
+        if (row->finished_at > 0 && row->finished_at < c->given) continue; // collected earlier
+        tell_row(c, row);
+        return true;
+    }
+    // All that a poll brought was told, so the next collect may begin behind it.
+    if (c->came && c->came->position > c->from) c->from = c->came->position;
+    return false;
+}
+
+static bool next_answer(struct sluice_collector *c)
+{
+    for (size_t a = 0; a < c->asks_len; a++) {
+        struct question *ask = &c->asks[a];
+        for (; ask->rows && ask->next < ask->rows->len; ask->next++) {
+            const struct sluice_signal_state *row = &ask->rows->rows[ask->next];
+            if (ask->told[ask->next] || row->ended_at == 0) continue;
+            ask->told[ask->next++] = true;
+            c->told = (struct sluice_collected){.kind = "answer", .answer = *row};
+            (void)snprintf(c->told.message.id, sizeof c->told.message.id, "%s", row->message);
+            c->told.message.state = "locked";
+            return true;
+        }
+    }
+    return false;
+}
+
+// Looks for answers to the questions. The rows of a signal keep their order.
+static void look_for_answers(struct sluice_collector *c)
+{
+    for (size_t a = 0; a < c->asks_len; a++) {
+        struct question *ask = &c->asks[a];
+        struct sluice_signals *rows = NULL;
+        if (ask->over) continue;
+        if (sluice_signal_wait(c->handle, c->queue, ask->signal, NULL, 0, &rows, NULL)) continue;
+        if (!ask->told) ask->told = memory_zeroed(SIGNAL_TARGETS_MAX, sizeof *ask->told);
+        sluice_signals_free(ask->rows);
+        ask->rows = rows;
+        ask->next = 0;
+        ask->over = true;
+        for (size_t i = 0; i < rows->len; i++)
+            if (rows->rows[i].ended_at == 0) ask->over = false;
+    }
+}
+
+static bool has_questions(const struct sluice_collector *c)
+{
+    for (size_t a = 0; a < c->asks_len; a++)
+        if (!c->asks[a].over) return true;
+    return false;
+}
+
+// Pauses between polls, by the number of messages that a poll has to look at.
+static void pause_before(struct sluice_collector *c, int64_t until)
+{
+    int64_t pause = (int64_t)c->left_len / PAUSE_PER_ID, now = clock_boot_ms();
+    if (pause > PAUSE_MAX_MS) pause = PAUSE_MAX_MS;
+    int64_t at = c->polled_at + pause;
+    if (at > until) at = until;
+    if (c->polled_at > 0 && at > now) clock_sleep(at - now);
+    c->polled_at = clock_boot_ms();
+}
+
+static enum sluice_code poll(struct sluice_collector *c, int64_t until, struct sluice_error *error)
+{
+    if (!c->came || !c->came->more) pause_before(c, until);
+    int64_t left = until - clock_boot_ms(), most = has_questions(c) ? ASK_EVERY_MS : WAIT_PART_MS;
+    struct collect_poll ask = {.ids = c->left, .len = c->left_len, .position = c->given};
+    ask.wait_ms = left < 0 ? 0 : left < most ? left : most;
+    collected_free(c->came);
+    c->came = NULL;
+    c->next = 0;
+    return c->handle->calls->collect_poll(c->handle, c->queue, &ask, &c->came, error);
+}
+
+enum sluice_code sluice_collect_next(struct sluice_collector *c, int64_t wait_ms,
+                                     const struct sluice_collected **out,
+                                     struct sluice_error *error)
+{
+    int64_t until = clock_boot_ms() + (wait_ms > 0 ? wait_ms : 0);
+    *out = NULL;
+    for (bool last = false;;) {
+        if (next_answer(c) || next_row(c)) {
+            *out = &c->told;
+            return SLUICE_OK;
+        }
+        if (c->left_len == 0) return SLUICE_OK;
+        if (last) return refuse(error, ERR_NOT_FOUND, "", "no outcome came in this time");
+        last = clock_boot_ms() >= until;
+        enum sluice_code code = poll(c, until, error);
+        if (code) return code;
+        look_for_answers(c);
+        last = last || (clock_boot_ms() >= until && c->came->len == 0);
+    }
+}
+
+size_t sluice_collect_missing(const struct sluice_collector *c, const char *const **ids)
+{
+    *ids = c->left;
+    return c->left_len;
+}
+
+const char *sluice_collect_position(const struct sluice_collector *c)
+{
+    struct sluice_collector *w = (struct sluice_collector *)(uintptr_t)c;
+    (void)snprintf(w->position, sizeof w->position, "%" PRId64, c->from);
+    return c->position;
+}

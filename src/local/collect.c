@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: Apache-2.0
+// One poll of a collect: waits in the shards of its messages until one of them has ended, or all,
+// and reads the outcomes. It is a reader: it changes nothing, and needs no owner.
+#include "local/collect.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "local/async.h"
+#include "local/listen.h"
+#include "os/clock.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#define PIECE 64 // messages whose texts are read at a time
+
+struct collect_call {
+    struct listen_call listen; // first
+    struct collect_poll poll;  // the ids are borrowed, unless the call owns its arguments
+    struct collected *out;
+    size_t bytes; // of results so far
+};
+static_assert(sizeof(struct collect_call) <= CALL_BYTES_MAX, "malloc has it at hand");
+
+static struct collect_call *collect_of(struct local_call *c)
+{
+    return (struct collect_call *)c;
+}
+
+static void add_unknown(struct collect_call *l, const char *id)
+{
+    struct sluice_message *row = collected_add(l->out);
+    (void)snprintf(row->id, sizeof row->id, "%s", id);
+    row->state = "unknown";
+}
+
+struct parsed {
+    uint32_t shard;
+    uint64_t seq; // 0: it is no id of this queue
+};
+
+static void make_parts(struct collect_call *l, const struct parsed *ids, uint32_t shards)
+{
+    size_t *counts = memory_zeroed(shards, sizeof *counts);
+    for (size_t i = 0; i < l->poll.len; i++)
+        if (ids[i].seq > 0) counts[ids[i].shard]++;
+    for (uint32_t shard = 0; shard < shards; shard++) {
+        if (counts[shard] == 0) continue;
+        struct listen_part *p = listen_add_part(&l->listen, shard, counts[shard]);
+        p->what.messages = true;
+        p->what.all = l->poll.all;
+        for (size_t i = 0; i < l->poll.len; i++)
+            if (ids[i].seq > 0 && ids[i].shard == shard)
+                p->asks[p->what.len++].ref.seq = ids[i].seq;
+    }
+    memory_free(counts);
+}
+
+// An id of another queue, or of an earlier life of this one, is listed as unknown.
+static bool parse_ids(struct collect_call *l, bool may_block)
+{
+    struct local_call *c = &l->listen.call;
+    struct parsed *ids = memory_zeroed(l->poll.len, sizeof *ids);
+    size_t bad = 0;
+    for (int round = 0; round < 2; round++) {
+        bad = 0;
+        for (size_t i = 0; i < l->poll.len; i++) {
+            ids[i] = (struct parsed){0};
+            bool good = !id_parse(c->queue, l->poll.ids[i], &ids[i].shard, &ids[i].seq, NULL);
+            if (!good) ids[i].seq = 0;
+            bad += ids[i].seq == 0;
+        }
+        // The open queue may be an old life of its name.
+        if (bad < l->poll.len || !may_block || round == 1 || !call_open_again(c)) break;
+    }
+    bool blocks = bad == l->poll.len && !may_block;
+    for (size_t i = 0; !blocks && i < l->poll.len; i++)
+        if (ids[i].seq == 0) add_unknown(l, l->poll.ids[i]);
+    if (!blocks) make_parts(l, ids, c->queue->row.birth.shards);
+    memory_free(ids);
+    return !blocks;
+}
+
+static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
+{
+    struct collect_call *l = collect_of(c);
+    enum call_built opened = call_open_queue(c, may_block);
+    if (opened != CALL_BUILT) return opened;
+    enum sluice_code code = collect_check(l->poll.ids, l->poll.len, call_error(c));
+    if (code) return CALL_ENDED;
+    if (!parse_ids(l, may_block)) return CALL_BLOCKS;
+    if (call_code(c) || l->listen.parts_len == 0) return CALL_ENDED;
+    if (l->out->len > 0 && !l->poll.all) c->until = 0; // unknown ones are told at once
+    *plan = (struct call_plan){.shards = l->listen.parts_len, .all = l->poll.all};
+    return CALL_BUILT;
+}
+
+static void own(struct local_call *c)
+{
+    struct collect_call *l = collect_of(c);
+    size_t bytes = l->poll.len * sizeof(char *) + 1;
+    for (size_t i = 0; i < l->poll.len; i++)
+        bytes += strlen(l->poll.ids[i]) + 1;
+    const char **rows = memory_new(bytes);
+    char *at = (char *)(rows + l->poll.len);
+    for (size_t i = 0; i < l->poll.len; i++)
+        rows[i] = text_append(&at, bytes_str(l->poll.ids[i]));
+    l->poll.ids = rows;
+}
+
+// What a shard knows about the messages of a part. The rows and places are filled under its lock.
+struct ends {
+    struct collect_call *call;
+    const struct listen_part *part;
+    int64_t now; // the time up to which the shard's state is complete
+    struct reason_place *places;
+    size_t places_len;
+    struct text_of {
+        size_t row;
+        enum { TEXT_RESULT, TEXT_TYPE, TEXT_REASON } kind;
+    } * texts;
+};
+
+static void want(struct ends *e, const struct op_place *at, size_t row, int kind)
+{
+    if (at->slot == 0) return;
+    e->texts[e->places_len].row = row;
+    e->texts[e->places_len].kind = kind;
+    e->places[e->places_len++] = (struct reason_place){
+        .slot = at->slot, .op = at->op, .index = at->index, .type = kind == TEXT_TYPE};
+}
+
+static struct sluice_message *add_row(struct ends *e, uint64_t seq, const char *state)
+{
+    struct collect_call *l = e->call;
+    struct sluice_message *row = collected_add(l->out);
+    id_print(l->listen.call.queue, e->part->shard, seq, row->id);
+    row->state = state;
+    return row;
+}
+
+static void add_finished(struct ends *e, const struct finished_view *f)
+{
+    struct collected *out = e->call->out;
+    size_t at = out->len;
+    struct sluice_message *row = add_row(e, f->seq, finished_outcome_name(f->outcome));
+    row->attempts = f->attempts;
+    row->finished_at = f->at;
+    if (f->at < e->call->poll.position) return; // it was collected earlier
+    row->worker = collected_keep(out, f->worker.data, f->worker.len);
+    want(e, &f->result, at, TEXT_RESULT);
+    want(e, &f->result, at, TEXT_TYPE);
+    want(e, &f->reason, at, TEXT_REASON);
+}
+
+static void add_dead(struct ends *e, const struct machine *m, const struct message_view *v)
+{
+    struct collected *out = e->call->out;
+    struct failure_view failures[FAILURES_KEPT + 1];
+    size_t at = out->len, len = machine_failures(m, v->seq, e->now, failures);
+    struct bytes worker = len > 0 ? failures[len - 1].worker : BYTES_EMPTY;
+    struct sluice_message *row = add_row(e, v->seq, message_state_name(STATE_DEAD));
+    row->attempts = v->deliveries;
+    row->finished_at = v->died_at;
+    if (v->died_at < e->call->poll.position) return; // it was collected earlier
+    row->worker = collected_keep(out, worker.data, worker.len);
+    if (v->cause != DEAD_FAILED) row->reason = "lock-expired";
+    want(e, &(struct op_place){v->reason_slot, v->reason_op, 0}, at, TEXT_REASON);
+}
+
+// Adds the message if it has ended. Returns whether it has.
+static bool add_ended(struct ends *e, const struct machine *m, uint64_t seq)
+{
+    struct message_view v;
+    struct finished_view f;
+    enum err err = machine_find(m, seq, e->now, &v);
+    if (!err && v.state != STATE_DEAD && v.state != STATE_OUTBOUND) return false;
+    bool known = machine_finished(m, seq, e->now, &f);
+    if (err == ERR_NOT_FOUND) {
+        (void)add_row(e, seq, "unknown");
+    } else if (known && (err || v.state == STATE_OUTBOUND)) {
+        add_finished(e, &f);
+    } else if (!err) {
+        add_dead(e, m, &v);
+    } else {
+        (void)add_row(e, seq, "finished");
+    }
+    return true;
+}
+
+static void read_ends(void *ctx, const struct machine *m, int64_t now)
+{
+    struct ends *e = ctx;
+    struct collect_call *l = e->call;
+    e->now = machine_now(m) < now ? machine_now(m) : now;
+    for (size_t i = 0; i < e->part->what.len; i++) {
+        if (l->out->len >= COLLECT_ROWS_MAX) {
+            l->out->more = true;
+            l->out->missing += e->part->what.len - i; // of these some may have ended
+            return;
+        }
+        if (!add_ended(e, m, e->part->asks[i].ref.seq)) l->out->missing++;
+    }
+}
+
+static void take_text(struct collect_call *l, const struct text_of *t,
+                      const struct reason_text *from)
+{
+    struct sluice_message *row = &l->out->rows[t->row];
+    if (!from->kept) return;
+    const void *text = collected_keep(l->out, from->text.data, from->text.len);
+    if (t->kind == TEXT_RESULT) {
+        row->result = text;
+        row->result_len = from->text.len;
+        l->bytes += from->text.len;
+    } else if (t->kind == TEXT_TYPE) {
+        row->result_type = text;
+    } else {
+        row->reason = text;
+    }
+}
+
+// Reads the results and reasons. Those beyond the limit are left for the next poll.
+static enum err read_texts(struct collect_call *l, const struct ends *e, struct shard_runner *d)
+{
+    enum err err = ERR_OK;
+    for (size_t at = 0; !err && at < e->places_len; at += PIECE) {
+        size_t len = e->places_len - at < PIECE ? e->places_len - at : PIECE;
+        if (l->bytes >= COLLECT_BYTES_MAX) {
+            l->out->len = e->texts[at].row; // the rows from there on come again
+            l->out->more = true;
+            return ERR_OK;
+        }
+        struct shard_wants wants = {.reasons = e->places + at, .reasons_len = len};
+        struct runner_answer a;
+        runner_answer_init(&a);
+        err = runner_read(d, &wants, &a);
+        for (size_t i = 0; !err && i < len; i++)
+            take_text(l, &e->texts[at + i], &a.reasons[i]);
+        runner_answer_done(&a);
+    }
+    return err;
+}
+
+static enum err read_part(struct collect_call *l, uint32_t part, int64_t *position)
+{
+    const struct listen_part *p = &l->listen.parts[part];
+    struct shard_runner *d = listen_runner(&l->listen.call, part);
+    struct ends e = {.call = l, .part = p};
+    if (!d) return ERR_UNAVAILABLE;
+    size_t most = p->what.len < COLLECT_ROWS_MAX ? p->what.len : COLLECT_ROWS_MAX;
+    e.places = memory_zeroed(3 * most + 3, sizeof *e.places);
+    e.texts = memory_zeroed(3 * most + 3, sizeof *e.texts);
+    runner_inspect(d, read_ends, &e);
+    enum err err = read_texts(l, &e, d);
+    if (e.now < *position) *position = e.now;
+    memory_free(e.places);
+    memory_free(e.texts);
+    return err;
+}
+
+static bool deliver(struct local_call *c, bool may_block)
+{
+    struct collect_call *l = collect_of(c);
+    const struct call_result *r = &c->state.result;
+    int64_t position = INT64_MAX;
+    if (!may_block) return false; // it reads the journal
+    if (r->failed) {
+        listen_refuse(c, call_slot_of(c, CALL_AWAIT, r->shard));
+        return true;
+    }
+    for (uint32_t i = 0; i < l->listen.parts_len; i++) {
+        enum err err = read_part(l, i, &position);
+        if (!err) continue;
+        (void)refuse_why(call_error(c), err, c->queue->row.name, "");
+        return true;
+    }
+    l->out->position = l->out->more || position == INT64_MAX ? 0 : position;
+    return true;
+}
+
+static void answer(struct local_call *c, struct async_answer *out)
+{
+    out->collected = collect_of(c)->out; // it stays the call's
+}
+
+static void release(struct local_call *c)
+{
+    struct collect_call *l = collect_of(c);
+    listen_release(&l->listen);
+    if (c->owns) memory_free((void *)(uintptr_t)l->poll.ids);
+    collected_free(l->out);
+    memory_free(l);
+}
+
+static const struct call_type collect_type = {.kind = CALL_LISTEN,
+                                              .build = build,
+                                              .own = own,
+                                              .deliver = deliver,
+                                              .runner = listen_runner,
+                                              .answer = answer,
+                                              .release = release};
+
+static struct collect_call *collect_new(struct sluice *s, const char *queue,
+                                        const struct collect_poll *poll, struct async_call *caller)
+{
+    struct collect_call *l = NEW(struct collect_call);
+    int64_t wait = poll->wait_ms < COLLECT_WAIT_MAX_MS ? poll->wait_ms : COLLECT_WAIT_MAX_MS;
+    call_prepare(&l->listen.call, &collect_type, s, queue, caller);
+    l->listen.call.until = clock_boot_ms() + (wait > 0 ? wait : 0);
+    l->poll = *poll;
+    l->out = collected_new();
+    return l;
+}
+
+enum sluice_code direct_collect_poll(struct sluice *s, const char *queue,
+                                     const struct collect_poll *poll, struct collected **out,
+                                     struct sluice_error *error)
+{
+    struct collect_call *l = collect_new(s, queue, poll, NULL);
+    atomic_fetch_add(&l->listen.call.refs, 1); // for the rows
+    enum sluice_code code = call_blocking(&l->listen.call, error);
+    *out = code ? NULL : l->out;
+    if (!code) l->out = NULL;
+    call_release(&l->listen.call);
+    return code;
+}
+
+void async_collect(struct sluice *s, const char *queue, const struct collect_poll *poll,
+                   struct async_call *l)
+{
+    call_start(&collect_new(s, queue, poll, l)->listen.call);
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The outcomes of messages that a collect waits for. Both transports make them, and both encodings
+// write them.
+#pragma once
+
+#include "sluice.h"
+
+#include <stdbool.h>
+
+// What one poll of a collect asks.
+struct collect_poll {
+    const char *const *ids;
+    size_t len;
+    int64_t wait_ms;
+    bool all;         // wait for all of them, not for the first
+    int64_t position; // outcomes before this time were collected earlier; 0: none
+};
+#define COLLECT_WAIT_MAX_MS 20000
+#define COLLECT_ROWS_MAX    1000
+#define COLLECT_BYTES_MAX   ((size_t)16 << 20) // of results in one answer, unless one has more
+
+// A row of a message that has ended: id, state, reason, worker, attempts, finished_at and result
+// are set. The state "unknown" means that it was never sent. A row with a time before the position
+// of the poll has no texts.
+struct collected {
+    struct sluice_message *rows;
+    size_t len;
+    uint64_t missing; // messages that have not ended
+    bool more;        // some that have ended did not fit
+    // All that ended before this time has been told. 0: not known, because some did not fit.
+    int64_t position;
+};
+
+// Builds it. A row is valid until the next one is added.
+struct collected *collected_new(void);
+struct sluice_message *collected_add(struct collected *c);
+const void *collected_keep(struct collected *c, const void *text, size_t len); // a zero follows
+void collected_free(struct collected *c);                                      // NULL is allowed
+
+// INVALID: no id, too many, or the same one twice.
+enum sluice_code collect_check(const char *const *ids, size_t len, struct sluice_error *error);
+
+struct sluice;
+struct async_call;
+// The answer has async_answer.collected, which the call frees. async_cancel ends it early.
+void async_collect(struct sluice *s, const char *queue, const struct collect_poll *poll,
+                   struct async_call *l);

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "local/collect.h"
+
+#include "base/hash.h"
+#include "base/map.h"
+#include "base/memory.h"
+#include "local/inside.h"
+
+#include <string.h>
+
+struct text {
+    struct text *next;
+    char bytes[];
+};
+
+struct builder {
+    struct collected list; // first
+    size_t cap;
+    struct text *texts;
+};
+
+struct collected *collected_new(void)
+{
+    return &NEW(struct builder)->list;
+}
+
+struct sluice_message *collected_add(struct collected *c)
+{
+    struct builder *b = (struct builder *)c;
+    if (c->len == b->cap) {
+        b->cap = b->cap < 16 ? 16 : b->cap * 2;
+        c->rows = memory_resize(c->rows, b->cap * sizeof *c->rows);
+    }
+    struct sluice_message *row = &c->rows[c->len++];
+    *row = (struct sluice_message){.state = "",
+                                   .reason = "",
+                                   .worker = "",
+                                   .result_type = "",
+                                   .group = "",
+                                   .dedup = "",
+                                   .content_type = "",
+                                   .workflow = "",
+                                   .needs = "",
+                                   .progress = "",
+                                   .percent = -1};
+    return row;
+}
+
+const void *collected_keep(struct collected *c, const void *text, size_t len)
+{
+    struct builder *b = (struct builder *)c;
+    struct text *t = memory_new(sizeof *t + len + 1);
+    if (len > 0) memcpy(t->bytes, text, len);
+    t->bytes[len] = 0;
+    t->next = b->texts;
+    b->texts = t;
+    return t->bytes;
+}
+
+void collected_free(struct collected *c)
+{
+    struct builder *b = (struct builder *)c;
+    if (!b) return;
+    while (b->texts) {
+        struct text *t = b->texts;
+        b->texts = t->next;
+        memory_free(t);
+    }
+    memory_free(c->rows);
+    memory_free(b);
+}
+
+enum sluice_code collect_check(const char *const *ids, size_t len, struct sluice_error *error)
+{
+    if (len == 0 || len > SLUICE_COLLECT_MAX)
+        return refuse(error, ERR_INVALID, "ids", "a collect has 1 to %d messages, not %zu",
+                      SLUICE_COLLECT_MAX, len);
+    struct map seen;
+    enum sluice_code code = SLUICE_OK;
+    map_init(&seen);
+    for (size_t i = 0; !code && i < len; i++) {
+        uint64_t key = hash64_of(bytes_str(ids[i]), 0);
+        if (strlen(ids[i]) >= SLUICE_ID_MAX)
+            code = refuse(error, ERR_INVALID, "ids", "\"%.80s\" is not a message id", ids[i]);
+        uint32_t v;
+        for (size_t at = map_first(&seen, key); (v = map_value(&seen, key, &at)) != MAP_NONE;)
+            if (strcmp(ids[v], ids[i]) == 0)
+                code = refuse(error, ERR_INVALID, "ids", "message %.64s is named twice", ids[i]);
+        map_add(&seen, key, (uint32_t)i);
+    }
+    map_done(&seen);
+    return code;
+}

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+// Collecting the outcomes of messages, on a store and by way of a node.
+#include "acting_rig.h"
+#include "os/clock.h"
+
+#include <stdlib.h>
+
+#define WAIT_MS 10000
+#define JOBS    40
+#define MANY    2500 // more than one answer has
+
+struct jobs {
+    struct rig rig;
+    char ids[JOBS][SLUICE_ID_MAX];
+    const char *list[JOBS];
+};
+
+static void jobs_init(struct jobs *j, const struct sluice_setting *settings, size_t len)
+{
+    rig_queue(&j->rig, settings, len);
+    for (int i = 0; i < JOBS; i++) {
+        send_text(j->rig.s, "job", j->ids[i]);
+        j->list[i] = j->ids[i];
+    }
+}
+
+static struct sluice_collector *collect_ids(struct jobs *j, size_t len, const char *position)
+{
+    struct sluice_collector *c;
+    struct sluice_collect what = {.ids = j->list, .ids_len = len, .position = position};
+    FINE(sluice_collect_open(j->rig.s, "tasks", &what, &c, &error));
+    return c;
+}
+
+// Ends the next `count` messages: acks, and every third one fails if `some_fail`.
+static size_t work(struct jobs *j, uint32_t count, bool some_fail)
+{
+    struct sluice_batch *b = receive(j->rig.s, "w", count);
+    size_t len = b->len;
+    for (size_t i = 0; i < b->len; i++) {
+        const char *token = b->messages[i].token;
+        if (some_fail && i % 3 == 2)
+            FINE(sluice_fail(j->rig.s, "tasks", &token, 1, "no luck", NULL, &error));
+        else
+            FINE(sluice_ack(j->rig.s, "tasks", &token, 1, NULL, &error));
+    }
+    sluice_batch_free(b);
+    return len;
+}
+
+struct sums {
+    size_t processed, dead, unknown, others;
+};
+
+static struct sums collect_all(struct sluice_collector *c)
+{
+    struct sums s = {0};
+    for (;;) {
+        const struct sluice_collected *one;
+        FINE(sluice_collect_next(c, WAIT_MS, &one, &error));
+        if (!one) return s;
+        bool dead = strcmp(one->message.state, "dead") == 0;
+        s.processed += strcmp(one->message.state, "processed") == 0;
+        s.dead += dead;
+        s.unknown += strcmp(one->kind, "unknown") == 0;
+        if (dead) assert_string_equal(one->message.reason, "no luck");
+        if (strcmp(one->kind, "outcome") == 0) assert_true(one->message.finished_at > 0);
+    }
+}
+
+static void all_outcomes_come_once(void **state)
+{
+    (void)state;
+    struct sluice_setting shards = {"shards", "4"};
+    struct jobs j;
+    jobs_init(&j, &shards, 1);
+    const char *const *missing;
+    struct sluice_collector *c = collect_ids(&j, JOBS, NULL);
+    size_t done = 0;
+    for (int i = 0; i < 20 && done < JOBS; i++)
+        done += work(&j, JOBS, false);
+    assert_int_equal(done, JOBS);
+    struct sums s = collect_all(c);
+    assert_int_equal(s.processed, JOBS);
+    assert_int_equal(sluice_collect_missing(c, &missing), 0);
+    sluice_collect_close(c);
+    c = collect_ids(&j, JOBS, NULL); // it may be repeated, and begin afterwards
+    s = collect_all(c);
+    assert_int_equal(s.processed, JOBS);
+    sluice_collect_close(c);
+    rig_close(&j.rig);
+}
+
+static void failures_come_with_their_reasons(void **state)
+{
+    (void)state;
+    struct sluice_setting settings[] = {{"failureStrategy.mode", "retry"},
+                                        {"failureStrategy.maxRetries", "0"}};
+    struct jobs j;
+    jobs_init(&j, settings, 2);
+    struct sluice_collector *c = collect_ids(&j, JOBS, NULL);
+    assert_int_equal(work(&j, JOBS, true), JOBS);
+    struct sums s = collect_all(c);
+    assert_int_equal(s.processed + s.dead, JOBS);
+    assert_int_equal(s.dead, JOBS / 3);
+    sluice_collect_close(c);
+    rig_close(&j.rig);
+}
+
+static void the_missing_are_named(void **state)
+{
+    (void)state;
+    struct jobs j;
+    jobs_init(&j, NULL, 0);
+    const char *const *missing;
+    const struct sluice_collected *one;
+    struct sluice_error e;
+    struct sluice_collector *c = collect_ids(&j, 3, NULL);
+    assert_int_equal(work(&j, 1, false), 1);
+    FINE(sluice_collect_next(c, WAIT_MS, &one, &error));
+    assert_string_equal(one->message.id, j.ids[0]);
+    assert_int_equal(sluice_collect_next(c, 50, &one, &e), SLUICE_NOT_FOUND);
+    assert_int_equal(sluice_collect_missing(c, &missing), 2);
+    for (int i = 0; i < 2; i++)
+        assert_true(strcmp(missing[i], j.ids[1]) == 0 || strcmp(missing[i], j.ids[2]) == 0);
+    sluice_collect_close(c);
+    rig_close(&j.rig);
+}
+
+static void an_unknown_message_is_listed_and_the_others_go_on(void **state)
+{
+    (void)state;
+    struct jobs j;
+    jobs_init(&j, NULL, 0);
+    j.list[1] = "deadbeef-0-17";
+    struct sluice_collector *c = collect_ids(&j, 2, NULL);
+    assert_int_equal(work(&j, 1, false), 1);
+    struct sums s = collect_all(c);
+    assert_int_equal(s.unknown, 1);
+    assert_int_equal(s.processed, 1);
+    sluice_collect_close(c);
+    rig_close(&j.rig);
+}
+
+static void a_later_collect_goes_on_at_the_position(void **state)
+{
+    (void)state;
+    struct jobs j;
+    jobs_init(&j, NULL, 0);
+    char position[32];
+    struct sluice_collector *c = collect_ids(&j, 4, NULL);
+    const struct sluice_collected *one;
+    struct sluice_error e;
+    assert_int_equal(work(&j, 2, false), 2);
+    for (int i = 0; i < 2; i++)
+        FINE(sluice_collect_next(c, WAIT_MS, &one, &error));
+    assert_int_equal(sluice_collect_next(c, 20, &one, &e), SLUICE_NOT_FOUND);
+    clock_sleep(5);                           // the next outcomes are of a later millisecond
+    send_text(j.rig.s, "x", j.ids[JOBS - 1]); // an entry: the shard's time has passed the outcomes
+    assert_int_equal(sluice_collect_next(c, 50, &one, &e), SLUICE_NOT_FOUND);
+    (void)snprintf(position, sizeof position, "%s", sluice_collect_position(c));
+    assert_true(strtoll(position, NULL, 10) > 0);
+    sluice_collect_close(c);
+    c = collect_ids(&j, 4, position);
+    assert_int_equal(work(&j, 2, false), 2);
+    struct sums s = collect_all(c);
+    assert_int_equal(s.processed, 2);
+    sluice_collect_close(c);
+    rig_close(&j.rig);
+}
+
+static void many_messages_take_a_few_polls(void **state)
+{
+    (void)state;
+    struct jobs j;
+    rig_queue(&j.rig, NULL, 0);
+    struct sluice_send *sends = calloc(MANY, sizeof *sends);
+    struct sluice_sent *sent = calloc(MANY, sizeof *sent);
+    const char **ids = calloc(MANY, sizeof *ids);
+    for (int i = 0; i < MANY; i++)
+        sends[i] = (struct sluice_send){.body = "x", .body_len = 1};
+    FINE(sluice_send(j.rig.s, "tasks", sends, MANY, NULL, sent, &error));
+    for (int i = 0; i < MANY; i++)
+        ids[i] = sent[i].id;
+    struct sluice_collector *c;
+    struct sluice_collect what = {.ids = ids, .ids_len = MANY};
+    FINE(sluice_collect_open(j.rig.s, "tasks", &what, &c, &error));
+    size_t done = 0;
+    for (int i = 0; i < 20 && done < MANY; i++) {
+        struct sluice_batch *b = receive(j.rig.s, "w", MANY);
+        const char **tokens = calloc(b->len + 1, sizeof *tokens);
+        for (size_t k = 0; k < b->len; k++)
+            tokens[k] = b->messages[k].token;
+        FINE(sluice_ack(j.rig.s, "tasks", tokens, b->len, NULL, &error));
+        done += b->len;
+        free(tokens);
+        sluice_batch_free(b);
+    }
+    assert_int_equal(done, MANY);
+    assert_int_equal(collect_all(c).processed, MANY);
+    sluice_collect_close(c);
+    free(ids);
+    free(sends);
+    free(sent);
+    rig_close(&j.rig);
+}
+
+static void bad_collects_have_their_sentences(void **state)
+{
+    (void)state;
+    struct jobs j;
+    jobs_init(&j, NULL, 0);
+    struct sluice_collector *c;
+    struct sluice_error e;
+    struct sluice_collect what = {.ids = j.list};
+    assert_int_equal(sluice_collect_open(j.rig.s, "tasks", &what, &c, &e), SLUICE_INVALID);
+    assert_string_equal(e.field, "ids");
+    j.list[1] = j.list[0];
+    what.ids_len = 2;
+    assert_int_equal(sluice_collect_open(j.rig.s, "tasks", &what, &c, &e), SLUICE_INVALID);
+    assert_non_null(strstr(e.message, "twice"));
+    what = (struct sluice_collect){.ids = j.list, .ids_len = 1, .position = "yesterday"};
+    assert_int_equal(sluice_collect_open(j.rig.s, "tasks", &what, &c, &e), SLUICE_INVALID);
+    assert_string_equal(e.field, "position");
+    what = (struct sluice_collect){.ids = j.list, .ids_len = 1, .workflow = "w"};
+    assert_int_equal(sluice_collect_open(j.rig.s, "tasks", &what, &c, &e), SLUICE_INVALID);
+    what = (struct sluice_collect){.workflow = "never"};
+    assert_int_equal(sluice_collect_open(j.rig.s, "tasks", &what, &c, &e), SLUICE_NOT_FOUND);
+    rig_close(&j.rig);
+}
+
+static void running_messages_are_asked(void **state)
+{
+    (void)state;
+    struct jobs j;
+    jobs_init(&j, NULL, 0);
+    struct sluice_batch *b = receive(j.rig.s, "w", 1);
+    const char *token = b->messages[0].token;
+    struct sluice_collector *c;
+    struct sluice_collect what = {.ids = j.list, .ids_len = 3, .running = 1, .ask = "how far"};
+    FINE(sluice_collect_open(j.rig.s, "tasks", &what, &c, &error));
+    struct sluice_signals *signals;
+    FINE(sluice_signals_receive(j.rig.s, "tasks", &token, 1, WAIT_MS, &signals, &error));
+    assert_int_equal(signals->len, 1);
+    struct sluice_signal_answer answer = {
+        .token = token, .number = signals->rows[0].number, .answer = "half", .answer_len = 4};
+    FINE(sluice_signals_ack(j.rig.s, "tasks", &answer, 1, NULL, &error));
+    sluice_signals_free(signals);
+    const struct sluice_collected *one;
+    FINE(sluice_collect_next(c, WAIT_MS, &one, &error));
+    assert_string_equal(one->kind, "answer");
+    assert_string_equal(one->message.id, j.ids[0]);
+    assert_string_equal(one->answer.answer, "half");
+    struct sluice_error e;
+    assert_int_equal(sluice_collect_next(c, 50, &one, &e), SLUICE_NOT_FOUND);
+    sluice_collect_close(c);
+    sluice_batch_free(b);
+    rig_close(&j.rig);
+}
+
+static void a_workflow_is_collected(void **state)
+{
+    (void)state;
+    struct rig r;
+    char id[SLUICE_ID_MAX];
+    rig_queue(&r, NULL, 0);
+    for (int i = 0; i < 3; i++)
+        send_one(r.s, &(struct sluice_send){.body = "x", .body_len = 1, .workflow = "order"}, id);
+    struct sluice_collector *c;
+    struct sluice_collect what = {.workflow = "order"};
+    FINE(sluice_collect_open(r.s, "tasks", &what, &c, &error));
+    struct sluice_batch *b = receive(r.s, "w", 3);
+    for (size_t i = 0; i < b->len; i++) {
+        const char *token = b->messages[i].token;
+        FINE(sluice_ack(r.s, "tasks", &token, 1, NULL, &error));
+    }
+    sluice_batch_free(b);
+    assert_int_equal(collect_all(c).processed, 3);
+    sluice_collect_close(c);
+    rig_close(&r);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc != 2) return 2;
+    backend = argv[1];
+    (void)stats;
+    (void)state_is;
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_outcomes_come_once),
+        cmocka_unit_test(failures_come_with_their_reasons),
+        cmocka_unit_test(the_missing_are_named),
+        cmocka_unit_test(an_unknown_message_is_listed_and_the_others_go_on),
+        cmocka_unit_test(a_later_collect_goes_on_at_the_position),
+        cmocka_unit_test(many_messages_take_a_few_polls),
+        cmocka_unit_test(bad_collects_have_their_sentences),
+        cmocka_unit_test(running_messages_are_asked),
+        cmocka_unit_test(a_workflow_is_collected),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
