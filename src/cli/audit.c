@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The states of a message, as far as the events show them:
 //
-//            claimed                      outcome: processed, dead-lettered
+//            claimed                outcome: processed, dead-lettered, cancelled
 //     FREE ------------> HELD ---------------------------------------------> ENDED
-//      ^                  |
+//      ^ |                |                                                   ^
+//      | '----------------|------------------- outcome: cancelled ------------'
 //      '-- released, expired, outcome: retrying
 //
 // A claim of a HELD message means two holders. So does a claim after an expiry that came before the
@@ -123,6 +124,7 @@ static void on_outcome(struct audit *a, struct audit_row *b, const struct sluice
     bool processed = strcmp(e->status, "processed") == 0;
     bool open = b->hold == HELD || b->hold == TICKET;
     a->processed += processed;
+    a->cancelled += strcmp(e->status, "cancelled") == 0;
     if (processed && b->acked)
         found(a, b, FINDING_TWICE, e);
     else if (processed && known && !open)

@@ -30,6 +30,7 @@ struct audit {
     uint64_t events;
     uint64_t claims;
     uint64_t processed;
+    uint64_t cancelled;
     uint64_t expired;
     uint64_t found[FINDINGS]; // messages; each counts once per finding
     uint64_t first;           // positions in the journal

@@ -18,6 +18,7 @@ static void print_json(const char *queue, const struct audit *a)
     json_number(o, "messages", (int64_t)a->messages);
     json_number(o, "claims", (int64_t)a->claims);
     json_number(o, "processed", (int64_t)a->processed);
+    json_number(o, "cancelled", (int64_t)a->cancelled);
     json_number(o, "expired", (int64_t)a->expired);
     json_number(o, "heldByTwo", (int64_t)a->found[FINDING_TWO]);
     json_number(o, "ackedTwice", (int64_t)a->found[FINDING_TWICE]);
@@ -44,6 +45,7 @@ static void print_report(const struct audit *a)
     count_print(FIELD_WIDTH, "messages", a->messages, "");
     count_print(FIELD_WIDTH, "claims", a->claims, "");
     count_print(FIELD_WIDTH, "processed", a->processed, "");
+    if (a->cancelled) count_print(FIELD_WIDTH, "cancelled", a->cancelled, "");
     count_print(FIELD_WIDTH, "expired locks", a->expired, "");
     count_print(FIELD_WIDTH, "held by two at once", a->found[FINDING_TWO],
                 a->found[FINDING_TWO] ? "WRONG" : "");
@@ -103,7 +105,7 @@ const struct command command_audit = {
                "changed after its end. \"refused late\" counts messages whose worker was refused\n"
                "because its lock had expired. That is no violation, but a sign of short\n"
                "visibility timeouts.\n"
-               "JSON keys: queue, events, messages, claims, processed, expired, heldByTwo,\n"
-               "ackedTwice, strays, refusedLate, examples.",
+               "JSON keys: queue, events, messages, claims, processed, cancelled, expired,\n"
+               "heldByTwo, ackedTwice, strays, refusedLate, examples.",
     .run = run_audit,
 };

@@ -74,6 +74,8 @@ int import_record_write(struct import_run *run, const struct buf *line, bool syn
 // Copies the items that are not in the queue yet. Returns 0, or the exit status after the error was
 // printed.
 int import_batch(struct import_run *run, const struct import_item *items, size_t len);
+// How many messages have left a queue.
+uint64_t messages_gone(const struct sluice_stats *s);
 // Looks for the open items of an earlier run among the messages of the queue.
 int import_lookup(struct import_run *run);
 

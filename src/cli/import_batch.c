@@ -86,6 +86,11 @@ static int look_at(struct import_run *run, const char *state)
     }
 }
 
+uint64_t messages_gone(const struct sluice_stats *s)
+{
+    return s->processed + s->moved + s->redriven + s->purged + s->cancelled;
+}
+
 int import_lookup(struct import_run *run)
 {
     static const char *const states[STATES_LEN] = {"ready", "delayed", "locked", "dead",
@@ -100,8 +105,7 @@ int import_lookup(struct import_run *run)
     }
     if (sluice_stats(to->s, to->queue, &now, &error) != SLUICE_OK)
         return cli_fail_queue(to->cli, to->s, to->queue, &error);
-    run->nothing_left =
-        now.processed + now.moved + now.redriven + now.purged == run->record.open_gone;
+    run->nothing_left = messages_gone(&now) == run->record.open_gone;
     return 0;
 }
 

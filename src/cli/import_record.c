@@ -157,8 +157,7 @@ int import_record_open(struct import_run *run, const char *lineage, enum import_
         r->began_at = now;
         resume_head(r, &lines);
     }
-    const struct sluice_stats *q = &run->before;
-    resume_run(r, now, q->processed + q->moved + q->redriven + q->purged, &lines);
+    resume_run(r, now, messages_gone(&run->before), &lines);
     return import_record_write(run, &lines, true);
 }
 

@@ -167,6 +167,34 @@ static void a_ticket_is_a_lock_that_its_worker_takes_up(void **state)
     expect(&h, 1, 0, 0, 0);
 }
 
+static void a_cancelled_message_has_ended(void **state)
+{
+    (void)state;
+    struct history h = {0};
+    happens(&h, "message-enqueued", "", 0, 0);
+    happens(&h, "outcome:cancelled", "", 5, 0);
+    assert_int_equal(h.audit.cancelled, 1);
+    expect(&h, 0, 0, 0, 0);
+    happens(&h, "message-claimed", "a", 10, 40);
+    happens(&h, "outcome:cancelled", "a", 15, 0);
+    happens(&h, "signal-ended", "a", 15, 0);
+    happens(&h, "message-claimed", "b", 20, 60);
+    expect(&h, 0, 0, 1, 0);
+}
+
+// The grace of an interrupt ends the lock before the deadline that its holder was promised.
+static void an_interrupted_message_that_is_retried_has_one_holder(void **state)
+{
+    (void)state;
+    struct history h = {0};
+    happens(&h, "message-claimed", "a", 10, 40);
+    happens(&h, "signal-sent", "", 11, 40);
+    happens(&h, "lock-expired", "a", 20, 0);
+    happens(&h, "outcome:retrying", "a", 20, 0);
+    happens(&h, "message-claimed", "b", 21, 60);
+    expect(&h, 0, 0, 0, 0);
+}
+
 static void many_messages_keep_their_rows_apart(void **state)
 {
     (void)state;
@@ -204,6 +232,8 @@ int main(void)
         cmocka_unit_test(a_late_renewal_is_counted_and_no_fault),
         cmocka_unit_test(a_late_ack_is_counted_and_no_fault),
         cmocka_unit_test(a_ticket_is_a_lock_that_its_worker_takes_up),
+        cmocka_unit_test(a_cancelled_message_has_ended),
+        cmocka_unit_test(an_interrupted_message_that_is_retried_has_one_holder),
         cmocka_unit_test(many_messages_keep_their_rows_apart),
     };
     return cmocka_run_group_tests_name("cli-audit", tests, NULL, NULL);

@@ -175,6 +175,17 @@ def an_open_batch_whose_keys_have_expired_is_looked_up(sluice):
 
 
 @case
+def a_cancelled_message_has_left_the_queue(sluice):
+    sluice.create_new("mail", "dedupWindow=1ms")
+    with Beanstalkd() as server:
+        server.put("mail", [b"a", b"b"])
+        sluice.ok("import", "mail", server.url("mail"), "--keep")
+        reopen_last_batch(record_of(sluice))
+        sluice.ok("cancel", "mail", sluice.json("peek", "mail", "--max", "1")["id"])
+        sluice.refused(CONFLICT, "import", "mail", server.url("mail"), "--keep", says="may have sent job 1", field="--unsure")
+
+
+@case
 def a_server_that_is_killed_in_the_middle_goes_on_after_its_restart(sluice):
     sluice.create("mail", "dedupWindow=1h")
     folder = sluice.path("binlog")
