@@ -27,6 +27,14 @@ int64_t interrupt_limit(const struct machine *m, uint64_t seq)
     return limit;
 }
 
+// The clock of the entry's writer may be behind, so the fold's time is not enough: a worker must
+// not finish a message of which a reader knows that its grace is over.
+bool interrupt_is_over(const struct machine *m, uint64_t seq, int64_t arrived_at)
+{
+    CHECK(seq > 0);
+    return m->signals.used > 0 && arrived_at >= interrupt_limit(m, seq);
+}
+
 enum message_state interrupt_state(const struct machine *m, enum signal_then then)
 {
     CHECK((unsigned)then < SIGNAL_THEN_COUNT);

@@ -196,6 +196,8 @@ static struct outcome_row apply_one(struct machine *m, uint16_t kind, const stru
                                   is_ours(m, op) ? lock_check(m, ref, &h) : REASON_FOREIGN_QUEUE};
     if (MUTANT(REFUSED_FREES) && row.reason == REASON_FOREIGN_QUEUE && !lock_check(m, ref, &h))
         lock_give_back(m, h, 0, LOCK_END_RELEASED);
+    if (row.reason == REASON_NONE && interrupt_is_over(m, ref->seq, op->arrived_at))
+        row.reason = REASON_LOCK_EXPIRED;
     if (row.reason != REASON_NONE) {
         refuse_late(m, kind, ref->seq, row.reason);
         return row;

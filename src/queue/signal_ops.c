@@ -248,6 +248,7 @@ static enum reason settle_one(struct machine *m, const struct op_signal_settle *
     if (reason == REASON_TOKEN_MISMATCH && MUTANT(SIGNAL_TOKEN_OFF)) reason = REASON_NONE;
     if (reason != REASON_NONE) return reason;
     CHECK(msg_at(m, h)->state == STATE_LOCKED);
+    if (interrupt_is_over(m, row->ref.seq, op->arrived_at)) return REASON_LOCK_EXPIRED;
     if (lock_of(m, msg_at(m, h))->ticket) return REASON_UNKNOWN_SIGNAL; // nothing was delivered
     reason = settle_find(m, signal_box_find(m, row->ref.seq), row->number, &s);
     if (reason != REASON_NONE) return reason;

@@ -127,6 +127,8 @@ struct interrupt {
 };
 const struct signal *interrupt_of(const struct machine *m, uint64_t seq); // the newest; or NULL
 int64_t interrupt_limit(const struct machine *m, uint64_t seq); // of the deadline; or TIME_NEVER
+// Whether a request that arrived then is later than the end of an interrupt.
+bool interrupt_is_over(const struct machine *m, uint64_t seq, int64_t arrived_at);
 enum message_state interrupt_state(const struct machine *m, enum signal_then then);
 void interrupt_limit_lock(struct machine *m, uint32_t h); // after an interrupt came
 void interrupt_lifted(struct machine *m, uint32_t h);     // after one was withdrawn

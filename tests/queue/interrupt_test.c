@@ -227,6 +227,33 @@ static void an_entry_after_two_ends_can_withdraw_the_first(void **state)
     rig_done(&r);
 }
 
+// The clock of a writer may be behind: no entry has reached the end of the grace yet.
+static void an_outcome_that_arrived_after_the_end_is_refused(void **state)
+{
+    (void)state;
+    const uint16_t kinds[] = {OP_RENEW, OP_ACK, OP_FAIL, OP_RELEASE};
+    for (size_t k = 0; k < 4; k++) {
+        struct rig r;
+        struct grant g = running(&r);
+        rig_signal(&r, steer_op(1), g.seq);
+        int64_t end = rig_signal(&r, interrupt_op(2, 1000, THEN_CANCEL), g.seq).until;
+        rig_put_word(&r, kinds[k], &g, end);
+        rig_commit(&r);
+        assert_int_equal(rig_outcome(&r, 0).reason, REASON_LOCK_EXPIRED);
+        put_settle(&r, &g, 1, SIGNAL_ACK, "late", end);
+        rig_commit(&r);
+        assert_int_equal(rig_reason(&r, 0), REASON_LOCK_EXPIRED);
+        assert_int_equal(rig_count(&r, STATE_LOCKED), 1);
+        put_settle(&r, &g, 1, SIGNAL_ACK, "in time", end - 1);
+        rig_put_word(&r, OP_ACK, &g, end - 1);
+        rig_commit(&r);
+        assert_int_equal(rig_reason(&r, 0), REASON_NONE);
+        assert_int_equal(rig_outcome(&r, 1).status, OUTCOME_PROCESSED);
+        machine_check(r.m);
+        rig_done(&r);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -241,6 +268,7 @@ int main(void)
         CASE(a_view_of_a_later_time_knows_the_interrupt),
         CASE(a_renewal_in_an_entry_after_the_end_is_refused),
         CASE(an_entry_after_the_end_can_have_another_interrupt),
+        CASE(an_outcome_that_arrived_after_the_end_is_refused),
         CASE(an_entry_after_two_ends_can_withdraw_the_first),
     };
     return RUN(tests);

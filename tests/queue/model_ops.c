@@ -363,6 +363,8 @@ static enum reason do_outcome(struct model *m, uint16_t kind, struct bytes paylo
     for (uint32_t i = 0; i < op.count; i++) {
         struct lock_ref ref = outcome_ref(&op, i);
         struct outcome_row row = {.reason = ours ? model_check(m, &ref) : REASON_FOREIGN_QUEUE};
+        if (row.reason == REASON_NONE && op.arrived_at >= model_limit(m, ref.seq))
+            row.reason = REASON_LOCK_EXPIRED;
         if (row.reason == REASON_NONE) row = do_word(m, kind, &op, ref.seq);
         if (row.reason == REASON_NONE) {
             any = true;

@@ -386,10 +386,11 @@ void model_hold_settle(struct model *m, struct bytes payload)
     }
 }
 
-static enum reason settle_one(struct model *m, const struct signal_answer *row)
+static enum reason settle_one(struct model *m, const struct signal_answer *row, int64_t arrived_at)
 {
     enum reason reason = model_check(m, &row->ref);
     if (reason != REASON_NONE) return reason;
+    if (arrived_at >= model_limit(m, row->ref.seq)) return REASON_LOCK_EXPIRED;
     uint32_t last = 0;
     for (size_t i = 0; i < m->signals_len; i++)
         if (m->signals[i].seq == row->ref.seq && m->signals[i].number > last)
@@ -423,7 +424,7 @@ static enum reason do_settle(struct model *m, struct bytes payload)
     struct reader r = reader_of(op.rows);
     for (uint32_t i = 0; i < op.count; i++) {
         CHECK(signal_answer_next(&r, &row));
-        enum reason reason = ours ? settle_one(m, &row) : REASON_FOREIGN_QUEUE;
+        enum reason reason = ours ? settle_one(m, &row, op.arrived_at) : REASON_FOREIGN_QUEUE;
         any = any || reason == REASON_NONE;
         if (first == REASON_NONE) first = reason;
         worker_reason_put(&m->body, rows_at, reason);

@@ -44,7 +44,10 @@ void check_word(struct reference *g, const struct op_outcome *op, const struct l
     bool current = same && row->state == STATE_LOCKED;
     if (reason == REASON_NONE && !current) wrong(g, "I3", ref->seq, "moved by a stale token");
     // A renewal cannot pass the end of an interrupt.
-    bool over = current && reason == REASON_LOCK_EXPIRED && signals_limit(g, row) <= g->now;
+    int64_t limit = current ? signals_limit(g, row) : TIME_NEVER;
+    bool over = reason == REASON_LOCK_EXPIRED && (limit <= g->now || op->arrived_at >= limit);
+    if (reason == REASON_NONE && op->arrived_at >= limit)
+        wrong(g, "signal", ref->seq, "moved by a word that came after the end of an interrupt");
     if (reason != REASON_NONE && current && !over)
         wrong(g, "I3", ref->seq, "refused its current token");
     bool just_expired = same && row->expired_slot == g->slot && op->arrived_at < row->deadline;

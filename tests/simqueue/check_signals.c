@@ -240,9 +240,11 @@ static void on_signal(struct reference *g, const struct walk_op *o)
     }
 }
 
-static enum reason settle_expected(struct reference *g, const struct signal_answer *row)
+static enum reason settle_expected(struct reference *g, const struct signal_answer *row,
+                                   int64_t arrived_at)
 {
     const struct row *to = &g->rows[row->ref.seq - 1];
+    if (arrived_at >= signals_limit(g, to)) return REASON_LOCK_EXPIRED;
     if (to->ticket || row->number == 0 || row->number > to->signals) return REASON_UNKNOWN_SIGNAL;
     if (!pending(g, row->ref.seq, row->number)) return REASON_SIGNAL_SETTLED;
     return pending(g, row->ref.seq, 0)->number == row->number ? REASON_NONE : REASON_SIGNAL_ORDER;
@@ -267,7 +269,7 @@ static void on_settle(struct reference *g, const struct walk_op *o)
         bool current = to && to->state == STATE_LOCKED && hash128_equal(to->token, row.ref.token);
         if (!current && reason == REASON_NONE)
             wrong(g, row.ref.seq, row.number, "ends by a stale token");
-        if (current && reason != settle_expected(g, &row))
+        if (current && reason != settle_expected(g, &row, op.arrived_at))
             wrong(g, row.ref.seq, row.number,
                   reason == REASON_NONE ? "ends out of order, or again" : "is refused");
         struct reference_signal *s = pending(g, row.ref.seq, row.number);
