@@ -36,8 +36,7 @@ static const struct {
     {"UNKNOWN_COMMAND", ANSWER_OTHER, PLAIN},
 };
 
-// Cuts the text up to the next space off *rest.
-static struct bytes next_word(struct bytes *rest)
+struct bytes answer_next_word(struct bytes *rest)
 {
     const uint8_t *space = rest->len ? memchr(rest->data, ' ', rest->len) : NULL;
     struct bytes word = bytes_of(rest->data, space ? (size_t)(space - rest->data) : rest->len);
@@ -67,14 +66,14 @@ static bool read_rest(struct bytes rest, enum shape shape, struct answer *out, u
     if (shape == PLAIN) return rest.len == 0;
     if (shape == WITH_TEXT) return true;
     bool ok = true;
-    if (shape != WITH_SIZE) ok = answer_digits(next_word(&rest), &out->id);
-    if (shape != WITH_ID) ok = ok && answer_digits(next_word(&rest), size);
+    if (shape != WITH_SIZE) ok = answer_digits(answer_next_word(&rest), &out->id);
+    if (shape != WITH_ID) ok = ok && answer_digits(answer_next_word(&rest), size);
     return ok && rest.len == 0 && *size <= ANSWER_BODY_MAX;
 }
 
 static bool read_line(struct answer *out, enum shape *shape, uint64_t *size)
 {
-    struct bytes rest = out->line, first = next_word(&rest);
+    struct bytes rest = out->line, first = answer_next_word(&rest);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (!bytes_equal(first, bytes_str(words[i].name))) continue;
         out->word = words[i].word;

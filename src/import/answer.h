@@ -44,3 +44,5 @@ bool answer_number(struct bytes body, const char *name, uint64_t *out);
 bool answer_item(struct bytes body, size_t *at, struct bytes *out);
 // Reads a whole decimal number. Returns false for any other text, and for one over UINT64_MAX.
 bool answer_digits(struct bytes text, uint64_t *out);
+// Cuts the text up to the next space off *rest.
+struct bytes answer_next_word(struct bytes *rest);

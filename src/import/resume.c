@@ -21,19 +21,9 @@ void resume_done(struct resume *r)
     *r = (struct resume){0};
 }
 
-static struct bytes next_word(struct bytes *rest)
-{
-    const uint8_t *space = rest->len ? memchr(rest->data, ' ', rest->len) : NULL;
-    struct bytes word = bytes_of(rest->data, space ? (size_t)(space - rest->data) : rest->len);
-    size_t cut = word.len + (space ? 1 : 0);
-    CHECK(cut <= rest->len);
-    *rest = bytes_of(rest->data + cut, rest->len - cut);
-    return word;
-}
-
 static bool next_number(struct bytes *rest, uint64_t *out)
 {
-    return answer_digits(next_word(rest), out);
+    return answer_digits(answer_next_word(rest), out);
 }
 
 static bool next_moment(struct bytes *rest, int64_t *out)
@@ -54,9 +44,9 @@ static bool copy_text(char *to, size_t size, struct bytes from)
 
 static bool fold_head(struct resume *r, struct bytes rest)
 {
-    return bytes_equal(next_word(&rest), bytes_str(VERSION)) &&
-           copy_text(r->queue_id, sizeof r->queue_id, next_word(&rest)) &&
-           copy_text(r->lineage, sizeof r->lineage, next_word(&rest)) &&
+    return bytes_equal(answer_next_word(&rest), bytes_str(VERSION)) &&
+           copy_text(r->queue_id, sizeof r->queue_id, answer_next_word(&rest)) &&
+           copy_text(r->lineage, sizeof r->lineage, answer_next_word(&rest)) &&
            next_number(&rest, &r->base) && next_moment(&rest, &r->began_at) &&
            copy_text(r->source, sizeof r->source, rest);
 }
@@ -94,7 +84,8 @@ static bool fold_begin(struct resume *r, struct bytes rest)
 {
     struct ids batch CLEANUP(ids_done) = {0};
     int64_t now;
-    if (!next_moment(&rest, &now) || !ids_read(&batch, next_word(&rest)) || rest.len) return false;
+    if (!next_moment(&rest, &now) || !ids_read(&batch, answer_next_word(&rest)) || rest.len)
+        return false;
     open_batch(r, now, &batch);
     return true;
 }
@@ -104,7 +95,7 @@ static bool fold_sent(struct resume *r, struct bytes rest)
     struct ids batch CLEANUP(ids_done) = {0};
     uint64_t sent, known;
     if (!next_number(&rest, &sent) || !next_number(&rest, &known) ||
-        !ids_read(&batch, next_word(&rest)) || rest.len || sent > batch.count ||
+        !ids_read(&batch, answer_next_word(&rest)) || rest.len || sent > batch.count ||
         known > batch.count - sent)
         return false;
     close_batch(r, sent, known, &batch);
@@ -113,7 +104,7 @@ static bool fold_sent(struct resume *r, struct bytes rest)
 
 static bool fold_line(struct resume *r, struct bytes line, bool first)
 {
-    struct bytes rest = line, word = next_word(&rest);
+    struct bytes rest = line, word = answer_next_word(&rest);
     if (first) return bytes_equal(word, bytes_str("sluice-import")) && fold_head(r, rest);
     if (bytes_equal(word, bytes_str("run"))) return fold_run(r, rest);
     if (bytes_equal(word, bytes_str("begin"))) return fold_begin(r, rest);

@@ -6,18 +6,6 @@
 
 #include <string.h>
 
-static void show_count(struct buf *to, const char *name, const char *help, uint64_t value)
-{
-    metric_family(to, name, METRIC_COUNTER, help);
-    metric_count(to, name, NULL, value);
-}
-
-static void show_value(struct buf *to, const char *name, const char *help, double value)
-{
-    metric_family(to, name, METRIC_GAUGE, help);
-    metric_value(to, name, NULL, value);
-}
-
 static void show_members(struct buf *to, const struct membership_status *s)
 {
     size_t of[LIFE_GONE + 1] = {0};
@@ -41,49 +29,51 @@ static void show_plan(struct buf *to, const struct membership_status *s)
         mine += s->shards[i].mine;
         moving += s->shards[i].moving;
     }
-    show_value(to, "sluice_cluster_leader", "1 if this node leads.",
-               s->leader[0] && strcmp(s->leader, s->node) == 0);
-    show_value(to, "sluice_cluster_epoch", "The epoch of the leader.", (double)s->epoch);
-    show_value(to, "sluice_cluster_shards_owned", "Shards that this node owns.", (double)mine);
-    show_value(to, "sluice_cluster_shards_moving",
-               "Shards that this node takes over or gives away now.", (double)moving);
-    show_value(to, "sluice_cluster_moves_waiting", "Moves that a limit puts off.", s->waiting);
-    show_value(to, "sluice_cluster_draining", "1 if this node gives its shards away.", s->draining);
+    metric_gauge(to, "sluice_cluster_leader", "1 if this node leads.",
+                 s->leader[0] && strcmp(s->leader, s->node) == 0);
+    metric_gauge(to, "sluice_cluster_epoch", "The epoch of the leader.", (double)s->epoch);
+    metric_gauge(to, "sluice_cluster_shards_owned", "Shards that this node owns.", (double)mine);
+    metric_gauge(to, "sluice_cluster_shards_moving",
+                 "Shards that this node takes over or gives away now.", (double)moving);
+    metric_gauge(to, "sluice_cluster_moves_waiting", "Moves that a limit puts off.", s->waiting);
+    metric_gauge(to, "sluice_cluster_draining", "1 if this node gives its shards away.",
+                 s->draining);
 }
 
 static void show_counters(struct buf *to, const struct membership_counters *c)
 {
-    show_count(to, "sluice_cluster_elections_total", "Leaders that this node saw elected.",
-               c->elections);
-    show_count(to, "sluice_cluster_epoch_renewals_total", "Renewals of this node's own epoch.",
-               c->renewals);
+    metric_counter(to, "sluice_cluster_elections_total", "Leaders that this node saw elected.",
+                   c->elections);
+    metric_counter(to, "sluice_cluster_epoch_renewals_total", "Renewals of this node's own epoch.",
+                   c->renewals);
     metric_family(to, "sluice_cluster_moves_total", METRIC_COUNTER,
                   "Shards that changed their owner, as this node saw it.");
     metric_count(to, "sluice_cluster_moves_total", LABELS("kind", "acquired"), c->acquired);
     metric_count(to, "sluice_cluster_moves_total", LABELS("kind", "handed-over"), c->handed_over);
     metric_count(to, "sluice_cluster_moves_total", LABELS("kind", "lost"), c->lost);
-    show_count(to, "sluice_cluster_fenced_epochs_total",
-               "Claims that a journal refused because of a newer token.", c->fenced);
+    metric_counter(to, "sluice_cluster_fenced_epochs_total",
+                   "Claims that a journal refused because of a newer token.", c->fenced);
 }
 
 static void show_coordination(struct buf *to, const struct membership_status *s)
 {
     const struct membership_counters *c = &s->counters;
-    show_value(to, "sluice_coordination_up", "0 while the coordination service does not answer.",
-               !s->degraded);
-    show_value(to, "sluice_coordination_outage_seconds",
-               "How long it has not answered. 0: it answers.", (double)s->degraded_ms / 1e3);
-    show_count(to, "sluice_coordination_outages_total", "Outages of the coordination service.",
-               c->degraded);
-    show_count(to, "sluice_coordination_requests_total", "Calls of the coordination service.",
-               c->requests);
-    show_count(to, "sluice_coordination_errors_total", "Calls that it did not answer.", c->errors);
+    metric_gauge(to, "sluice_coordination_up", "0 while the coordination service does not answer.",
+                 !s->degraded);
+    metric_gauge(to, "sluice_coordination_outage_seconds",
+                 "How long it has not answered. 0: it answers.", (double)s->degraded_ms / 1e3);
+    metric_counter(to, "sluice_coordination_outages_total", "Outages of the coordination service.",
+                   c->degraded);
+    metric_counter(to, "sluice_coordination_requests_total", "Calls of the coordination service.",
+                   c->requests);
+    metric_counter(to, "sluice_coordination_errors_total", "Calls that it did not answer.",
+                   c->errors);
     metric_family(to, "sluice_coordination_latency_seconds_total", METRIC_COUNTER,
                   "The time of all these calls.");
     metric_value(to, "sluice_coordination_latency_seconds_total", NULL,
                  (double)c->latency_ms_sum / 1e3);
-    show_value(to, "sluice_coordination_latency_max_seconds",
-               "The slowest call of the last minute or two.", (double)c->latency_ms_max / 1e3);
+    metric_gauge(to, "sluice_coordination_latency_max_seconds",
+                 "The slowest call of the last minute or two.", (double)c->latency_ms_max / 1e3);
 }
 
 void metrics_cluster(struct server *s, struct buf *to)

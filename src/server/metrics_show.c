@@ -88,12 +88,6 @@ static void show_histogram(struct buf *to, const char *name, const char *help,
     metric_histogram(to, name, NULL, &view, &histogram_latency, SECONDS);
 }
 
-static void show_gauge(struct buf *to, const char *name, const char *help, double value)
-{
-    metric_family(to, name, METRIC_GAUGE, help);
-    metric_value(to, name, NULL, value);
-}
-
 static void show_store_latency(struct buf *to, const struct meter_snapshot *meter)
 {
     const char *name = "sluice_store_request_duration_seconds";
@@ -200,7 +194,7 @@ static void show_shards(struct buf *to, struct server *s)
     metric_family(to, "sluice_entries_foreign_total", METRIC_COUNTER,
                   "Journal entries that another process committed to queues of this node.");
     metric_count(to, "sluice_entries_foreign_total", NULL, totals.others);
-    show_gauge(to, "sluice_waiters", "Receives that wait for a message.", (double)all.waiting);
+    metric_gauge(to, "sluice_waiters", "Receives that wait for a message.", (double)all.waiting);
 }
 
 static void show_node(struct buf *to, struct server *s)
@@ -219,19 +213,20 @@ static void show_node(struct buf *to, struct server *s)
     metric_family(to, "sluice_dispatch_withheld_total", METRIC_COUNTER,
                   "How often the owner would have granted tickets, with flags.dispatch=shadow.");
     metric_count(to, "sluice_dispatch_withheld_total", NULL, async_dispatch_withheld(s->store));
-    show_gauge(to, "sluice_event_streams", "Event streams that are open.", (double)streams);
-    show_gauge(to, "sluice_stream_subscribers", "Clients of /v1/stream.",
-               (double)hub_subscribers(s->hub));
-    show_gauge(to, "sluice_http_body_memory_bytes", "Memory that the bodies of requests take now.",
-               (double)httpd_body_memory(s->httpd));
-    show_gauge(to, "sluice_http_answer_memory_bytes",
-               "Memory that answers take now, until they are sent.",
-               (double)budget_used(&s->budget));
-    show_gauge(to, "sluice_store_up", "1 when the store takes writes.", store_is_up(s));
+    metric_gauge(to, "sluice_event_streams", "Event streams that are open.", (double)streams);
+    metric_gauge(to, "sluice_stream_subscribers", "Clients of /v1/stream.",
+                 (double)hub_subscribers(s->hub));
+    metric_gauge(to, "sluice_http_body_memory_bytes",
+                 "Memory that the bodies of requests take now.",
+                 (double)httpd_body_memory(s->httpd));
+    metric_gauge(to, "sluice_http_answer_memory_bytes",
+                 "Memory that answers take now, until they are sent.",
+                 (double)budget_used(&s->budget));
+    metric_gauge(to, "sluice_store_up", "1 when the store takes writes.", store_is_up(s));
     struct sluice_error error;
-    show_gauge(to, "sluice_store_durable",
-               "0 when the store's URL accepts that a crash loses acknowledged messages.",
-               !liveness_concern(s->store, STORE_NOT_DURABLE, &error));
+    metric_gauge(to, "sluice_store_durable",
+                 "0 when the store's URL accepts that a crash loses acknowledged messages.",
+                 !liveness_concern(s->store, STORE_NOT_DURABLE, &error));
 }
 
 // The library counts these.

@@ -94,3 +94,15 @@ void metric_histogram(struct buf *to, const char *name, const char *const *label
     (void)snprintf(number, sizeof number, "%" PRIu64, total);
     put_sample(to, name, "_count", labels, NULL, number);
 }
+
+void metric_gauge(struct buf *to, const char *name, const char *help, double value)
+{
+    metric_family(to, name, METRIC_GAUGE, help);
+    metric_value(to, name, NULL, value);
+}
+
+void metric_counter(struct buf *to, const char *name, const char *help, uint64_t value)
+{
+    metric_family(to, name, METRIC_COUNTER, help);
+    metric_count(to, name, NULL, value);
+}

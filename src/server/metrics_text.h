@@ -19,3 +19,6 @@ void metric_histogram(struct buf *to, const char *name, const char *const *label
                       const struct histogram_view *h, const struct histogram_scale *scale,
                       double unit);
 #define LABELS(...) ((const char *const[]){__VA_ARGS__, NULL})
+// A metric with one value and no labels.
+void metric_gauge(struct buf *to, const char *name, const char *help, double value);
+void metric_counter(struct buf *to, const char *name, const char *help, uint64_t value);
