@@ -40,6 +40,7 @@ struct sluice_task {
     uint32_t attempt;
     int64_t until; // the deadline of its lock, or when it is due; 0: neither
     char worker[129];
+    int percent; // locked: the progress that its worker reported; -1: none
 };
 
 // One workflow, with its messages by age. tasks has room for max rows; *len were filled.

@@ -7,6 +7,7 @@ import { count, duration, moment } from "./format.js";
 import { queueLink, workflowLink } from "./links.js";
 import { live } from "./live.js";
 import { makeReader } from "./reader.js";
+import { progressText } from "./signals.js";
 
 const LIST_MAX = 100;
 const HISTORY_MAX = 200; // events on the page
@@ -120,6 +121,7 @@ const TASK_COLUMNS = [
   { label: "State" },
   { label: "Attempt", class: "number" },
   { label: "Worker" },
+  { label: "Progress", class: "number" },
   { label: "Until", class: "number" },
 ];
 const UNTIL = { locked: "lock ends in", delayed: "due in", retrying: "next attempt in" };
@@ -127,10 +129,11 @@ const UNTIL = { locked: "lock ends in", delayed: "due in", retrying: "next attem
 function makeTask(queue) {
   return ({ id }) => {
     const cell = (label, name) => h("td", { class: name, "data-label": label });
-    const [state, attempt, worker, until] = [
+    const [state, attempt, worker, progress, until] = [
       cell("State", ""),
       cell("Attempt", "number"),
       cell("Worker", "worker"),
+      cell("Progress", "number"),
       cell("Until", "number"),
     ];
     const link = h("a", { class: "row-link id", href: queueLink(queue, `/message/${id}`) }, id);
@@ -138,10 +141,12 @@ function makeTask(queue) {
       if (state.textContent !== task.state) state.replaceChildren(stateBadge(task.state));
       setText(attempt, task.attempt || "–");
       setText(worker, task.worker ?? "");
+      setText(progress, progressText(task) || "–");
       const left = task.until && duration(Math.max(0, task.until - api.nodeNow()));
       setText(until, left && UNTIL[task.state] ? `${UNTIL[task.state]} ${left}` : "–");
     };
-    const node = h("tr", {}, h("th", { scope: "row" }, link), state, attempt, worker, until);
+    const cells = [state, attempt, worker, progress, until];
+    const node = h("tr", {}, h("th", { scope: "row" }, link), cells);
     return { node, update };
   };
 }

@@ -151,6 +151,7 @@ static void take(const struct field *f, const struct json *v, void *to)
     case FIELD_COUNT:
     case FIELD_SMALL:
     case FIELD_INT:
+    case FIELD_PERCENT:
         field_store(f, to, json_kind(v) == JSON_KIND_NUMBER ? json_as_number(v) : 0);
         break;
     case FIELD_FLAG:

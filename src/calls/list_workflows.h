@@ -29,7 +29,8 @@
     A(S, CHARS, state, "state", OMIT_NEVER, "ready, delayed, locked, dead or outbound.")           \
     A(S, SMALL, attempt, "attempt", OMIT_NEVER, NULL)                                              \
     A(S, NUMBER, until, "until", OMIT_ZERO, "The deadline of its lock, or when it is due.")        \
-    A(S, CHARS, worker, "worker", OMIT_EMPTY, NULL)
+    A(S, CHARS, worker, "worker", OMIT_EMPTY, NULL)                                                \
+    A(S, PERCENT, percent, "progress", OMIT_ZERO, "The progress of a locked message, 0 to 100.")
 
 #define WORKFLOW_ANSWER_TABLES(T)                                                                  \
     T(Workflow, workflow, sluice_workflow, WORKFLOW_ANSWER)                                        \

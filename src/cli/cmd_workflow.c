@@ -93,6 +93,7 @@ static void print_json(const char *queue, const struct sluice_workflow *w,
         json_number(task, "attempt", (int64_t)tasks[i].attempt);
         if (tasks[i].until) json_number(task, "until", tasks[i].until);
         if (*tasks[i].worker) json_text(task, "worker", tasks[i].worker);
+        if (tasks[i].percent >= 0) json_number(task, "progress", tasks[i].percent);
         json_list_take(list, task);
     }
     json_take(o, "tasks", list);
@@ -102,7 +103,7 @@ static void print_json(const char *queue, const struct sluice_workflow *w,
 static void print_text(const struct cli *cli, const struct sluice_workflow *w,
                        const struct sluice_task *tasks, size_t len)
 {
-    static const char *const heads[] = {"MESSAGE", "STATE", ">ATTEMPT", "WORKER"};
+    static const char *const heads[] = {"MESSAGE", "STATE", ">ATTEMPT", "WORKER", ">PROGRESS"};
     char text[TEXT_MAX];
     printf("workflow:  %s\n", w->id);
     printf("state:     %s%s\n", w->state, w->last ? "" : ", the last message was not sent yet");
@@ -117,6 +118,8 @@ static void print_text(const struct cli *cli, const struct sluice_workflow *w,
         table_cell(t, tasks[i].state);
         table_number(t, tasks[i].attempt);
         table_cell(t, *tasks[i].worker ? tasks[i].worker : "-");
+        (void)snprintf(text, sizeof text, "%d %%", tasks[i].percent);
+        table_cell(t, tasks[i].percent >= 0 ? text : "-");
     }
     table_print(t, cli, stdout);
     table_free(t);
@@ -158,7 +161,7 @@ const struct command command_workflow_show = {
     .words = "QUEUE WORKFLOW",
     .summary = "Shows a workflow and its messages that have not ended or are dead",
     .details = "JSON keys: those of \"workflow list\", and tasks with id, state, attempt, until,\n"
-               "worker.",
+               "worker, progress.",
     .run_on = run_show,
     .brief = true,
 };

@@ -2,6 +2,7 @@
 // The workflows of a queue, as its shards have them.
 #include "base/memory.h"
 #include "local/look.h"
+#include "queue/signal_view.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -102,9 +103,11 @@ struct show_read {
 static void add_task(struct show_read *r, const struct machine *m, uint64_t seq, int64_t now)
 {
     struct message_view v;
+    struct progress_view progress;
     struct sluice_task *t = &r->tasks[r->len];
     if (machine_find(m, seq, now, &v)) return;
-    *t = (struct sluice_task){.attempt = v.deliveries, .until = v.until};
+    *t = (struct sluice_task){.attempt = v.deliveries, .until = v.until, .percent = -1};
+    if (machine_progress(m, seq, &progress)) t->percent = progress.percent;
     id_print(r->queue, r->shard, seq, t->id);
     copy_text(t->state, sizeof t->state, bytes_str(message_state_name(v.state)));
     copy_text(t->worker, sizeof t->worker, v.worker);

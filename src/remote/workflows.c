@@ -39,7 +39,7 @@ enum sluice_code remote_workflow_show(struct sluice *s, const char *queue, const
     struct json *o = remote_ask_json(remote_of(s), &ask, &code, error);
     *out = (struct sluice_workflow){0};
     for (size_t i = 0; i < max; i++)
-        tasks[i] = (struct sluice_task){0};
+        tasks[i] = (struct sluice_task){.percent = -1};
     if (o) fields_take(o, &workflow_answer, out);
     *len = o ? take_rows(o, "tasks", &task_answer, tasks, sizeof *tasks, max) : 0;
     json_free(o);

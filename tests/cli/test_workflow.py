@@ -85,5 +85,20 @@ def a_node_shows_workflows(sluice):
         same(len(sluice.ok("workflow", "list", "tasks", "--json", "--store", url).lines()), 2)
 
 
+@case
+def a_workflow_shows_the_progress_of_its_jobs(sluice):
+    raised(sluice)
+    with Node(sluice) as node:
+        for body in ("a", "b"):
+            sluice.ok("send", "tasks", body, "--workflow", "w")
+        _, batch = node.ask("POST", "/v1/queues/tasks/receive", {"worker": "one"})
+        status, answer = node.ask("POST", "/v1/queues/tasks/renew", {"token": batch["messages"][0]["token"], "progress": 40})
+        same(status, 200, answer)
+        for store in (sluice.store, f"http://{node.address}"):
+            shown = sluice.json("workflow", "show", "tasks", "w", "--store", store)
+            same([task.get("progress") for task in shown["tasks"]], [40, None])
+            contains(sluice.ok("workflow", "show", "tasks", "w", "--store", store).out, "PROGRESS", "40 %")
+
+
 if __name__ == "__main__":
     main()

@@ -98,7 +98,7 @@ await run({
   },
 
   async progress_is_shown_wherever_the_job_is({ page, node }) {
-    const { id, token } = await running(node, "slow");
+    const { id, token } = await running(node, "slow", { body: "x", workflow: "resize" });
     await node.ask("POST", "v1/queues/slow/renew", { token, progress: 40, progressText: "resizing" });
     await page.visit(`#/queues/slow/message/${id}`);
     await shows(page.locator(".progress span"), /^40 %, resizing/);
@@ -106,6 +106,8 @@ await run({
     await page.locator("tbody small", { hasText: "40 %, resizing" }).waitFor();
     await page.visit("#/queues/slow/workers");
     await page.locator(".lock", { hasText: "40 %, resizing" }).waitFor();
+    await page.visit("#/queues/slow/workflow/resize");
+    await page.locator("tbody tr", { hasText: id }).getByText("40 %").waitFor();
   },
 
   async a_result_is_shown_with_the_finished_message({ page, node }) {
