@@ -505,7 +505,9 @@ struct sluice_event {
     const char *id;      // the same for every reader, and for every reading
     const char *type;    // "message-enqueued", "message-claimed", "message-outcome", ...
     const char *message; // the message's id; "" if the event is about the queue
-    const char *status;  // message-outcome: "processed", "retrying" or "dead-lettered"
+    // message-outcome: "processed", "retrying", "dead-lettered", "cancelled" or "purged". Of a
+    // signal: its state, such as "pending", "acked" or "missed".
+    const char *status;
     // lock-renewal-rejected, outcome-rejected: why. message-outcome: what the worker reported, or
     // "lock-expired" if it reported nothing in time.
     const char *reason;
@@ -524,6 +526,8 @@ struct sluice_event {
     // Events with the same key are in the order of their sequence: a group of a strict queue, a
     // workflow with workflowOrder, a message, or the queue.
     const char *ordering_key;
+    const char *signal;      // signal-sent, -delivered, -acked, -ended: its id; else ""
+    const char *signal_kind; // ... "steer", "ask" or "interrupt"; else ""
 };
 
 struct sluice_events;

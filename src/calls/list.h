@@ -266,7 +266,9 @@
     A(S, TEXT, workflow, "workflow", OMIT_EMPTY,                                                   \
       "The workflow of the message, or the one that the event is about.")                          \
     A(S, TEXT, ordering_key, "orderingKey", OMIT_EMPTY,                                            \
-      "Events with the same key are in the order of their sequence.")
+      "Events with the same key are in the order of their sequence.")                              \
+    A(S, TEXT, signal, "signal", OMIT_EMPTY, "The id of a signal. count is its number.")           \
+    A(S, TEXT, signal_kind, "signalKind", OMIT_EMPTY, "steer, ask or interrupt.")
 
 // T(schema, table, struct, fields): <table>_answer, and the schema's name in api/openapi.json
 #define ANSWER_TABLES(T)                                                                           \

@@ -82,6 +82,8 @@ static struct envelope_payload empty_payload(void)
         .reason = "",
         .worker = "",
         .node = "",
+        .signal = "",
+        .signal_kind = "",
         .from = {.queue = "", .task_id = "", .reason = "", .worker = ""}};
 }
 
@@ -132,6 +134,8 @@ struct envelope envelope_of(const struct sluice_event *e, const struct envelope_
     out.payload.until = e->until;
     out.payload.order = e->order;
     out.payload.count = e->count;
+    out.payload.signal = e->signal ? e->signal : "";
+    out.payload.signal_kind = e->signal_kind ? e->signal_kind : "";
     out.payload.from = origin_of(&e->from);
     return out;
 }

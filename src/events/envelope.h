@@ -45,8 +45,10 @@ struct envelope_payload {
     uint64_t count;
     uint64_t first; // gap: the first and the last sequence that is missing on the bus
     uint64_t last;
-    uint64_t epoch;   // cluster: the leader's or the shard's
-    const char *node; // cluster: the leader, the member or the owner
+    uint64_t epoch;     // cluster: the leader's or the shard's
+    const char *node;   // cluster: the leader, the member or the owner
+    const char *signal; // its id
+    const char *signal_kind;
     struct envelope_origin from;
 };
 

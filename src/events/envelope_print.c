@@ -131,6 +131,8 @@ static void put_payload(struct members *outer, const struct envelope_payload *p)
     if (p->until > 0) put_time(&m, "until", p->until);
     put_nonzero(&m, "order", p->order);
     put_nonzero(&m, "count", p->count);
+    put_some(&m, "signal", p->signal);
+    put_some(&m, "signal_kind", p->signal_kind);
     put_nonzero(&m, "first", p->first);
     put_nonzero(&m, "last", p->last);
     put_nonzero(&m, "epoch", p->epoch);

@@ -55,6 +55,8 @@ static const struct field payload_fields[] = {
     FIELD(envelope_payload, last, FIELD_NUMBER, false),
     FIELD(envelope_payload, epoch, FIELD_NUMBER, false),
     FIELD(envelope_payload, node, FIELD_TEXT, false),
+    FIELD(envelope_payload, signal, FIELD_TEXT, false),
+    FIELD(envelope_payload, signal_kind, FIELD_TEXT, false),
 };
 static const struct field origin_fields[] = {
     FIELD(envelope_origin, queue, FIELD_TEXT, true),

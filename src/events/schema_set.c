@@ -45,6 +45,8 @@ HAS_NUMBER(payload.first, first)
 HAS_NUMBER(payload.last, last)
 HAS_NUMBER(payload.epoch, epoch)
 HAS_TEXT(payload.node, node)
+HAS_TEXT(payload.signal, signal)
+HAS_TEXT(payload.signal_kind, signal_kind)
 HAS_TEXT(payload.from.queue, from)
 
 static const struct presence presences[] = {
@@ -67,6 +69,8 @@ static const struct presence presences[] = {
     {"last", true, has_last},
     {"epoch", true, has_epoch},
     {"node", true, has_node},
+    {"signal", true, has_signal},
+    {"signal_kind", true, has_signal_kind},
     {"from", true, has_from},
 };
 #define PRESENCES (sizeof presences / sizeof *presences)

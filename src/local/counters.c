@@ -5,6 +5,12 @@
 #include "local/inside.h"
 #include "local/transport.h"
 
+static void read_ends(void *ctx, const struct machine *m, int64_t now)
+{
+    (void)now;
+    machine_signal_ends(m, ctx);
+}
+
 static void report_shards(struct open_queue *q, counters_fn *each, void *ctx)
 {
     for (uint32_t i = 0; i < q->row.birth.shards; i++) {
@@ -13,6 +19,7 @@ static void report_shards(struct open_queue *q, counters_fn *each, void *ctx)
         if (!d) continue;
         runner_counters(d, &t.shard);
         t.waiting = runner_waiting(d);
+        runner_inspect(d, read_ends, &t.ends);
         each(ctx, q->row.name, &t);
     }
 }

@@ -10,6 +10,7 @@
 struct handle_counters {
     struct shard_counters shard;
     uint64_t waiting; // receives that wait
+    struct signal_ends ends;
 };
 // Called once for each open shard of each open queue; the shards of a queue are consecutive. It
 // must not call the library.

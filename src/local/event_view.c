@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "local/event_view.h"
 
+#include "local/signal_list.h"
+
 #include <stdio.h>
 
 static const char *put(char *to, size_t to_len, struct bytes from)
@@ -34,6 +36,30 @@ static struct sluice_origin origin_of(const struct open_queue *q, uint32_t shard
     return o;
 }
 
+static bool is_signal(const struct event *e)
+{
+    return e->kind == EVENT_SIGNAL_SENT || e->kind == EVENT_SIGNAL_DELIVERED ||
+           e->kind == EVENT_SIGNAL_ACKED || e->kind == EVENT_SIGNAL_ENDED;
+}
+
+const char *event_status(const struct event *e)
+{
+    if (is_signal(e)) return signal_state_name(e->signal_state);
+    return e->kind == EVENT_MESSAGE_OUTCOME ? outcome_status_name(e->status) : "";
+}
+
+const char *event_signal(const struct event *e, char out[static SLUICE_SIGNAL_ID_MAX])
+{
+    out[0] = '\0';
+    if (is_signal(e)) signal_id_print(&e->signal, out);
+    return out;
+}
+
+const char *event_signal_kind(const struct event *e)
+{
+    return is_signal(e) ? signal_kind_name(e->signal_kind) : "";
+}
+
 void event_view_fill(const struct open_queue *q, uint32_t shard, const struct events *list,
                      const struct event *e, struct event_view *out)
 {
@@ -46,7 +72,9 @@ void event_view_fill(const struct open_queue *q, uint32_t shard, const struct ev
         .id = out->id,
         .type = event_name(e->kind),
         .message = out->message,
-        .status = e->kind == EVENT_MESSAGE_OUTCOME ? outcome_status_name(e->status) : "",
+        .status = event_status(e),
+        .signal = event_signal(e, out->signal),
+        .signal_kind = event_signal_kind(e),
         .reason = failure.len > 0 ? put(out->reason, sizeof out->reason, failure) : reason,
         .worker = put(out->worker, sizeof out->worker, event_worker(list, e)),
         .attempt = e->deliveries,

@@ -14,7 +14,13 @@ struct event_view {
     char from_id[MESSAGE_ID_MAX];
     char from_reason[FAIL_REASON_MAX + 1];
     char from_worker[WORKER_NAME_MAX + 1];
+    char signal[SLUICE_SIGNAL_ID_MAX];
 };
+
+const char *event_status(const struct event *e); // of a message's outcome or of a signal; "": none
+// The id of the event's signal; "": it is about none. Returns `out`.
+const char *event_signal(const struct event *e, char out[static SLUICE_SIGNAL_ID_MAX]);
+const char *event_signal_kind(const struct event *e); // "": it is about none
 
 void event_view_fill(const struct open_queue *q, uint32_t shard, const struct events *list,
                      const struct event *e, struct event_view *out);

@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "local/call.h"
+#include "local/event_view.h"
 #include "os/clock.h"
 
 #include <stdio.h>
@@ -46,6 +47,7 @@ struct direct_events {
     bool was_deleted;      // ... began when all shards were deleted
     char id[EVENT_ID_MAX]; // of the event that was returned last
     char message[SLUICE_ID_MAX];
+    char signal[SLUICE_SIGNAL_ID_MAX];
 };
 
 static void rows_clear(struct direct_events *e)
@@ -261,11 +263,12 @@ static void fill_event(struct direct_events *e, const struct kept_event *row,
     event_id(v, &e->queue->row.id, row->shard, e->id);
     e->message[0] = 0;
     if (v->seq != 0) id_print(e->queue, row->shard, v->seq, e->message);
-    bool outcome = v->kind == EVENT_MESSAGE_OUTCOME;
     *out = (struct sluice_event){.id = e->id,
                                  .type = event_name(v->kind),
                                  .message = e->message,
-                                 .status = outcome ? outcome_status_name(v->status) : "",
+                                 .status = event_status(v),
+                                 .signal = event_signal(v, e->signal),
+                                 .signal_kind = event_signal_kind(v),
                                  .reason = reason_of(row),
                                  .worker = row->worker ? row->worker : "",
                                  .attempt = v->deliveries,

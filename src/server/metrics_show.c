@@ -145,7 +145,15 @@ struct shards {
     size_t len;
     size_t cap;
     uint64_t waiting;
+    struct signal_ends ends; // of all queues
 };
+
+static void add_ends(struct signal_ends *to, const struct signal_ends *more)
+{
+    for (size_t kind = 0; kind < SIGNAL_KIND_COUNT; kind++)
+        for (size_t end = 0; end < SIGNAL_STATE_COUNT; end++)
+            to->counts[kind][end] += more->counts[kind][end];
+}
 
 static void add_shard(void *ctx, const char *queue, const struct handle_counters *t)
 {
@@ -158,6 +166,7 @@ static void add_shard(void *ctx, const char *queue, const struct handle_counters
     (void)snprintf(row->queue, sizeof row->queue, "%s", queue);
     row->count = t->shard.expired;
     s->waiting += t->waiting;
+    add_ends(&s->ends, &t->ends);
 }
 
 static int by_queue(const void *a, const void *b)
@@ -180,6 +189,18 @@ static void show_expired(struct buf *to, const struct shards *s)
     }
 }
 
+static void show_signals(struct buf *to, const struct signal_ends *ends)
+{
+    const char *name = "sluice_signals_total";
+    metric_family(to, name, METRIC_COUNTER,
+                  "Signals whose end this node saw, by kind and by how they ended.");
+    for (enum signal_kind kind = 0; kind < SIGNAL_KIND_COUNT; kind++)
+        for (enum signal_state end = SIGNAL_PENDING + 1; end < SIGNAL_STATE_COUNT; end++)
+            metric_count(to, name,
+                         LABELS("kind", signal_kind_name(kind), "end", signal_state_name(end)),
+                         ends->counts[kind][end]);
+}
+
 static void show_shards(struct buf *to, struct server *s)
 {
     struct shards all = {0};
@@ -187,6 +208,7 @@ static void show_shards(struct buf *to, struct server *s)
     counters_each(s->store, add_shard, &all);
     counters_totals(s->store, &totals);
     show_expired(to, &all);
+    show_signals(to, &all.ends);
     memory_free(all.expired);
     metric_family(to, "sluice_entry_ops", METRIC_HISTOGRAM,
                   "Ops in each journal entry this node committed: how well commits are shared.");

@@ -358,6 +358,57 @@ static void a_queue_of_older_rules_is_refused_before_anything_is_written(void **
     rig_close(&r);
 }
 
+// The next event of this type; `id` and the like are valid until the next call.
+static struct sluice_event event_of(struct sluice_events *events, const char *type)
+{
+    struct sluice_event e;
+    do
+        FINE(sluice_events_next(events, DEADLINE_MS, &e, &error));
+    while (strcmp(e.type, type) != 0);
+    return e;
+}
+
+static void every_step_of_a_signal_is_an_event(void **state)
+{
+    (void)state;
+    struct rig r;
+    char id[SLUICE_ID_MAX];
+    struct sluice_signals *sent;
+    struct sluice_events *events;
+    rig_queue(&r, NULL, 0);
+    struct sluice_batch *b = hold_one(r.s, id);
+    const char *ids[] = {id}, *token = b->messages[0].token;
+    struct sluice_signal what = steer(ids, 1);
+    FINE(sluice_signal(r.s, "tasks", &what, NULL, &sent, &error));
+    struct sluice_signal_answer answer = {.token = token, .number = 1};
+    FINE(sluice_signals_ack(r.s, "tasks", &answer, 1, NULL, &error));
+    what = (struct sluice_signal){
+        .kind = "interrupt", .ids = ids, .ids_len = 1, .now = 1, .reason = "enough"};
+    FINE(sluice_signal(r.s, "tasks", &what, NULL, NULL, &error));
+    FINE(sluice_events_open(r.s, "tasks", 0, &events, &error));
+    static const char *const types[] = {"signal-sent", "signal-delivered", "signal-acked"};
+    static const char *const states[] = {"pending", "pending", "acked"};
+    for (size_t i = 0; i < 3; i++) {
+        struct sluice_event e = event_of(events, types[i]);
+        assert_string_equal(e.message, id);
+        assert_string_equal(e.signal, sent->id);
+        assert_string_equal(e.signal_kind, "steer");
+        assert_string_equal(e.status, states[i]);
+        assert_int_equal(e.count, 1);
+    }
+    struct sluice_event e = event_of(events, "signal-ended");
+    assert_string_equal(e.status, "applied");
+    assert_string_equal(e.signal_kind, "interrupt");
+    e = event_of(events, "message-outcome");
+    assert_string_equal(e.status, "cancelled");
+    assert_string_equal(e.reason, "enough");
+    assert_string_equal(e.signal, "");
+    sluice_events_close(events);
+    sluice_signals_free(sent);
+    sluice_batch_free(b);
+    rig_close(&r);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) return 2;
@@ -370,6 +421,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_signal_is_withdrawn_while_it_is_pending),
         cmocka_unit_test(a_worker_and_a_workflow_are_reached_in_every_shard),
         cmocka_unit_test(each_refusal_has_its_row_and_the_others_are_sent),
+        cmocka_unit_test(every_step_of_a_signal_is_an_event),
         cmocka_unit_test(bad_input_is_refused_with_its_field),
         cmocka_unit_test(a_queue_of_older_rules_is_refused_before_anything_is_written),
     };

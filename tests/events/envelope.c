@@ -81,6 +81,8 @@ static struct envelope full_envelope(void)
                                          .last = 6,
                                          .epoch = 7,
                                          .node = "n",
+                                         .signal = "00112233445566778899aabbccddeeff",
+                                         .signal_kind = "ask",
                                          .from = {.queue = "dead",
                                                   .task_id = "x",
                                                   .reason = "why",
@@ -111,6 +113,8 @@ static void every_field_is_read_as_it_was_written(void **state)
     assert_int_equal(in.envelope.payload.from.died_at, 10);
     assert_int_equal(in.envelope.payload.from.retries, 8);
     assert_string_equal(in.envelope.payload.from.worker, "v");
+    assert_string_equal(in.envelope.payload.signal, e.payload.signal);
+    assert_string_equal(in.envelope.payload.signal_kind, "ask");
 }
 
 static void the_ordering_key_follows_the_rule(void **state)

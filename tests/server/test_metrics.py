@@ -85,10 +85,24 @@ def messages(node, sluice):
     node.does(201, "POST", "/tasks/messages", {"body": "after it"})
 
 
+def jobs(node):
+    """Jobs with a result, a body that is kept, signals, and one that is cancelled."""
+    node.does(201, "PUT", "/jobs", {"retainBody": True})
+    node.does(200, "POST", "/jobs/messages", {"messages": [{"body": str(i)} for i in range(3)]})
+    held = node.does(200, "POST", "/jobs/receive", {"max": 2})["messages"]
+    node.does(200, "POST", f"/jobs/messages/{held[0]['id']}/signals", {"kind": "ask"})
+    node.does(200, "POST", "/jobs/signals/ack", {"token": held[0]["token"], "number": 1})
+    node.does(200, "POST", "/jobs/ack", {"token": held[0]["token"], "result": "42"})
+    node.does(200, "POST", f"/jobs/messages/{held[1]['id']}/signals", {"kind": "ask"})
+    waits = node.does(200, "GET", "/jobs/messages")["messages"][0]["id"]
+    node.does(200, "DELETE", f"/jobs/messages/{waits}")
+
+
 @case
 def everything_moves_under_load(sluice):
     with Node(sluice) as node:
         messages(node, sluice)
+        jobs(node)
         stream = node.stream("/tasks/events")
         until(lambda: stream.next()[0] is None, "all that is old has been told")
         node.does(201, "POST", "/tasks/messages", {"body": "news"})

@@ -72,6 +72,25 @@ def one_stream_has_the_events_of_many_queues(sluice):
 
 
 @case
+def signals_and_cancels_are_in_the_stream(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/a")
+        sluice.ok("upgrade", "a")
+        made = opened(node, "?queue=a&type=signal-sent&type=signal-delivered&type=signal-ended&type=message-outcome")
+        send(node, "a", "x")
+        held = node.does(200, "POST", "/a/receive", {"worker": "one"})["messages"][0]["id"]
+        sent = node.does(200, "POST", f"/a/messages/{held}/signals", {"kind": "ask", "payload": "how far?"})["id"]
+        node.does(200, "POST", f"/a/messages/{held}/signals", {"kind": "interrupt", "now": True, "reason": "late"})
+        got = [event(made)[1] for _ in range(6)]
+        same([(e["event_type"], e["payload"].get("status"), e["payload"].get("signal_kind")) for e in got],
+             [("signal-sent", "pending", "ask"), ("signal-delivered", "pending", "ask"),
+              ("signal-sent", "applied", "interrupt"), ("signal-ended", "applied", "interrupt"),
+              ("message-outcome", "cancelled", None), ("signal-ended", "missed", "ask")])
+        same((got[0]["payload"]["signal"], got[0]["payload"]["count"], got[4]["payload"]["reason"]), (sent, 1, "late"))
+        same({e["task_id"] for e in got}, {held})
+
+
+@case
 def a_stream_of_all_queues_has_new_ones_too(sluice):
     with Node(sluice) as node:
         node.does(201, "PUT", "/old")
