@@ -14,7 +14,8 @@
 // The files of completions/, which tools/embed makes constants.
 extern const char script_bash[], script_zsh[];
 
-static const char *const states[] = {"ready", "delayed", "locked", "dead", "outbound"};
+static const char *const states[] = {"ready", "delayed", "locked", "dead", "outbound", "finished"};
+static const char *const unix_signals[] = {"USR1", "USR2", "HUP", "WINCH"};
 static const char *const signal_kinds[] = {"steer", "ask", "interrupt"};
 // Words that an option takes.
 static const struct {
@@ -142,6 +143,8 @@ static void offer_value(const struct typing *t, const struct command *c, const c
     else if (strcmp(option, "set") == 0)
         for (enum conf_key i = 0; i < CONF_KEYS; i++)
             offer_joined(t, conf_name(i), "=");
+    else if (strcmp(option, "steer-signal") == 0)
+        offer_list(t, unix_signals, COUNT_OF(unix_signals));
     for (size_t i = 0; i < COUNT_OF(option_words); i++)
         for (size_t k = 0; strcmp(option, option_words[i].option) == 0 && option_words[i].words[k];
              k++)

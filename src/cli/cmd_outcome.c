@@ -16,13 +16,19 @@ enum outcome_kind { SETTLE_ACK, SETTLE_FAIL, SETTLE_RELEASE, SETTLE_RENEW };
 struct token_input {
     const char **rows;
     size_t len;
-    char *input; // the content of standard input
+    char *input;  // the content of standard input
+    char *result; // of ack; NULL: none
+    size_t result_len;
 };
+
+enum { RESULT, RESULT_TYPE };                 // options of ack
+enum { VISIBILITY, PROGRESS, PROGRESS_TEXT }; // options of renew
 
 static void tokens_done(struct token_input *t)
 {
     free(t->rows);
     free(t->input);
+    free(t->result);
 }
 
 // Reads one token per line of standard input.
@@ -63,14 +69,21 @@ static void print_done(const struct cli *cli, const char *queue, const char *tok
         json_text(line, "queue", queue);
         json_text(line, "status", o->status);
         json_number(line, "until", o->until);
+        if (o->signals > 0) json_number(line, "signals", o->signals);
+        if (*o->reason) json_text(line, "reason", o->reason);
         json_print(line, stdout);
         return;
     }
     if (cli->quiet) return;
+    char signals[TEXT_MAX] = "";
+    if (o->signals > 0)
+        (void)snprintf(signals, sizeof signals, "; %u signal%s wait%s", o->signals,
+                       o->signals == 1 ? "" : "s", o->signals == 1 ? "s" : "");
     if (o->until > 0)
-        print_line(stdout, "%s  %s until %s", token, o->status, moment_text(o->until, time));
+        print_line(stdout, "%s  %s until %s%s", token, o->status, moment_text(o->until, time),
+                   signals);
     else
-        print_line(stdout, "%s  %s", token, o->status);
+        print_line(stdout, "%s  %s%s%s", token, o->status, *o->reason ? ": " : "", o->reason);
 }
 
 // The first refusal prints the library's message. Later ones print their own reason.
@@ -111,26 +124,84 @@ static int print_outcomes(const struct cli *cli, struct sluice *s, const char *q
     return status ? status : sluice_code_exit(code);
 }
 
+// The result of ack: a text, or @FILE. The caller frees it.
+static int read_result(const struct cli *cli, const struct cli_value *o, char **result, size_t *len)
+{
+    int status = 0;
+    if (o[RESULT_TYPE].given && !o[RESULT].given)
+        return cli_usage(cli, "--result-type", "--result-type needs --result");
+    if (!o[RESULT].given) return 0;
+    const char *text = o[RESULT].texts[0];
+    if (*text == '@') {
+        *result = cli_read_all(cli, text + 1, "--result", SLUICE_RESULT_MAX, len, &status);
+        return status;
+    }
+    *len = strlen(text);
+    if (*len > SLUICE_RESULT_MAX)
+        return cli_usage(cli, "--result", "--result has %zu bytes; at most %d are possible", *len,
+                         SLUICE_RESULT_MAX);
+    *result = memcpy(cli_alloc(*len + 1), text, *len + 1);
+    return 0;
+}
+
+static enum sluice_code ack(struct sluice *s, const char *queue, const struct cli_value *o,
+                            const struct token_input *t, struct sluice_outcome *rows,
+                            struct sluice_error *error)
+{
+    if (!t->result) return sluice_ack(s, queue, t->rows, t->len, rows, error);
+    struct sluice_ack *acks = cli_alloc(t->len * sizeof *acks);
+    for (size_t i = 0; i < t->len; i++)
+        acks[i] = (struct sluice_ack){.token = t->rows[i],
+                                      .result = t->result,
+                                      .result_len = t->result_len,
+                                      .content_type =
+                                          o[RESULT_TYPE].given ? o[RESULT_TYPE].texts[0] : NULL};
+    enum sluice_code code = sluice_ack_with(s, queue, acks, t->len, rows, error);
+    free(acks);
+    return code;
+}
+
+static enum sluice_code renew(struct sluice *s, const char *queue, const struct cli_value *o,
+                              const struct token_input *t, struct sluice_outcome *rows,
+                              struct sluice_error *error)
+{
+    int64_t visibility = o[VISIBILITY].number;
+    if (!o[PROGRESS].given) return sluice_renew(s, queue, t->rows, t->len, visibility, rows, error);
+    struct sluice_renewal *renewals = cli_alloc(t->len * sizeof *renewals);
+    for (size_t i = 0; i < t->len; i++)
+        renewals[i] = (struct sluice_renewal){
+            .token = t->rows[i],
+            .has_progress = 1,
+            .percent = (int)o[PROGRESS].number,
+            .text = o[PROGRESS_TEXT].given ? o[PROGRESS_TEXT].texts[0] : NULL};
+    enum sluice_code code = sluice_renew_with(s, queue, renewals, t->len, visibility, rows, error);
+    free(renewals);
+    return code;
+}
+
 static int run_outcome(const struct cli *cli, const struct arguments *args, enum outcome_kind kind)
 {
     struct token_input t;
     struct sluice_error error = {0};
     const char *queue = args->words[0];
-    const struct cli_value *o = args->options; // the option of all but ack
+    const struct cli_value *o = args->options;
     int status = read_tokens(cli, args, &t);
+    if (status == 0 && kind == SETTLE_ACK) status = read_result(cli, o, &t.result, &t.result_len);
+    if (status == 0 && kind == SETTLE_RENEW && o[PROGRESS_TEXT].given && !o[PROGRESS].given)
+        status = cli_usage(cli, "--text", "--text needs --progress: a number from 0 to 100");
     struct sluice *s = status == 0 ? cli_open(cli, &status) : NULL;
     if (s) {
         struct sluice_outcome *rows = cli_alloc(t.len * sizeof *rows);
         memset(rows, 0, t.len * sizeof *rows);
         enum sluice_code code;
         if (kind == SETTLE_ACK)
-            code = sluice_ack(s, queue, t.rows, t.len, rows, &error);
+            code = ack(s, queue, o, &t, rows, &error);
         else if (kind == SETTLE_FAIL)
             code = sluice_fail(s, queue, t.rows, t.len, o->given ? *o->texts : "", rows, &error);
         else if (kind == SETTLE_RELEASE)
             code = sluice_release(s, queue, t.rows, t.len, o->number, rows, &error);
         else
-            code = sluice_renew(s, queue, t.rows, t.len, o->number, rows, &error);
+            code = renew(s, queue, o, &t, rows, &error);
         status = print_outcomes(cli, s, queue, &t, rows, code, &error);
         free(rows);
     }
@@ -162,13 +233,27 @@ static int run_renew(const struct cli *cli, const struct arguments *args)
 #define OUTCOME_KEYS                                                                               \
     "TOKEN - reads tokens from standard input, one per line. Every token gets its own\n"           \
     "answer. The exit status is that of the first refused token.\n"                                \
-    "JSON keys: token, queue, status, until."
+    "JSON keys: token, queue, status, until, and where they apply signals, reason."
+
+static const struct cli_option ack_options[] = {
+    [RESULT] = {.name = "result",
+                .value = "TEXT",
+                .kind = OPTION_TEXT,
+                .help = "the result of the job, or @FILE with it; up to 256 KiB"},
+    [RESULT_TYPE] = {.name = "result-type",
+                     .value = "TYPE",
+                     .kind = OPTION_TEXT,
+                     .help = "content type of the result, such as application/json"},
+};
 
 const struct command command_ack = {
     .name = "ack",
     .words = "QUEUE TOKEN...",
     .summary = "Acknowledges messages: they were processed",
-    .details = OUTCOME_KEYS,
+    .details = "A result is kept as long as the finished message: the setting retention.\n"
+               "\"show\" prints it.\n\n" OUTCOME_KEYS,
+    .options = ack_options,
+    .options_len = COUNT_OF(ack_options),
     .run = run_ack,
     .brief = true,
 };
@@ -211,20 +296,30 @@ const struct command command_release = {
 };
 
 static const struct cli_option renew_options[] = {
-    {.name = "visibility",
-     .value = "D",
-     .kind = OPTION_DURATION,
-     .min = 1,
-     .max = HOURS_24,
-     .help = "new lock time from now; default: the queue's\n"
-             "visibilityTimeout"},
+    [VISIBILITY] = {.name = "visibility",
+                    .value = "D",
+                    .kind = OPTION_DURATION,
+                    .min = 1,
+                    .max = HOURS_24,
+                    .help = "new lock time from now; default: the queue's\n"
+                            "visibilityTimeout"},
+    [PROGRESS] = {.name = "progress",
+                  .value = "N",
+                  .kind = OPTION_COUNT,
+                  .max = 100,
+                  .help = "progress of the job in percent, 0 to 100"},
+    [PROGRESS_TEXT] = {.name = "text",
+                       .value = "TEXT",
+                       .kind = OPTION_TEXT,
+                       .help = "with --progress: what the job does; up to 256 bytes"},
 };
 
 const struct command command_renew = {
     .name = "renew",
     .words = "QUEUE TOKEN...",
     .summary = "Extends locks",
-    .details = OUTCOME_KEYS,
+    .details = "The answer says how many signals wait for the job. Every view of the message\n"
+               "shows its progress.\n\n" OUTCOME_KEYS,
     .options = renew_options,
     .options_len = COUNT_OF(renew_options),
     .run = run_renew,

@@ -47,6 +47,7 @@ static void print_message(const struct sluice_message *m, bool first)
     field_print(stdout, FIELD_WIDTH, "token", "%s", m->token);
     field_print(stdout, FIELD_WIDTH, "attempt", "%u", m->attempt);
     field_print(stdout, FIELD_WIDTH, "lock", "%s", duration_text(m->lease_ms, time));
+    if (m->signals_len > 0) field_print(stdout, FIELD_WIDTH, "signals", "%zu wait", m->signals_len);
     (void)fprintf(stdout, "%-*s  ", FIELD_WIDTH, "body");
     print_safe(stdout, m->body ? m->body : "", m->body_len, 0);
     (void)fputc('\n', stdout);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""signal and signals, with the test as the worker."""
+"""signal and signals, results and progress, with the test as the worker."""
 from harness import CONFLICT, FENCED, INVALID, NOT_FOUND, case, contains, holds, main, same, until
 
 
@@ -32,6 +32,9 @@ def a_signal_is_sent_and_listed(sluice):
     contains(sluice.ok("show", "tasks", message["id"]).out, "signals", "1 steer pending", "2 ask pending")
     same(len(sluice.json("show", "tasks", message["id"])["signals"]), 2)
     same(sluice.stats("tasks")["signals"], 2)
+    renewed = sluice.json("renew", "tasks", message["token"])
+    same(renewed["signals"], 2)
+    contains(sluice.ok("renew", "tasks", message["token"]).out, "2 signals wait")
 
 
 @case
@@ -90,7 +93,8 @@ def an_idle_message_waits_or_refuses(sluice):
     same(sluice.json("signal", "tasks", id, "ask")["state"], "pending")
     sluice.refused(CONFLICT, "signal", "tasks", id, "interrupt", "--then", "retry", says=id)
     same(sluice.json("signal", "tasks", id, "interrupt", "--reason", "wrong")["state"], "applied")
-    same(sluice.json("show", "tasks", id)["state"], "cancelled")
+    shown = sluice.json("show", "tasks", id)
+    same([shown["state"], shown["reason"]], ["cancelled", "wrong"])
 
 
 @case
@@ -130,6 +134,44 @@ def a_wait_ends_with_the_signal(sluice):
     same(waiter.wait(), 1)
     contains(waiter.stderr.read().decode(), "missed")
     sluice.refused(CONFLICT, "signal", "tasks", message["id"], "ask", "--wait", "1ms", says=message["id"])
+
+
+@case
+def an_ack_carries_a_result(sluice):
+    message = locked(sluice)
+    sluice.refused(INVALID, "ack", "tasks", message["token"], "--result-type", "text/csv", says="--result", field="--result-type")
+    sluice.refused(INVALID, "ack", "tasks", message["token"], "--result", "@missing", says="missing", field="--result")
+    sluice.refused(INVALID, "ack", "tasks", message["token"], "--result", "@" + sluice.path("large", b"x" * 262_145),
+                   says="262144", field="--result")
+    sluice.ok("ack", "tasks", message["token"], "--result", "a,b", "--result-type", "text/csv")
+    shown = sluice.json("show", "tasks", message["id"])
+    same([shown["state"], shown["result"], shown["resultType"]], ["processed", "a,b", "text/csv"])
+    contains(sluice.ok("show", "tasks", message["id"]).out, "result        a,b", "resultType    text/csv")
+    finished = sluice.ok("peek", "tasks", "--state", "finished").out
+    contains(finished, "STATE", "RESULT", "processed", "a,b")
+    sluice.send("tasks", "y")
+    other = sluice.one("tasks")
+    sluice.ok("ack", "tasks", other["token"], "--result", "@" + sluice.path("result", "from a file"))
+    same(sluice.json("show", "tasks", other["id"])["result"], "from a file")
+    contains(sluice.ok("stats", "tasks").out, "results")
+
+
+@case
+def a_result_that_is_not_kept_is_said(sluice):
+    message = locked(sluice, "retention=0")
+    same(sluice.json("ack", "tasks", message["token"], "--result", "x")["reason"], "result-not-kept")
+
+
+@case
+def a_renewal_carries_progress(sluice):
+    message = locked(sluice)
+    sluice.refused(INVALID, "renew", "tasks", message["token"], "--text", "x", says="--progress", field="--text")
+    sluice.refused(INVALID, "renew", "tasks", message["token"], "--progress", "101", says="from 0 to 100", field="--progress")
+    sluice.refused(INVALID, "renew", "tasks", message["token"], "--progress", "1", "--text", "x" * 257, says="256")
+    sluice.ok("renew", "tasks", message["token"], "--progress", "0", "--text", "begun")
+    contains(sluice.ok("show", "tasks", message["id"]).out, "progress      0% begun")
+    sluice.ok("renew", "tasks", message["token"], "--progress", "42")
+    contains(sluice.ok("peek", "tasks", "--state", "locked").out, "PROGRESS", "42%")
 
 
 if __name__ == "__main__":

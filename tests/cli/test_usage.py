@@ -147,6 +147,7 @@ def completion_knows_commands_options_and_queues(sluice):
     same(words_for(sluice, "token", "new", "--scope", "read,s"), ["read,send", "read,signal"])
     same(words_for(sluice, "signal", "tasks", "id", ""), ["steer", "ask", "interrupt"])
     same(words_for(sluice, "signal", "tasks", "id", "interrupt", "--then", ""), ["cancel", "retry", "dead-letter"])
+    same(words_for(sluice, "peek", "tasks", "--state", "f"), ["finished"])
     for option in ("--tokens", "--tls-key", "--config", "--store"):
         same(words_for(sluice, "serve", option, "x"), [":files"])
     same(words_for(sluice, "stats", "--store=/t"), [":files"])
