@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // work: runs a program for each message. The main thread handles signals and draws. The slots do
 // the rest.
-#define _GNU_SOURCE // asprintf
+#define _GNU_SOURCE // asprintf, sigabbrev_np
 #include "api/place.h"
 #include "base/duration.h"
 #include "cli/answer_watch.h"
@@ -23,6 +23,7 @@
 
 #define GRACE_DEFAULT_MS 25000
 #define KILL_DEFAULT_MS  5000
+#define UNREAD_MS        30000
 #define DAY_MS           ((int64_t)24 * 3600 * 1000)
 #define SETTLE_MS        10000 // time to settle messages after every program has ended
 
@@ -35,6 +36,8 @@ enum {
     AT_ONCE,
     AT_DRAIN,
     AT_KEEP,
+    AT_STEER_SIGNAL,
+    AT_UNREAD,
     AT_REGISTER,
     AT_NO_REGISTER,
     AT_CAPACITY,
@@ -62,6 +65,12 @@ static const struct cli_option options[] = {
     [AT_KEEP] = {"keep-env", 0, "NAME", OPTION_TEXTS, 0, 0,
                  "keep this variable in the programs' environment; may be\n"
                  "repeated. Other secrets are removed"},
+    [AT_STEER_SIGNAL] = {"steer-signal", 0, "NAME", OPTION_TEXT, 0, 0,
+                         "also send this unix signal, such as USR1, to the program for\n"
+                         "each steer and ask"},
+    [AT_UNREAD] = {"unread-after", 0, "D", OPTION_DURATION, 1, DAY_MS,
+                   "time for a program to read a steer or ask, before it is\n"
+                   "declined as not-listening (30s)"},
     [AT_REGISTER] = {"register", 0, NULL, OPTION_FLAG, 0, 0,
                      "register the worker, or end; by default it registers if it\n"
                      "works through a node and the queue allows it"},
@@ -124,6 +133,18 @@ static int64_t or_default(const struct cli_value *v, int64_t otherwise)
     return v->given ? v->number : otherwise;
 }
 
+// "USR1" or "SIGUSR1". 0: no signal has this name, or a program cannot handle it.
+static int signal_number(const char *name)
+{
+    if (strncmp(name, "SIG", 3) == 0) name += 3;
+    for (int number = 1; number < NSIG; number++) {
+        const char *known = sigabbrev_np(number);
+        if (known && strcmp(known, name) == 0)
+            return number == SIGKILL || number == SIGSTOP ? 0 : number;
+    }
+    return 0;
+}
+
 static int read_options(const struct cli *cli, const struct arguments *args, struct work_options *o)
 {
     bool dashes = args->words_before_dashes < args->words_len;
@@ -136,6 +157,7 @@ static int read_options(const struct cli *cli, const struct arguments *args, str
                                .jobs = (uint32_t)or_default(&v[AT_JOBS], 1),
                                .visibility_ms = or_default(&v[AT_VISIBILITY], 0),
                                .kill_after_ms = or_default(&v[AT_KILL_AFTER], KILL_DEFAULT_MS),
+                               .unread_ms = or_default(&v[AT_UNREAD], UNREAD_MS),
                                .once = v[AT_ONCE].given,
                                .drain = v[AT_DRAIN].given};
     o->registers =
@@ -158,6 +180,14 @@ static int read_options(const struct cli *cli, const struct arguments *args, str
         char host[64] = "host";
         (void)gethostname(host, sizeof host - 1);
         (void)snprintf(o->worker, sizeof o->worker, "%s-%ld", host, (long)getpid());
+    }
+    if (v[AT_STEER_SIGNAL].given) {
+        o->steer_signal = signal_number(v[AT_STEER_SIGNAL].texts[0]);
+        if (o->steer_signal == 0)
+            return cli_usage(cli, "--steer-signal",
+                             "--steer-signal \"%.60s\" is not a signal that a program can handle, "
+                             "such as USR1, USR2, HUP or WINCH",
+                             v[AT_STEER_SIGNAL].texts[0]);
     }
     const char *program = args->words[1];
     int why = find_program(program);
@@ -322,6 +352,7 @@ static int run_work(const struct cli *cli, const struct arguments *args)
     int status = read_options(cli, args, &o);
     if (status != 0) return status;
     open_standard_ones();
+    spawn_choose_fds(&o.spec);
     // A program of the same user cannot read our secrets from /proc. exec resets this for the
     // program.
     (void)prctl(PR_SET_DUMPABLE, 0);
@@ -339,6 +370,7 @@ static int run_work(const struct cli *cli, const struct arguments *args)
         char **program = program_of(args);
         o.lease_ms = lease_of(&o, info);
         o.paused = info->paused;
+        o.polls = !place_is(cli->store, PLACE_BUCKET); // a bucket charges for each look
         o.spec.program = program;
         o.spec.queue = o.queue;
         o.spec.worker = o.worker;
@@ -380,6 +412,13 @@ const struct command command_work = {
                "A worker that works through a node registers with its capacity and labels, so\n"
                "that operators can see it, pause it, drain it or evict it (\"sluice workers\").\n"
                "A drained worker finishes its jobs and ends.\n"
+               "\n"
+               "Signals (\"sluice signal\") come as JSON lines on the descriptor in\n"
+               "SLUICE_SIGNALS_FD. A JSON line on SLUICE_REPLY_FD answers one, or has the\n"
+               "progress or the result of the job. A program that does not read a signal in\n"
+               "time declines it as not-listening. An interrupt is TERM to the program's\n"
+               "process group, and KILL at the end of the grace. The message is then\n"
+               "cancelled, unless the program ends with 0.\n"
                "\n"
                "On a terminal a table shows the running jobs and the ready messages. Otherwise\n"
                "each job is a line on standard error, or with --json an object on standard\n"

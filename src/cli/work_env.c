@@ -21,8 +21,9 @@
 #define DEAD_FIELDS   5
 #define COUNT_OF(a)   (sizeof(a) / sizeof *(a))
 
-static const char *const ours[] = {"SLUICE_ID",    "SLUICE_ATTEMPT", "SLUICE_FENCE", "SLUICE_QUEUE",
-                                   "SLUICE_GROUP", "SLUICE_WORKER",  "SLUICE_STORE", "SLUICE_TYPE"};
+static const char *const ours[] = {
+    "SLUICE_ID",     "SLUICE_ATTEMPT", "SLUICE_FENCE", "SLUICE_QUEUE",      "SLUICE_GROUP",
+    "SLUICE_WORKER", "SLUICE_STORE",   "SLUICE_TYPE",  "SLUICE_SIGNALS_FD", "SLUICE_REPLY_FD"};
 // These variables give access to a store or a node. A sender controls the input of a job, so a job
 // does not get them by default.
 static const char *const secrets[] = {"SLUICE_TOKEN",          "AWS_ACCESS_KEY_ID",
@@ -137,6 +138,8 @@ char **spawn_env(const struct spawn_spec *spec, const struct sluice_message *m)
     add(&l, "SLUICE_QUEUE", spec->queue);
     add(&l, "SLUICE_WORKER", spec->worker);
     add(&l, "SLUICE_STORE", spec->store);
+    add_number(&l, "SLUICE_SIGNALS_FD", (uint64_t)spec->signals_fd);
+    add_number(&l, "SLUICE_REPLY_FD", (uint64_t)spec->reply_fd);
     if (m->group && *m->group) add(&l, "SLUICE_GROUP", m->group);
     if (m->content_type && *m->content_type) add(&l, "SLUICE_TYPE", m->content_type);
     for (size_t i = 0; i < m->headers_len; i++)

@@ -35,7 +35,10 @@ static void arm(struct worker_pool *p)
 struct renewal_batch {
     struct slot *slots[RENEW_BATCH];
     char tokens[RENEW_BATCH][SLUICE_TOKEN_MAX];
+    char texts[RENEW_BATCH][SLUICE_PROGRESS_TEXT_MAX + 1];
     const char *views[RENEW_BATCH];
+    struct sluice_renewal rows[RENEW_BATCH];
+    bool reports; // a row has progress
     struct sluice_outcome outcomes[RENEW_BATCH];
     size_t len;
     int64_t lease_ms;
@@ -45,6 +48,7 @@ struct renewal_batch {
 static void collect(struct worker_pool *p, struct renewal_batch *r, int64_t now)
 {
     r->len = 0;
+    r->reports = false;
     r->lease_ms = p->options.visibility_ms;
     for (uint32_t i = 0; i < p->options.jobs && r->len < RENEW_BATCH; i++) {
         struct slot *s = &p->slots[i];
@@ -52,6 +56,13 @@ static void collect(struct worker_pool *p, struct renewal_batch *r, int64_t now)
         r->slots[r->len] = s;
         memcpy(r->tokens[r->len], s->token, sizeof s->token);
         r->views[r->len] = r->tokens[r->len];
+        memcpy(r->texts[r->len], s->progress, sizeof s->progress);
+        r->rows[r->len] = (struct sluice_renewal){.token = r->tokens[r->len],
+                                                  .has_progress = s->progress_new,
+                                                  .percent = s->percent,
+                                                  .text = r->texts[r->len]};
+        r->reports |= s->progress_new;
+        s->progress_new = false;
         r->outcomes[r->len] = (struct sluice_outcome){.code = NOT_SAID};
         if (s->lease_ms > r->lease_ms) r->lease_ms = s->lease_ms;
         r->len++;
@@ -68,11 +79,16 @@ static void note(struct worker_pool *p, const struct renewal_batch *r, enum slui
         case SLUICE_OK:
             p->renewals++;
             s->deadline_ms = work_deadline(asked, r->lease_ms);
+            if (s->limit_ms > 0 && s->limit_ms < s->deadline_ms) s->deadline_ms = s->limit_ms;
             s->renew_at_ms = asked + r->lease_ms / 3;
+            s->waits = r->outcomes[i].signals > 0;
+            if (s->waits) p->deaf = false;
+            if (s->waits) listener_wake(p);
             break;
         case SLUICE_UNAVAILABLE:
         case SLUICE_UNKNOWN:
         case SLUICE_LIMIT:
+            s->progress_new |= r->rows[i].has_progress;
             s->renew_at_ms =
                 work_now_ms() + (s->lease_ms / 12 > RETRY_MIN_MS ? s->lease_ms / 12 : RETRY_MIN_MS);
             break;
@@ -83,6 +99,22 @@ static void note(struct worker_pool *p, const struct renewal_batch *r, enum slui
     }
 }
 
+// An older queue cannot keep a progress. The locks are renewed all the same.
+static enum sluice_code renew(struct worker_pool *p, struct renewal_batch *r,
+                              struct sluice_error *error)
+{
+    struct sluice *store = atomic_load(&p->store);
+    const char *queue = p->options.queue;
+    if (r->reports) {
+        enum sluice_code code =
+            sluice_renew_with(store, queue, r->rows, r->len, r->lease_ms, r->outcomes, error);
+        if (code == SLUICE_OK || strcmp(error->reason, "upgrade-needed") != 0) return code;
+        for (size_t i = 0; i < r->len; i++)
+            r->outcomes[i] = (struct sluice_outcome){.code = NOT_SAID};
+    }
+    return sluice_renew(store, queue, r->views, r->len, r->lease_ms, r->outcomes, error);
+}
+
 static void beat(struct worker_pool *p, struct renewal_batch *r)
 {
     int64_t asked = work_now_ms();
@@ -90,9 +122,8 @@ static void beat(struct worker_pool *p, struct renewal_batch *r)
     collect(p, r, asked);
     (void)pthread_mutex_unlock(&p->lock);
     if (r->len == 0) return;
-    struct sluice_error error;
-    enum sluice_code code = sluice_renew(atomic_load(&p->store), p->options.queue, r->views, r->len,
-                                         r->lease_ms, r->outcomes, &error);
+    struct sluice_error error = {.code = SLUICE_OK};
+    enum sluice_code code = renew(p, r, &error);
     (void)pthread_mutex_lock(&p->lock);
     note(p, r, code, asked);
     (void)pthread_mutex_unlock(&p->lock);

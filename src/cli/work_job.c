@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs one job: starts the program, watches it, stops it if it may not continue, and classifies its
-// end. The slot's thread waits in one poll for the program's end, its output, the deadline and the
-// orders.
+// end. The slot's thread waits in one poll for the program's end, its output, its replies to
+// signals, the deadline and the orders.
 #define _GNU_SOURCE // sigabbrev_np
 #include "cli/work_pool.h"
 
@@ -16,7 +16,8 @@
 #include <sysexits.h>
 #include <unistd.h>
 
-#define TAIL_MAX 4096 // of standard error; contains the last line
+#define TAIL_MAX      4096 // of standard error; contains the last line
+#define END_MARGIN_MS 500 // KILL comes so long before the end of a grace, so that the end is stored
 
 // The last bytes of a stream.
 struct tail {
@@ -28,11 +29,18 @@ struct work_job {
     struct slot *slot;
     struct child child;
     struct tail tail;
-    bool lost;           // the lock is lost, or may have expired
-    bool term_sent;      // TERM was sent
-    bool killed;         // KILL was sent
-    int64_t kill_at_ms;  // valid if term_sent
-    int64_t deadline_ms; // copy of the slot's deadline
+    struct talk talk;
+    bool lost;                 // the lock is lost, or may have expired
+    bool cut;                  // by an interrupt without grace
+    bool interrupted;          // by an interrupt with a grace
+    bool stopped;              // because the lock is lost, or by an order
+    bool term_sent;            // TERM was sent
+    bool killed;               // KILL was sent
+    bool remarked;             // a reply that could not be used
+    int64_t kill_at_ms;        // valid if term_sent
+    int64_t deadline_ms;       // copy of the slot's deadline
+    int64_t unread_ms;         // when the next signal counts as not read; 0: never
+    char why[WORK_REASON_MAX]; // the reason of the interrupt
 };
 
 static void tail_push(struct tail *t, const char *bytes, size_t len)
@@ -119,22 +127,90 @@ static void slot_move(struct slot *s, enum slot_state state)
     (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
+static void stop_program(struct work_job *j, int64_t kill_at_ms)
+{
+    if (!j->term_sent || kill_at_ms < j->kill_at_ms) j->kill_at_ms = kill_at_ms;
+    if (j->term_sent) return;
+    child_signal(&j->child, SIGTERM);
+    child_signal(&j->child, SIGCONT); // a stopped program could not handle TERM
+    j->term_sent = true;
+    slot_move(j->slot, SLOT_STOPPING);
+}
+
+// Sends the ends of signals to the store, as far as they are known.
+static void send_answers(struct work_job *j)
+{
+    for (struct job_signal *s; (s = talk_settled(&j->talk));)
+        answer_put(j->slot, s);
+}
+
+static void take_signal(struct work_job *j, struct job_signal *signal, int64_t limit, int64_t now)
+{
+    const struct work_options *o = &j->slot->pool->options;
+    bool interrupt = signal->interrupt;
+    int64_t margin = signal->grace_ms / 10 < END_MARGIN_MS ? signal->grace_ms / 10 : END_MARGIN_MS;
+    work_ui_signal(j->slot->pool, j->slot->id, signal, "received", "");
+    if (interrupt && !j->interrupted) (void)snprintf(j->why, sizeof j->why, "%s", signal->text);
+    talk_send(&j->talk, signal, now);
+    j->interrupted |= interrupt;
+    if (interrupt)
+        stop_program(j, limit - margin);
+    else if (o->steer_signal != 0 && j->talk.signals_fd >= 0)
+        (void)kill(j->child.pid, o->steer_signal);
+}
+
+static void take_inbox(struct work_job *j, int64_t now)
+{
+    struct slot *s = j->slot;
+    (void)pthread_mutex_lock(&s->pool->lock);
+    struct job_signal *signal = s->inbox, *next;
+    int64_t limit = s->limit_ms;
+    s->inbox = s->inbox_last = NULL;
+    (void)pthread_mutex_unlock(&s->pool->lock);
+    for (; signal; signal = next) {
+        next = signal->next;
+        take_signal(j, signal, limit, now);
+    }
+    j->unread_ms = talk_tick(&j->talk, now);
+    send_answers(j);
+}
+
+static void take_replies(struct work_job *j)
+{
+    struct slot *s = j->slot;
+    struct talk *t = &j->talk;
+    talk_read(t);
+    talk_write(t);
+    if (t->has_progress) {
+        (void)pthread_mutex_lock(&s->pool->lock);
+        s->percent = t->percent;
+        memcpy(s->progress, t->progress, sizeof s->progress);
+        s->progress_new = true;
+        (void)pthread_mutex_unlock(&s->pool->lock);
+        t->has_progress = false;
+    }
+    if (t->remark[0] && !j->remarked)
+        work_ui_trouble(s->pool, "%s: a reply of the program is ignored: %s", s->id, t->remark);
+    j->remarked |= t->remark[0] != '\0';
+    send_answers(j);
+}
+
 // Checks the order, the lock and the deadline, and stops the program if one of them requires it.
 static void apply_order(struct work_job *j, int64_t now)
 {
     struct slot *s = j->slot;
+    take_inbox(j, now);
     (void)pthread_mutex_lock(&s->pool->lock);
     j->deadline_ms = s->deadline_ms;
     if (s->lost || now >= s->deadline_ms) j->lost = true;
+    j->cut |= s->cut;
     (void)pthread_mutex_unlock(&s->pool->lock);
     int order = atomic_load(&s->pool->order);
-    if (!j->term_sent && (j->lost || order >= WORK_RETURN)) {
-        child_signal(&j->child, SIGTERM);
-        child_signal(&j->child, SIGCONT); // a stopped program could not handle TERM
-        j->term_sent = true;
-        j->kill_at_ms = now + s->pool->options.kill_after_ms;
-        slot_move(s, SLOT_STOPPING);
+    if (!j->stopped && (j->lost || order >= WORK_RETURN)) {
+        stop_program(j, now + s->pool->options.kill_after_ms);
+        j->stopped = true;
     }
+    if (j->cut) j->kill_at_ms = now;
     if (j->term_sent && !j->killed && (now >= j->kill_at_ms || order == WORK_AT_ONCE)) {
         child_signal(&j->child, SIGKILL);
         j->killed = true;
@@ -145,6 +221,7 @@ static void arm(const struct work_job *j)
 {
     int64_t next = j->term_sent ? j->kill_at_ms : j->deadline_ms;
     if (j->killed) next = 0;
+    if (j->unread_ms > 0 && (next == 0 || j->unread_ms < next)) next = j->unread_ms;
     struct itimerspec t = {.it_value = {.tv_sec = next / 1000, .tv_nsec = next % 1000 * 1000000}};
     (void)timerfd_settime(j->slot->timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
@@ -155,17 +232,21 @@ static int watch(struct work_job *j)
     for (;;) {
         apply_order(j, work_now_ms());
         arm(j);
-        struct pollfd fds[] = {{.fd = j->child.pid_fd, .events = POLLIN},
-                               {.fd = j->child.err_fd, .events = POLLIN},
-                               {.fd = j->child.out_fd, .events = POLLIN},
-                               {.fd = s->wake_fd, .events = POLLIN},
-                               {.fd = s->timer_fd, .events = POLLIN}};
+        struct pollfd fds[] = {
+            {.fd = j->child.pid_fd, .events = POLLIN},
+            {.fd = j->child.err_fd, .events = POLLIN},
+            {.fd = j->child.out_fd, .events = POLLIN},
+            {.fd = s->wake_fd, .events = POLLIN},
+            {.fd = s->timer_fd, .events = POLLIN},
+            {.fd = j->talk.signals_fd, .events = talk_wants_write(&j->talk) ? POLLOUT : 0},
+            {.fd = j->talk.reply_fd, .events = POLLIN}};
         (void)poll(fds, sizeof fds / sizeof *fds, -1);
         uint64_t count;
         if (fds[3].revents) (void)!read(s->wake_fd, &count, sizeof count);
         if (fds[4].revents) (void)!read(s->timer_fd, &count, sizeof count);
         drain(j, &j->child.err_fd, true);
         drain(j, &j->child.out_fd, false);
+        if (fds[5].revents || fds[6].revents) take_replies(j);
         if (fds[0].revents) break;
     }
     // Kills processes that the stopped program left behind. Its process group id stays reserved
@@ -173,6 +254,7 @@ static int watch(struct work_job *j)
     if (j->term_sent) child_signal(&j->child, SIGKILL);
     drain(j, &j->child.err_fd, true);
     drain(j, &j->child.out_fd, false);
+    take_replies(j);
     return child_reap(&j->child);
 }
 
@@ -195,8 +277,29 @@ static void slot_take(struct slot *s, const struct sluice_message *m, int64_t as
     s->lease_ms = m->lease_ms;
     s->deadline_ms = work_deadline(asked_ms, m->lease_ms);
     s->renew_at_ms = asked_ms + m->lease_ms / 3;
+    s->store_ahead_ms = m->deadline - m->lease_ms - s->started_ms;
+    s->limit_ms = 0;
+    s->cut = s->waits = s->progress_new = false;
+    s->number = s->signals = s->open = 0;
+    s->percent = -1;
+    for (size_t i = 0; i < m->signals_len; i++)
+        inbox_put(s, &m->signals[i]);
     (void)pthread_mutex_unlock(&p->lock);
     heartbeat_wake(p);
+    listener_wake(p);
+}
+
+// Signals that came too late for the program.
+static void slot_forget(struct slot *s)
+{
+    (void)pthread_mutex_lock(&s->pool->lock);
+    struct job_signal *signal = s->inbox, *next;
+    s->inbox = s->inbox_last = NULL;
+    (void)pthread_mutex_unlock(&s->pool->lock);
+    for (; signal; signal = next) {
+        next = signal->next;
+        job_signal_free(signal);
+    }
 }
 
 static void slot_report(struct slot *s, enum work_end end, int status, const char *reason)
@@ -206,6 +309,7 @@ static void slot_report(struct slot *s, enum work_end end, int status, const cha
     p->ended[end]++;
     s->token[0] = 0;
     s->state = SLOT_IDLE;
+    s->percent = -1;
     struct work_report r = {.id = s->id,
                             .attempt = s->attempt,
                             .end = end,
@@ -218,6 +322,17 @@ static void slot_report(struct slot *s, enum work_end end, int status, const cha
     (void)pthread_mutex_unlock(&p->work_ui_lock);
 }
 
+// The job was interrupted. The store has the last word: the interrupt may say that the message is
+// retried or dead, and the grace may be over.
+static enum work_end end_interrupted(struct work_job *j, char reason[WORK_REASON_MAX])
+{
+    enum work_end end = END_LOST;
+    (void)snprintf(reason, WORK_REASON_MAX, "interrupted%s%.*s", *j->why ? ": " : "",
+                   WORK_REASON_MAX - 20, j->why);
+    if (!j->lost) end = slot_settle(j->slot, WORD_FAIL, reason, NULL);
+    return end == END_LOST ? slot_interrupted(j->slot) : end;
+}
+
 static enum work_end job_end(struct work_job *j, int status)
 {
     struct slot *s = j->slot;
@@ -226,18 +341,25 @@ static enum work_end job_end(struct work_job *j, int status)
     char reason[WORK_REASON_MAX] = "";
     enum work_end end;
     slot_move(s, SLOT_SETTLING);
-    if (good) {
-        end = slot_settle(s, WORD_ACK, NULL); // may be too late; the token decides
+    talk_end(&j->talk, j->stopped && !j->interrupted, j->interrupted);
+    send_answers(j);
+    answer_flush(s);
+    if (good && !j->cut) {
+        end = slot_settle(s, WORD_ACK, NULL, &j->talk); // may be too late; the token decides
+    } else if (j->interrupted || j->cut) {
+        end = end_interrupted(j, reason);
     } else if (j->lost) {
         (void)snprintf(reason, sizeof reason, "the lock was lost");
         end = END_LOST;
     } else if (j->term_sent || retry_later) {
-        end = slot_settle(s, WORD_RELEASE, NULL);
+        end = slot_settle(s, WORD_RELEASE, NULL, NULL);
     } else {
         describe_end(j, status, reason);
-        end = slot_settle(s, WORD_FAIL, reason);
+        end = slot_settle(s, WORD_FAIL, reason, NULL);
     }
     slot_report(s, end, status, reason);
+    slot_forget(s);
+    talk_done(&j->talk);
     return end;
 }
 
@@ -253,8 +375,9 @@ static enum work_end refuse_start(struct slot *s, int why)
     else
         pool_fail(s->pool, SLUICE_INVALID, sentence);
     slot_move(s, SLOT_SETTLING);
-    enum work_end end = slot_settle(s, WORD_RELEASE, NULL);
+    enum work_end end = slot_settle(s, WORD_RELEASE, NULL, NULL);
     slot_report(s, end, -1, sentence);
+    slot_forget(s);
     return end;
 }
 
@@ -282,13 +405,18 @@ static bool renew_at_once(struct slot *s)
 
 enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t asked_ms)
 {
-    struct work_job j = {.slot = s, .child = {.pid_fd = -1, .err_fd = -1, .out_fd = -1}};
+    struct work_job j = {.slot = s, .child = {-1, -1, -1, -1, -1, -1}};
     slot_take(s, m, asked_ms);
     if (work_now_ms() >= asked_ms + m->lease_ms && !renew_at_once(s)) {
         slot_report(s, END_LOST, -1, "the lock had expired before the job started");
+        slot_forget(s);
         return END_LOST;
     }
     int why = child_start(&j.child, &s->pool->options.spec, m);
     if (why != 0) return refuse_start(s, why);
+    talk_init(&j.talk, s->pool->options.unread_ms);
+    j.talk.signals_fd = j.child.signals_fd;
+    j.talk.reply_fd = j.child.reply_fd;
+    j.child.signals_fd = j.child.reply_fd = -1;
     return job_end(&j, watch(&j));
 }

@@ -26,8 +26,8 @@
 #define REOPEN_AFTER_MS 5000
 #define WAIT_PER_LEASE  8 // a receive waits at most 1/8 of the lock's time
 
-static const char *const end_names[END_COUNT] = {"processed", "retrying", "dead-lettered",
-                                                 "released", "lost"};
+static const char *const end_names[END_COUNT] = {"processed", "retrying",  "dead-lettered",
+                                                 "released",  "cancelled", "lost"};
 
 const char *work_end_name(enum work_end end)
 {
@@ -50,6 +50,20 @@ void work_ui_trouble(struct worker_pool *p, const char *format, ...)
     va_end(list);
     (void)pthread_mutex_lock(&p->work_ui_lock);
     p->options.ui.trouble(p->options.ui.ctx, sentence);
+    (void)pthread_mutex_unlock(&p->work_ui_lock);
+}
+
+void work_ui_signal(struct worker_pool *p, const char *message, const struct job_signal *signal,
+                    const char *state, const char *reason)
+{
+    struct work_signal row = {.message = message,
+                              .signal = signal->id,
+                              .number = signal->number,
+                              .kind = signal->kind,
+                              .state = state,
+                              .reason = reason};
+    (void)pthread_mutex_lock(&p->work_ui_lock);
+    p->options.ui.signal(p->options.ui.ctx, &row);
     (void)pthread_mutex_unlock(&p->work_ui_lock);
 }
 
@@ -231,7 +245,7 @@ static void release_received(struct slot *s, const struct sluice_message *m)
     s->renew_at_ms = work_now_ms() + m->lease_ms / 3;
     s->deadline_ms = work_now_ms() + m->lease_ms;
     (void)pthread_mutex_unlock(&s->pool->lock);
-    enum work_end end = slot_settle(s, WORD_RELEASE, NULL);
+    enum work_end end = slot_settle(s, WORD_RELEASE, NULL, NULL);
     (void)pthread_mutex_lock(&s->pool->lock);
     s->pool->ended[end]++;
     s->token[0] = 0;
@@ -313,9 +327,12 @@ static int pool_prepare(struct worker_pool *p, const struct work_options *o)
     p->heartbeat_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     p->heartbeat_timer_fd = timerfd_create(CLOCK_BOOTTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     p->done_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->listen_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    p->answer_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     p->slots = calloc(o->jobs, sizeof *p->slots);
     if (!p->slots) return ENOMEM;
-    bool ok = p->heartbeat_fd >= 0 && p->heartbeat_timer_fd >= 0 && p->done_fd >= 0;
+    bool ok = p->heartbeat_fd >= 0 && p->heartbeat_timer_fd >= 0 && p->done_fd >= 0 &&
+              p->listen_fd >= 0 && p->answer_fd >= 0;
     for (uint32_t i = 0; i < o->jobs; i++) {
         struct slot *s = &p->slots[i];
         *s = (struct slot){.pool = p};
@@ -331,7 +348,9 @@ int pool_start(struct worker_pool *p, const struct work_options *o)
     int why = pool_prepare(p, o);
     if (why != 0) return why;
     why = pthread_create(&p->heartbeat, NULL, heartbeat_main, p);
-    if (why != 0) return why;
+    if (why == 0) why = pthread_create(&p->listener, NULL, listener_main, p);
+    if (why == 0) why = pthread_create(&p->answerer, NULL, answer_main, p);
+    if (why != 0) return why; // the program then ends
     pthread_attr_t attr;
     (void)pthread_attr_init(&attr);
     (void)pthread_attr_setstacksize(&attr, STACK_BYTES);
@@ -354,7 +373,11 @@ void pool_join(struct worker_pool *p)
     p->heartbeat_stops = true;
     (void)pthread_mutex_unlock(&p->lock);
     heartbeat_wake(p);
+    listener_wake(p);
+    answer_wake(p);
     (void)pthread_join(p->heartbeat, NULL);
+    (void)pthread_join(p->listener, NULL);
+    (void)pthread_join(p->answerer, NULL);
     for (uint32_t i = 0; i < p->options.jobs; i++) {
         (void)close(p->slots[i].wake_fd);
         (void)close(p->slots[i].timer_fd);
@@ -362,6 +385,8 @@ void pool_join(struct worker_pool *p)
     (void)close(p->heartbeat_fd);
     (void)close(p->heartbeat_timer_fd);
     (void)close(p->done_fd);
+    (void)close(p->listen_fd);
+    (void)close(p->answer_fd);
     for (uint32_t i = 0; i < p->handles_len; i++)
         sluice_close(p->handles[i]);
     free(p->slots);

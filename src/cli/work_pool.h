@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker. It has N slots, each a thread that receives one message, runs the program on it and
-// settles it. A heartbeat thread renews the locks. Orders stop the slots.
+// settles it. A heartbeat thread renews the locks. A listening thread receives the signals to all
+// jobs, and an answering thread acknowledges them. Orders stop the slots.
 //
 //            receive              exit                 answer
 //     IDLE ----------> RUNNING ----------> SETTLING ----------> IDLE
@@ -14,6 +15,7 @@
 #pragma once
 
 #include "cli/work_spawn.h"
+#include "cli/work_talk.h"
 #include "sluice.h"
 
 #include <pthread.h>
@@ -42,7 +44,8 @@ enum work_end {
     END_RETRYING,
     END_DEAD,
     END_RELEASED,
-    END_LOST, // the lock expired or another worker has it
+    END_CANCELLED, // by an interrupt
+    END_LOST,      // the lock expired or another worker has it
     END_COUNT
 };
 
@@ -58,12 +61,23 @@ struct work_report {
     const char *reason; // "" if there is none
 };
 
+// A signal to a job, for the UI.
+struct work_signal {
+    const char *message;
+    const char *signal; // its id
+    uint32_t number;
+    const char *kind;
+    const char *state; // "received", "acked", "declined", or "refused": the answer came too late
+    const char *reason;
+};
+
 struct worker_pool;
 
 // The UI of the worker. Any slot calls it; the calls never overlap.
 struct work_ui {
     void *ctx;
     void (*ended)(void *ctx, const struct work_report *r);
+    void (*signal)(void *ctx, const struct work_signal *s);
     void (*output)(void *ctx, bool is_error, const char *text, size_t len);
     void (*trouble)(void *ctx, const char *sentence); // a problem that does not stop the worker
 };
@@ -76,6 +90,9 @@ struct work_options {
     int64_t visibility_ms; // 0: that of the queue
     int64_t lease_ms;      // visibility_ms or that of the queue, as far as known
     int64_t kill_after_ms; // time from TERM to KILL
+    int64_t unread_ms;     // time for a program to read a signal
+    int steer_signal;      // unix signal for a steer or a question; 0: none
+    bool polls;            // false: renewals tell of signals, which costs no request
     bool once;
     bool drain;
     bool paused;     // the queue, when the worker started
@@ -113,6 +130,27 @@ struct slot {
     int64_t lease_ms;    // at the claim
     int64_t deadline_ms; // on the local clock, never later than the store's
     int64_t renew_at_ms;
+    int64_t store_ahead_ms; // the store's clock, less the local one
+    int64_t limit_ms;       // the end of the lock because of an interrupt; 0: none
+    bool cut;               // an interrupt without grace ended the lock
+    bool waits;             // a renewal said that a signal waits
+    struct job_signal *inbox, *inbox_last;
+    uint32_t number;  // of the last signal that came
+    uint32_t signals; // signals that came
+    uint32_t open;    // ... and have no end yet
+    uint32_t answers; // on their way to the store
+    int percent;      // -1: no progress was reported
+    char progress[SLUICE_PROGRESS_TEXT_MAX + 1];
+    bool progress_new; // for the next renewal
+};
+
+// An answer on its way to the store.
+struct job_answer {
+    struct job_answer *next;
+    struct slot *slot;
+    char token[SLUICE_TOKEN_MAX];
+    char message[SLUICE_ID_MAX];
+    struct job_signal *signal;
 };
 
 // A handle whose fdatasync failed stays unusable. The worker then opens the store again, at most
@@ -124,8 +162,11 @@ struct worker_pool {
     _Atomic(struct sluice *) store; // that of the options, or one opened later
     struct slot *slots;
     pthread_t heartbeat;
-    int heartbeat_fd;         // eventfd: the locks changed
-    int heartbeat_timer_fd;   // timerfd: the next renewal
+    int heartbeat_fd;       // eventfd: the locks changed
+    int heartbeat_timer_fd; // timerfd: the next renewal
+    pthread_t listener, answerer;
+    int listen_fd;            // eventfd: the jobs changed, or a signal waits
+    int answer_fd;            // eventfd: there are answers
     int done_fd;              // eventfd: the last slot has ended
     _Atomic int order;        // enum work_order
     atomic_bool found_paused; // --drain ended because the queue is paused
@@ -138,6 +179,8 @@ struct worker_pool {
     uint32_t alive; // slots whose thread still runs
     uint32_t busy;  // slots with a message
     bool heartbeat_stops;
+    bool deaf; // the queue or the node does not know signals yet
+    struct job_answer *answers, *answers_last;
     // Handles that were opened later. They are closed at the end, because calls may still use them.
     struct sluice *handles[WORK_HANDLES_MAX];
     uint32_t handles_len;
@@ -176,6 +219,16 @@ void slot_wake(struct slot *s);
 void slot_sleep(struct slot *s, int64_t ms);
 void *heartbeat_main(void *pool);
 void heartbeat_wake(struct worker_pool *p);
+void *listener_main(void *pool);
+void listener_wake(struct worker_pool *p);
+// Adds a signal to the slot's inbox. The caller has the lock. Numbers that came before are ignored.
+void inbox_put(struct slot *s, const struct sluice_signal_state *signal);
+void *answer_main(void *pool);
+// Sends the ends of signals to the store, in this order. Takes ownership of the signal.
+void answer_put(struct slot *s, struct job_signal *signal);
+void answer_wake(struct worker_pool *p);
+// Waits until the slot's answers have arrived, or until its lock has ended.
+void answer_flush(struct slot *s);
 
 // Runs the program on m and settles the message.
 enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t asked_ms);
@@ -183,6 +236,11 @@ enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t as
 // How to settle a message.
 enum settle_word { WORD_ACK, WORD_FAIL, WORD_RELEASE };
 // Repeats the call until its outcome is known, or until WORK_AT_ONCE.
-enum work_end slot_settle(struct slot *s, enum settle_word word, const char *reason);
+enum work_end slot_settle(struct slot *s, enum settle_word word, const char *reason,
+                          const struct talk *talk);
+// How a message ended whose lock an interrupt limited.
+enum work_end slot_interrupted(struct slot *s);
+void work_ui_signal(struct worker_pool *p, const char *message, const struct job_signal *signal,
+                    const char *state, const char *reason);
 void work_ui_trouble(struct worker_pool *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

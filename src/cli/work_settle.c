@@ -53,14 +53,34 @@ static bool asks_for_next(const struct slot *s)
     return atomic_load(&s->pool->order) == WORK_GO && !s->pool->options.once && !s->next;
 }
 
+// The result goes with an ack of its own. An older queue cannot keep it, which must not fail the
+// job.
+static enum sluice_code ack_with_result(struct slot *s, const struct talk *t,
+                                        struct sluice_outcome *outcome, struct sluice_error *error)
+{
+    struct sluice *store = atomic_load(&s->pool->store);
+    const char *queue = s->pool->options.queue, *token = s->token;
+    struct sluice_ack ack = {.token = token,
+                             .result = t->result.len > 0 ? (const void *)t->result.data : "",
+                             .result_len = t->result.len,
+                             .content_type = *t->result_type ? t->result_type : NULL};
+    enum sluice_code code = sluice_ack_with(store, queue, &ack, 1, outcome, error);
+    if (code == SLUICE_OK || strcmp(error->reason, "upgrade-needed") != 0) return code;
+    work_ui_trouble(s->pool, "the result of %s is not kept: %s", s->id, error->message);
+    return sluice_ack(store, queue, &token, 1, outcome, error);
+}
+
 static enum sluice_code settle_once(struct slot *s, enum settle_word word, const char *reason,
-                                    struct sluice_outcome *outcome, struct sluice_error *error)
+                                    const struct talk *talk, struct sluice_outcome *outcome,
+                                    struct sluice_error *error)
 {
     struct sluice *store = atomic_load(&s->pool->store);
     const char *queue = s->pool->options.queue;
     const char *token = s->token;
     switch (word) {
     case WORD_ACK:
+        if (talk && talk->has_result && !s->unanswered)
+            return ack_with_result(s, talk, outcome, error);
         if (asks_for_next(s) || s->unanswered) return ack_and_ask(s, outcome, error);
         return sluice_ack(store, queue, &token, 1, outcome, error);
     case WORD_FAIL:
@@ -73,8 +93,11 @@ static enum sluice_code settle_once(struct slot *s, enum settle_word word, const
 
 static enum work_end end_of(enum settle_word word, const struct sluice_outcome *outcome)
 {
-    if (word == WORD_RELEASE) return END_RELEASED;
-    if (outcome->status && strcmp(outcome->status, "dead-lettered") == 0) return END_DEAD;
+    // After an interrupt, a release is what the interrupt says.
+    const char *status = outcome->status ? outcome->status : "";
+    if (strcmp(status, "cancelled") == 0) return END_CANCELLED;
+    if (strcmp(status, "dead-lettered") == 0) return END_DEAD;
+    if (word == WORD_RELEASE && strcmp(status, "retrying") != 0) return END_RELEASED;
     return word == WORD_ACK ? END_PROCESSED : END_RETRYING;
 }
 
@@ -90,6 +113,7 @@ static enum work_end end_shown(const struct slot *s, enum settle_word word,
 {
     bool finished = has_state(m, "finished"),
          ours = strcmp(m->worker, s->pool->options.worker) == 0;
+    if (has_state(m, "cancelled") && word != WORD_ACK && ours) return END_CANCELLED;
     switch (word) {
     case WORD_ACK:
         return finished || (has_state(m, "processed") && ours) ? END_PROCESSED : END_LOST;
@@ -120,6 +144,22 @@ static enum work_end look_up(struct slot *s, enum settle_word word,
     return end;
 }
 
+enum work_end slot_interrupted(struct slot *s)
+{
+    struct sluice *store = atomic_load(&s->pool->store);
+    struct sluice_batch *b = NULL;
+    enum work_end end = END_LOST;
+    if (sluice_show(store, s->pool->options.queue, s->id, &b, NULL) == SLUICE_OK && b->len == 1) {
+        const struct sluice_message *m = &b->messages[0];
+        if (has_state(m, "cancelled")) end = END_CANCELLED;
+        if (has_state(m, "dead") || has_state(m, "outbound") || has_state(m, "dead-lettered"))
+            end = END_DEAD;
+        if (has_state(m, "ready") || has_state(m, "delayed")) end = END_RETRYING;
+    }
+    sluice_batch_free(b);
+    return end;
+}
+
 static void set_quiet(struct slot *s, bool quiet)
 {
     (void)pthread_mutex_lock(&s->pool->lock);
@@ -128,7 +168,8 @@ static void set_quiet(struct slot *s, bool quiet)
     if (!quiet) heartbeat_wake(s->pool);
 }
 
-enum work_end slot_settle(struct slot *s, enum settle_word word, const char *reason)
+enum work_end slot_settle(struct slot *s, enum settle_word word, const char *reason,
+                          const struct talk *talk)
 {
     bool asked_before = false;
     int64_t since = work_now_ms();
@@ -139,7 +180,7 @@ enum work_end slot_settle(struct slot *s, enum settle_word word, const char *rea
          pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS) {
         struct sluice_outcome outcome = {.code = SLUICE_UNKNOWN};
         struct sluice_error error = {.code = SLUICE_OK};
-        enum sluice_code code = settle_once(s, word, reason, &outcome, &error);
+        enum sluice_code code = settle_once(s, word, reason, talk, &outcome, &error);
         if (code == SLUICE_OK) return end_of(word, &outcome);
         if (!undecided(code)) return asked_before ? look_up(s, word, &outcome) : END_LOST;
         asked_before |= code == SLUICE_UNKNOWN;

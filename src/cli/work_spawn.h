@@ -19,14 +19,21 @@ struct spawn_spec {
     // The child writes to stdout_fd; otherwise the output is captured and printed above the live
     // table.
     bool stdout_is_ours;
-    int stdout_fd; // used with stdout_is_ours
+    int stdout_fd;            // used with stdout_is_ours
+    int signals_fd, reply_fd; // the numbers of the program's ends of its two pipes
 };
+
+// Chooses two numbers that no inherited descriptor has: 3 and 4, if possible, because some shells
+// know only numbers of one digit. Call it before other descriptors are opened.
+void spawn_choose_fds(struct spawn_spec *spec);
 
 struct child {
     pid_t pid;
-    int pid_fd; // readable when the child has ended
-    int err_fd; // standard error of the child, non-blocking
-    int out_fd; // standard output of the child, or -1
+    int pid_fd;     // readable when the child has ended
+    int err_fd;     // standard error of the child, non-blocking
+    int out_fd;     // standard output of the child, or -1
+    int signals_fd; // the write end of SLUICE_SIGNALS_FD, non-blocking; the caller may take it: -1
+    int reply_fd;   // the read end of SLUICE_REPLY_FD, the same
 };
 
 // Starts the program. Returns 0 or the errno of the failure, including exec. On a failure nothing

@@ -79,16 +79,49 @@ static double rate(struct ui *f, uint64_t now_total)
     return (double)(f->samples[f->samples_len - 1] - f->samples[0]) / (f->samples_len - 1);
 }
 
-static void draw_row(FILE *out, const struct slot *s, int64_t now, int columns)
+// Signals and progress need columns only if a job has some.
+struct extra_columns {
+    bool signals, progress;
+};
+
+static struct extra_columns extra_of(const struct worker_pool *p)
+{
+    struct extra_columns e = {0};
+    for (uint32_t i = 0; i < p->options.jobs; i++) {
+        e.signals |= p->slots[i].state != SLOT_IDLE && p->slots[i].signals > 0;
+        e.progress |= p->slots[i].state != SLOT_IDLE && p->slots[i].percent >= 0;
+    }
+    return e;
+}
+
+// "2/3": of three signals that came, two have no end yet.
+static void put_extra(char *to, size_t len, const struct slot *s, struct extra_columns e)
+{
+    char signals[24] = "-", progress[24] = "-";
+    if (s->signals > 0)
+        (void)snprintf(signals, sizeof signals, "%" PRIu32 "/%" PRIu32, s->open, s->signals);
+    if (s->percent >= 0) (void)snprintf(progress, sizeof progress, "%d%%", s->percent);
+    int at = 0;
+    to[0] = '\0';
+    if (e.signals) at = snprintf(to, len, "%-8s ", signals);
+    if (e.progress) (void)snprintf(to + at, len - (size_t)at, "%-8s ", progress);
+}
+
+static void draw_row(FILE *out, const struct slot *s, int64_t now, int columns,
+                     struct extra_columns extra)
 {
     char age[TEXT_MAX];
     char left[TEXT_MAX];
+    char more[TEXT_MAX];
     char *line = NULL;
+    put_extra(more, sizeof more, s, extra);
     (void)duration_text(now - s->started_ms, age);
     (void)duration_text(s->deadline_ms > now ? s->deadline_ms - now : 0, left);
-    char *body = safe_text(s->body, s->body_len, 0);
-    if (asprintf(&line, "  %-9s %-10s %-8" PRIu32 " %-8s %-16s %s", state_names[s->state], age,
-                 s->attempt, left, s->id, body) >= 0) {
+    bool reports = s->percent >= 0 && *s->progress; // says more than the body
+    char *body = reports ? safe_text(s->progress, strlen(s->progress), 0)
+                         : safe_text(s->body, s->body_len, 0);
+    if (asprintf(&line, "  %-9s %-10s %-8" PRIu32 " %-8s %s%-16s %s", state_names[s->state], age,
+                 s->attempt, left, more, s->id, body) >= 0) {
         print_safe(out, line, strlen(line), (size_t)columns);
         (void)fputc('\n', out);
         free(line);
@@ -103,17 +136,20 @@ static int draw_rows(struct ui *f, FILE *out, int rows_max, int columns)
     int64_t now = work_now_ms();
     int lines = 0;
     int left_out = 0;
+    struct extra_columns extra = extra_of(p);
     for (uint32_t i = 0; i < p->options.jobs; i++) {
         const struct slot *s = &p->slots[i];
         if (s->state == SLOT_IDLE) continue;
         if (lines == 0)
-            (void)fputs("  STATE     AGE        ATTEMPT  LOCK     MESSAGE          BODY\n", out);
+            (void)fprintf(out,
+                          "  STATE     AGE        ATTEMPT  LOCK     %s%sMESSAGE          BODY\n",
+                          extra.signals ? "SIGNALS  " : "", extra.progress ? "PROGRESS " : "");
         if (lines == 0) lines++;
         if (lines > rows_max) {
             left_out++;
             continue;
         }
-        draw_row(out, s, now, columns);
+        draw_row(out, s, now, columns, extra);
         lines++;
     }
     if (left_out > 0) (void)fprintf(out, "  ... and %d more\n", left_out);
@@ -256,6 +292,34 @@ static void on_ended(void *ctx, const struct work_report *r)
     if (f->live) draw(f);
 }
 
+static void on_signal(void *ctx, const struct work_signal *s)
+{
+    struct ui *f = ctx;
+    if (f->cli->json) {
+        struct json *o = json_new();
+        json_text(o, "type", "signal");
+        json_text(o, "id", s->message);
+        json_text(o, "queue", f->pool->options.queue);
+        json_text(o, "worker", f->pool->options.worker);
+        json_text(o, "signal", s->signal);
+        json_number(o, "number", s->number);
+        json_text(o, "kind", s->kind);
+        json_text(o, "state", s->state);
+        if (*s->reason) json_text(o, "reason", s->reason);
+        json_print(o, stdout);
+        if (!cli_output_ok()) pool_order(f->pool, WORK_NO_MORE);
+        return;
+    }
+    // On a screen the table tells of signals.
+    if (f->cli->quiet || (f->live && !*s->reason)) return;
+    begin_line(f);
+    (void)fprintf(stderr, "%-9s %s %s %" PRIu32 "%s", s->state, s->message, s->kind, s->number,
+                  *s->reason ? ": " : "");
+    print_safe(stderr, s->reason, strlen(s->reason), WORK_REASON_MAX);
+    (void)fputc('\n', stderr);
+    if (f->live) draw(f);
+}
+
 static void on_output(void *ctx, bool is_error, const char *text, size_t len)
 {
     struct ui *f = ctx;
@@ -306,8 +370,11 @@ void work_ui_init(struct ui *f, const struct cli *cli, struct work_options *o)
     bool mixed = f->live ? isatty(STDOUT_FILENO) : !cli->json && !cli->quiet && same_place();
     o->spec.stdout_is_ours = !mixed;
     o->spec.stdout_fd = cli->json ? STDERR_FILENO : STDOUT_FILENO;
-    o->ui =
-        (struct work_ui){.ctx = f, .ended = on_ended, .output = on_output, .trouble = on_trouble};
+    o->ui = (struct work_ui){.ctx = f,
+                             .ended = on_ended,
+                             .signal = on_signal,
+                             .output = on_output,
+                             .trouble = on_trouble};
 }
 
 void work_ui_begin(struct ui *f, struct worker_pool *p)
