@@ -104,12 +104,82 @@ static void a_change_of_some_shards_is_in_doubt(void **state)
     sluice_close(r.s);
 }
 
+static void upgrade(struct rig *r)
+{
+    struct sluice_upgrade up;
+    struct sluice_error error;
+    assert_int_equal(sluice_queue_upgrade(r->s, "q", SLUICE_UPGRADE_FORCE, &up, &error), SLUICE_OK);
+}
+
+// The messages of the shard that takes entries got the signal. The same id settles the others.
+static void a_signal_reaches_the_shards_that_take_entries(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_sent sent[MESSAGES];
+    const char *ids[MESSAGES];
+    struct sluice_error error;
+    struct sluice_signals *list = NULL;
+    struct sluice_request request = {.bytes = {4, 5, 6}};
+    rig_open(&r);
+    upgrade(&r);
+    assert_int_equal(send_some(&r, NULL, sent, &error), SLUICE_OK);
+    for (size_t i = 0; i < MESSAGES; i++)
+        ids[i] = sent[i].id;
+    struct sluice_signal what = {.kind = "ask", .ids = ids, .ids_len = MESSAGES};
+    store_gate_narrow(r.gate, true);
+    enum sluice_code code = sluice_signal(r.s, "q", &what, &request, &list, &error);
+    assert_true(code == SLUICE_UNAVAILABLE || code == SLUICE_UNKNOWN);
+    assert_int_equal(list->len, MESSAGES);
+    size_t done = 0;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        assert_string_equal(list->rows[i].message, ids[i]);
+        done += list->rows[i].code == SLUICE_OK;
+        if (list->rows[i].code) assert_string_equal(list->rows[i].state, "");
+    }
+    assert_true(done > 0 && done < MESSAGES);
+    sluice_signals_free(list);
+    store_gate_narrow(r.gate, false);
+    AGAIN(sluice_signal(r.s, "q", &what, &request, NULL, &error));
+    struct sluice_stats stats;
+    assert_int_equal(sluice_stats(r.s, "q", &stats, &error), SLUICE_OK);
+    assert_int_equal(stats.signals, MESSAGES); // none twice
+    sluice_close(r.s);
+}
+
+static void a_cancel_reaches_the_shards_that_take_entries(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_sent sent[MESSAGES];
+    struct sluice_outcome o[MESSAGES];
+    const char *ids[MESSAGES];
+    struct sluice_error error;
+    rig_open(&r);
+    upgrade(&r);
+    assert_int_equal(send_some(&r, NULL, sent, &error), SLUICE_OK);
+    for (size_t i = 0; i < MESSAGES; i++)
+        ids[i] = sent[i].id;
+    store_gate_narrow(r.gate, true);
+    enum sluice_code code = sluice_cancel(r.s, "q", ids, MESSAGES, NULL, o, &error);
+    assert_true(code == SLUICE_UNAVAILABLE || code == SLUICE_UNKNOWN);
+    size_t done = 0;
+    for (size_t i = 0; i < MESSAGES; i++) {
+        done += o[i].code == SLUICE_OK;
+        if (o[i].code) assert_true(o[i].code == SLUICE_UNAVAILABLE || o[i].code == SLUICE_UNKNOWN);
+    }
+    assert_true(done > 0 && done < MESSAGES);
+    sluice_close(r.s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_batch_of_which_some_shards_took_messages_is_in_doubt),
         cmocka_unit_test(a_pause_of_some_shards_is_in_doubt),
         cmocka_unit_test(a_change_of_some_shards_is_in_doubt),
+        cmocka_unit_test(a_signal_reaches_the_shards_that_take_entries),
+        cmocka_unit_test(a_cancel_reaches_the_shards_that_take_entries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -67,6 +67,42 @@ static void the_owner_does_what_another_node_is_asked_for(void **state)
     sluice_close(s);
 }
 
+// What acts on single messages is an op like any other.
+static void signals_cancels_and_results_go_to_the_owner(void **state)
+{
+    struct rig *r = *state;
+    struct sluice *s = NULL;
+    struct sluice_batch *b = NULL;
+    struct sluice_outcome o;
+    struct sluice_upgrade up;
+    struct sluice_receive ask = {.max = 1};
+    start_both(r);
+    open_at(r->two.url, NULL, &s);
+    assert_int_equal(sluice_queue_upgrade(s, "tasks", SLUICE_UPGRADE_FORCE, &up, NULL), SLUICE_OK);
+    assert_int_equal(sluice_receive(s, "tasks", &ask, &b, NULL), SLUICE_OK);
+    const char *held = b->messages[0].id, *token = b->messages[0].token;
+    int before = node_number(&r->two, "/metrics", FORWARDED);
+    struct sluice_signal what = {.kind = "ask", .ids = &held, .ids_len = 1};
+    assert_int_equal(sluice_signal(s, "tasks", &what, NULL, NULL, NULL), SLUICE_OK);
+    struct sluice_signal_answer answer = {.token = token, .number = 1};
+    assert_int_equal(sluice_signals_ack(s, "tasks", &answer, 1, NULL, NULL), SLUICE_OK);
+    struct sluice_renewal renewal = {.token = token, .has_progress = 1, .percent = 50};
+    assert_int_equal(sluice_renew_with(s, "tasks", &renewal, 1, 0, NULL, NULL), SLUICE_OK);
+    struct sluice_ack ack = {.token = token, .result = "42", .result_len = 2};
+    assert_int_equal(sluice_ack_with(s, "tasks", &ack, 1, &o, NULL), SLUICE_OK);
+    assert_string_equal(o.status, "processed");
+    struct sluice_batch *rest = NULL;
+    assert_int_equal(sluice_peek(s, "tasks", NULL, &rest, NULL), SLUICE_OK);
+    assert_int_equal(rest->len, 1);
+    const char *waits = rest->messages[0].id;
+    assert_int_equal(sluice_cancel(s, "tasks", &waits, 1, NULL, &o, NULL), SLUICE_OK);
+    assert_int_equal(node_number(&r->two, "/metrics", FORWARDED), before + 5);
+    assert_int_equal(node_number(&r->two, "/metrics", FAILED), 0);
+    sluice_batch_free(rest);
+    sluice_batch_free(b);
+    sluice_close(s);
+}
+
 static void every_outcome_is_forwarded(void **state)
 {
     struct rig *r = *state;
@@ -464,6 +500,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(the_owner_does_what_another_node_is_asked_for),
+        TEST(signals_cancels_and_results_go_to_the_owner),
         TEST(every_outcome_is_forwarded),
         TEST(administration_is_done_by_the_owner),
         TEST(only_a_process_that_can_read_the_store_may_send_ops),
