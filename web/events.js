@@ -11,6 +11,10 @@ const next = ({ until: at }) => (at ? `; next attempt at ${clockTime(at)}` : "; 
 const cameFrom = ({ queue, id, reason }) =>
   reason ? `died in ${queue}: ${reason}` : `redriven: it was ${id}`;
 
+// "steer 1"; an interrupt that ends its message at once has no number.
+const signalOf = ({ signalKind = "signal", count: number }) =>
+  number ? `${signalKind} ${number}` : signalKind;
+
 // type -> [colour of the dot, text]
 const KINDS = {
   "message-enqueued": ["ready", (event) => (event.from ? cameFrom(event.from) : "sent")],
@@ -33,10 +37,10 @@ const KINDS = {
   "queue-purged": ["dead", (event) => `purged ${count(event.count)} messages`],
   "queue-deleted": ["dead", () => "queue deleted"],
   "queue-upgraded": ["ready", (event) => `raised to version ${count(event.count)} of the rules`],
-  "signal-sent": ["delayed", (event) => because("signal sent", event)],
-  "signal-delivered": ["locked", () => "signal delivered to the worker"],
-  "signal-acked": ["done", () => "signal acknowledged by the worker"],
-  "signal-ended": ["dead", (event) => because(`signal ${event.status ?? "ended"}`, event)],
+  "signal-sent": ["delayed", (event) => because(`${signalOf(event)} sent`, event)],
+  "signal-delivered": ["locked", (event) => `${signalOf(event)} delivered to the worker`],
+  "signal-acked": ["done", (event) => `${signalOf(event)} acknowledged by the worker`],
+  "signal-ended": ["dead", (event) => because(`${signalOf(event)} ${event.status}`, event)],
   "workflow-submitted": ["ready", () => "workflow begun"],
   "workflow-completed": ["done", () => "workflow completed"],
   "workflow-failed": ["dead", () => "workflow ended with a dead message"],
@@ -60,6 +64,7 @@ export function eventOf({ event_type, timestamp, task_id, attempt, workflow_id, 
     attempt,
     workflow: workflow_id,
     until: payload.until && Date.parse(payload.until),
+    signalKind: payload.signal_kind,
   };
 }
 

@@ -40,6 +40,9 @@ await run({
     const first = signals(page).filter({ hasText: "steer" });
     await shows(first.locator(".badge"), "acked");
     await first.getByText("faster now").waitFor();
+    const history = page.locator("section[aria-label=History] tbody tr");
+    await history.filter({ hasText: "ask 2 sent" }).waitFor();
+    await history.filter({ hasText: "steer 1 acknowledged by the worker" }).waitFor();
   },
 
   async a_pending_signal_is_withdrawn({ page, node }) {
