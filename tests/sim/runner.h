@@ -18,7 +18,7 @@ struct runner_options {
     uint32_t jobs;
 };
 
-#define RUNNER_FIGURES 24
+#define RUNNER_FIGURES 32
 
 // What one or many seeds came to.
 struct runner_sum {

@@ -160,7 +160,7 @@ void build_call(struct world *w, uint32_t call)
         build_send(w, call);
     else if (c->state.kind == CALL_CHANGE)
         build_change(w, call);
-    else if (c->state.kind != CALL_READ && c->state.kind != CALL_FOLLOW)
+    else if (c->state.kind != CALL_READ && c->state.kind < CALL_FOLLOW)
         build_settle(w, call);
     struct call_plan plan = {.ops = c->ops_len, .at_once = c->at_once};
     if (c->state.kind == CALL_SEND) {
@@ -171,6 +171,7 @@ void build_call(struct world *w, uint32_t call)
         plan.shards = w->life->shards;
         plan.first_shard = c->state.kind == CALL_FOLLOW ? c->first_shard : 0;
     }
+    if (c->state.kind == CALL_LISTEN) plan.shards = c->parts_len;
     if (c->state.kind == CALL_RECEIVE) {
         c->built = ++w->life->builds;
         plan.shards = w->life->shards;

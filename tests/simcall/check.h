@@ -10,6 +10,7 @@ void check_left(struct world *w, const struct sim_op *op); // an owner gave no r
 void check_reply(struct world *w, const struct action *a);
 void check_op_over(struct world *w, const struct sim_op *op);
 void check_answered(struct world *w, struct sim_call *c);
+void check_heard(struct world *w, const struct action *a);
 void check_looked(struct world *w, const struct sim_call *c, const struct action *a);
 void check_history(struct world *w); // at the end
 

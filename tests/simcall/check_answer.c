@@ -188,6 +188,14 @@ static void check_follow(struct world *w, const struct sim_call *c)
                      call_of(w, c));
 }
 
+static void check_listen(struct world *w, const struct sim_call *c)
+{
+    bool found = c->state.result.from == CALL_FROM_AWAIT && !c->state.result.failed;
+    if (!found && !c->err && !c->unwanted_at && w->now < c->until)
+        findings_add(&w->findings, "listen", "call %u ends with nothing before its time",
+                     call_of(w, c));
+}
+
 void check_answered(struct world *w, struct sim_call *c)
 {
     if (c->answers > 1)
@@ -198,6 +206,7 @@ void check_answered(struct world *w, struct sim_call *c)
     if (c->state.kind == CALL_SEND) check_send(w, c);
     if (c->state.kind == CALL_READ) check_read(w, c);
     if (c->state.kind == CALL_FOLLOW) check_follow(w, c);
+    if (c->state.kind == CALL_LISTEN) check_listen(w, c);
     if (c->state.kind == CALL_RECEIVE) check_receive(w, c);
 }
 

@@ -17,7 +17,8 @@ static bool is_known(struct world *w, uint32_t process, uint32_t shard)
         const struct action *a = &w->life->actions[i];
         const struct sim_call *c = call_at(w, a->call);
         if (c->process != process || a->shard != shard || c->lost) continue;
-        bool announced = a->kind == CALL_AWAIT && a->state == ACTION_REPLIED && !a->err;
+        bool announced = a->kind == CALL_AWAIT && a->state == ACTION_REPLIED && !a->err &&
+                         c->state.kind == CALL_RECEIVE;
         bool passed_on = a->kind == CALL_NOTIFY && a->state == ACTION_PLANNED;
         bool claims = a->state == ACTION_OPEN || (a->state == ACTION_REPLIED && a->left);
         if (announced || passed_on || (a->kind == CALL_CLAIM && claims)) return true;
@@ -100,6 +101,37 @@ static bool has_events(struct world *w, const struct sim_call *c)
     return false;
 }
 
+// Whether the history has something for the listen: a signal, or the end of a lock.
+static bool has_signals(const struct world *w, const struct sim_call *c)
+{
+    for (uint32_t i = 0; i < c->locks_len; i++) {
+        struct signal_view first;
+        size_t len;
+        const struct machine *m = w->life->lanes[c->locks[i].shard].machine;
+        uint32_t part = 0;
+        while (c->parts[part] != c->locks[i].shard)
+            part++;
+        if (has_left(w, c, part)) continue;
+        if (machine_signals(m, &c->locks[i].ref, 0, &first, 1, &len) != REASON_NONE || len > 0)
+            return true;
+    }
+    return false;
+}
+
+// What a listen was told is in the history.
+void check_heard(struct world *w, const struct action *a)
+{
+    const struct sim_call *c = call_at(w, a->call);
+    struct listen_ask asks[SIM_REFS_MAX];
+    (void)listen_of(c, a->shard, asks);
+    w->life->figures[FIGURE_HEARD]++;
+    if (!a->heard) findings_add(&w->findings, "listen", "call %u ends with nothing", a->call);
+    for (uint32_t i = 0; i < a->gone_len; i++)
+        if (machine_lock(w->life->lanes[a->shard].machine, &asks[a->gone[i]].ref) == REASON_NONE)
+            findings_add(&w->findings, "listen", "call %u is told that a lock in force is gone",
+                         a->call);
+}
+
 // A message that is locked serves another receive when its lock expires. A receive that waits for
 // an earlier call with its id is served after it.
 bool all_served(struct world *w)
@@ -115,6 +147,8 @@ bool all_served(struct world *w)
         const struct sim_call *c = call_at(w, i);
         bool follows = c->state.kind == CALL_FOLLOW && !c->lost && !c->answers && !c->unwanted_at;
         if (follows && has_events(w, c)) return false;
+        bool listens = c->state.kind == CALL_LISTEN && !c->lost && !c->answers && !c->unwanted_at;
+        if (listens && has_signals(w, c)) return false;
     }
     return true;
 }

@@ -24,7 +24,7 @@ bool call_waits(const struct sim_call *c)
 
 bool call_is_wait(const struct sim_call *c)
 {
-    return c->state.kind == CALL_RECEIVE || c->state.kind == CALL_FOLLOW;
+    return c->state.kind == CALL_RECEIVE || c->state.kind >= CALL_FOLLOW;
 }
 
 // Returns a process that takes calls; NOT_INDEX: none.
@@ -145,6 +145,46 @@ static void follow(struct world *w, uint32_t process)
     shell_pump(w, call_of(w, c));
 }
 
+static bool has_part(const struct sim_call *c, uint32_t shard)
+{
+    for (uint32_t i = 0; i < c->parts_len; i++)
+        if (c->parts[i] == shard) return true;
+    return false;
+}
+
+// Waits for signals to locks that clients hold. Others settle them meanwhile.
+static void listen(struct world *w, uint32_t process)
+{
+    const struct life *life = w->life;
+    if (life->held_len == 0) return;
+    struct sim_call *c = call_begin(w, CALL_LISTEN, process);
+    uint32_t first = (uint32_t)rng_below(&w->rng, life->held_len);
+    uint32_t most = (uint32_t)rng_range(&w->rng, 1, SIM_REFS_MAX);
+    for (uint32_t i = 0; i < life->held_len && c->locks_len < most; i++) {
+        c->locks[c->locks_len] = life->held[(first + i) % life->held_len];
+        uint32_t shard = c->locks[c->locks_len++].shard;
+        if (!has_part(c, shard)) c->parts[c->parts_len++] = shard;
+    }
+    c->until = w->now + draw_wait(w);
+    if (rng_chance(&w->rng, w->life->cancels))
+        life_after(w, rng_range(&w->rng, 0, 600), LIFE_CANCEL, call_of(w, c));
+    w->life->figures[FIGURE_LISTENS]++;
+    trace_line(&w->trace, w->now, "p%u: call %u listens for %u locks", process, call_of(w, c),
+               c->locks_len);
+    shell_pump(w, call_of(w, c));
+}
+
+// A signal to a lock that a client holds, straight into the shard. The rules are raised first.
+static void signal(struct world *w, uint32_t process)
+{
+    struct life *life = w->life;
+    if (life->held_len == 0) return;
+    const struct held_lock *lock = &life->held[rng_below(&w->rng, life->held_len)];
+    struct node *n = process_node(w, process, lock->shard);
+    life->figures[FIGURE_SIGNALS]++;
+    submit_signal(w, n, lock);
+}
+
 // The longest waits end only when the receive is cancelled.
 static int64_t draw_wait(struct world *w)
 {
@@ -213,8 +253,12 @@ void client_acts(struct world *w)
         send(w, process);
     else if (r < 80)
         receive(w, process, NULL);
-    else if (r < 93)
+    else if (r < 89)
         settle(w, process);
+    else if (r < 91)
+        listen(w, process);
+    else if (r < 93)
+        signal(w, process);
     else if (r < 95)
         change(w, process);
     else if (r < 97)

@@ -9,7 +9,7 @@
 
 #include "base/heap.h"
 #include "call/step.h"
-#include "queue/ops.h"
+#include "queue/ops_signals.h"
 #include "shard/shard.h"
 #include "world.h"
 
@@ -103,6 +103,9 @@ struct action {
     enum reason rows[SIM_REFS_MAX]; // send
     uint32_t refs_len;
     struct lock_ref refs[SIM_REFS_MAX]; // claim, recall
+    bool heard;                  // listen: it has signals, or locks that are not in force ...
+    uint32_t gone[SIM_REFS_MAX]; // ... these: places among its locks of this shard
+    uint32_t gone_len;
 };
 
 // A request to the owner of a shard: an op, a claim, both, or an await.
@@ -186,6 +189,9 @@ struct sim_call {
     uint32_t looks_max;                 // ... after which it has enough
     // Follow.
     size_t taken; // events
+    // Listen, to `locks`.
+    uint32_t parts[SIM_REFS_MAX]; // its shards
+    uint32_t parts_len;
     // The answer of a receive, read or follow.
     enum err err;
     uint32_t from;
@@ -225,6 +231,9 @@ enum life_figure {
     FIGURE_READS,
     FIGURE_FOLLOWS,
     FIGURE_EVENTS, // that follows took
+    FIGURE_LISTENS,
+    FIGURE_SIGNALS, // that were sent
+    FIGURE_HEARD,   // listens that were told something
     FIGURE_CANCELLED,
     FIGURE_CLOSED,
     FIGURE_CRASHED,
@@ -339,6 +348,7 @@ enum call_find_end find_end(const struct action *a);
 
 // owner.c: the owners of shards, and what is asked of them
 #define ASK_TICKETS ((uint64_t)1 << 40) // tickets of an owner's shard for other processes
+#define RELEASES    (ASK_TICKETS * 2)   // ticket of ops without a caller, such as releases of locks
 void owner_init(struct world *w);
 void owner_started(struct world *w, uint32_t process);
 void owner_crashed(struct world *w, uint32_t process);
@@ -357,6 +367,9 @@ struct op_claim claim_of(struct world *w, uint32_t call);
 struct op op_bytes(struct world *w, const struct sim_op *op);
 int64_t patience(struct world *w);
 void submit_action(struct world *w, uint32_t action);
+void submit_signal(struct world *w, const struct node *n, const struct held_lock *lock);
+// What a listen asks one shard. asks: of SIM_REFS_MAX
+struct shard_listen listen_of(const struct sim_call *c, uint32_t shard, struct listen_ask *asks);
 bool submit_cancel(struct world *w, struct action *a); // false: its reply comes
 
 // build.c

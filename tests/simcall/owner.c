@@ -11,8 +11,6 @@
 
 #include <string.h>
 
-#define RELEASES (ASK_TICKETS * 2) // ticket of ops that give locks back
-
 // A false answer: the bytes of the owner's answer are none, or it says that it is not the owner.
 enum lie { LIE_NONE, LIE_BYTES, LIE_MOVED, LIES };
 enum fate { FATE_FINE, FATE_UNDONE, FATE_LOST, FATE_LATE, FATE_ANSWER_LOST, FATE_RESET, FATES };
@@ -233,6 +231,9 @@ static void end_for_caller(struct world *w, uint32_t ask, enum call_away left)
         a->refs_len = r->refs_len;
         memcpy(a->rows, r->rows, sizeof a->rows);
         memcpy(a->refs, r->refs, sizeof a->refs);
+        a->heard = r->heard;
+        a->gone_len = r->gone_len;
+        memcpy(a->gone, r->gone, sizeof a->gone);
         shell_ended(w, k.actions[i], true);
     }
 }
@@ -266,7 +267,8 @@ static void give_back(struct world *w, const struct sim_ask *k)
     struct node *n;
     struct shard *s = shard_there(w, k, &n);
     const struct action *last = &k->parts[k->parts_len - 1];
-    if (last->kind == CALL_AWAIT && !last->err) shard_notify_next(s, node_now(n));
+    bool listens = call_at(w, k->call)->state.kind == CALL_LISTEN;
+    if (last->kind == CALL_AWAIT && !last->err && !listens) shard_notify_next(s, node_now(n));
     if (last->kind == CALL_CLAIM && last->refs_len > 0 && !call_at(w, k->call)->named) {
         struct sim_op op = {.kind = OP_RELEASE,
                             .shard = k->shard,
@@ -289,7 +291,9 @@ static void finish(struct world *w, uint32_t ask)
     if (k->op != NOT_INDEX && !k->moved)
         k->remembered = fold_has_answer_to(w, w->life->handles[n->index], &w->life->ops[k->op]);
     const struct action *last = &k->parts[k->parts_len - 1];
-    if (last->kind == CALL_AWAIT && !last->err && !k->moved) w->life->announced[n->index] = true;
+    bool listens = call_at(w, k->call)->state.kind == CALL_LISTEN;
+    if (last->kind == CALL_AWAIT && !last->err && !k->moved && !listens)
+        w->life->announced[n->index] = true;
     if (!k->answer_lost) {
         life_after(w, draw_latency(w), LIFE_ASK_ANSWERED, ask);
         return;
@@ -337,7 +341,11 @@ static void perform(struct world *w, uint32_t ask)
     uint64_t ticket = ASK_TICKETS + (uint64_t)ask * 2;
     int64_t deadline = w->now + patience(w);
     int64_t until = k->until > w->now ? k->until : w->now, last = until + patience(w);
-    if (k->parts[0].kind == CALL_AWAIT)
+    struct listen_ask asks[SIM_REFS_MAX];
+    struct shard_listen what = listen_of(call_at(w, k->call), k->shard, asks);
+    if (call_at(w, k->call)->state.kind == CALL_LISTEN)
+        shard_listen(s, ticket, &what, until, last, now);
+    else if (k->parts[0].kind == CALL_AWAIT)
         shard_await(s, ticket, claim.worker, until, last, now);
     else if (k->parts[0].kind == CALL_CLAIM)
         shard_receive(s, ticket, &claim, k->waits ? until : TIME_UNKNOWN, last, now);

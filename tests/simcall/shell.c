@@ -165,7 +165,8 @@ static void do_effect(struct world *w, uint32_t call, const struct call_effect *
         break;
     case CALL_AWAIT:
         if (c->state.kind == CALL_RECEIVE) check_has_turn(w, c);
-        c->awaits[e->index] = action_new(w, call, e, e->index);
+        c->awaits[e->index] =
+            action_new(w, call, e, c->state.kind == CALL_LISTEN ? c->parts[e->index] : e->index);
         plan(w, c->awaits[e->index]);
         break;
     case CALL_RECALL:
@@ -315,6 +316,10 @@ void keep_reply(struct action *a, const struct shard_reply *r)
     for (size_t i = 0; i < r->deliveries_len; i++)
         a->refs[a->refs_len++] = (struct lock_ref){.seq = r->deliveries[i].grant.seq,
                                                    .token = r->deliveries[i].grant.token};
+    a->heard = r->signals_len > 0;
+    for (size_t i = 0; i < r->signals_len; i++)
+        if (a->kind == CALL_AWAIT && r->signals[i].reason != REASON_NONE)
+            a->gone[a->gone_len++] = r->signals[i].index;
 }
 
 void shell_heard(struct world *w, const struct node *n, const struct shard_reply *r)
@@ -356,7 +361,8 @@ void shell_reroute(struct world *w, uint32_t process)
 {
     for (uint32_t i = w->life->calls_open; i < w->life->calls_len && !w->findings.broken; i++) {
         struct sim_call *c = call_at(w, i);
-        if (c->process != process || c->lost || !call_waits(c)) continue;
+        bool listens = c->state.kind == CALL_LISTEN && !c->answers && !c->unwanted_at;
+        if (c->process != process || c->lost || !(call_waits(c) || listens)) continue;
         w->life->figures[FIGURE_REROUTED]++;
         note_found(w, c);
         call_reroute(&c->state);
@@ -403,9 +409,9 @@ static void report_left(struct world *w, struct sim_call *c, const struct action
 {
     owner_left(w, a);
     if (a->kind == CALL_AWAIT) {
-        c->awaits[a->shard] = NOT_INDEX;
+        c->awaits[a->index] = NOT_INDEX;
         note_found(w, c);
-        call_await_away(&c->state, a->shard, a->left);
+        call_await_away(&c->state, a->index, a->left);
     } else if (a->kind == CALL_CLAIM) {
         c->told[a->shard] = w->life->shards > 1; // it claims again
         c->claim_left = a->shard;
@@ -427,11 +433,12 @@ static void report_await(struct world *w, struct sim_call *c, const struct actio
 {
     enum call_find_end end = wait_end(w, c, a);
     bool receives = c->state.kind == CALL_RECEIVE;
-    if (end == CALL_NOTHING || (end == CALL_FOUND && receives)) c->awaits[a->shard] = NOT_INDEX;
-    if (end == CALL_AGAIN) c->awaits[a->shard] = NOT_INDEX;
-    c->told[a->shard] = receives && end == CALL_FOUND;
+    if (end == CALL_NOTHING || (end == CALL_FOUND && receives)) c->awaits[a->index] = NOT_INDEX;
+    if (end == CALL_AGAIN) c->awaits[a->index] = NOT_INDEX;
+    if (receives) c->told[a->shard] = end == CALL_FOUND;
     if (receives && (end == CALL_FOUND || end == CALL_AGAIN)) note_found(w, c);
-    call_awaited(&c->state, a->shard, end);
+    if (c->state.kind == CALL_LISTEN && end == CALL_FOUND) check_heard(w, a);
+    call_awaited(&c->state, a->index, end);
 }
 
 static const char *end_name(const struct action *a)

@@ -12,7 +12,8 @@ static const struct sim_mutant mutants[] = {
     SIM_MUTANT(CALL_UNKNOWN_ONCE), SIM_MUTANT(CALL_AWAIT_LEFT),  SIM_MUTANT(CALL_AWAIT_FIRST),
     SIM_MUTANT(CALL_RACE_ENDS),    SIM_MUTANT(CALL_OPS_SWAPPED), SIM_MUTANT(CALL_PAUSE_OFF),
     SIM_MUTANT(CALL_DOUBT_LOST),   SIM_MUTANT(CALL_MOVED_LOST),  SIM_MUTANT(CALL_REROUTE_ENDS),
-    SIM_MUTANT(CALL_LOOK_SKIPS),   SIM_MUTANT(CALL_LOOK_STALE),
+    SIM_MUTANT(CALL_LOOK_SKIPS),   SIM_MUTANT(CALL_LOOK_STALE),  SIM_MUTANT(LISTEN_ASLEEP),
+    SIM_MUTANT(LISTEN_LOCK_OFF),
 };
 
 static void print_case(const struct runner_options *o, const struct runner_sum *sum)
@@ -27,28 +28,20 @@ static void print_sum(const struct runner_options *o, const struct runner_sum *s
     (void)o;
     printf("%.0f commits/s, %" PRIu64 " steps, %" PRIu64 " commits, %" PRIu64 " messages\n",
            (double)sum->commits / seconds, sum->steps, sum->commits, sum->messages);
-    static const char *const names[FIGURES] = {[FIGURE_SENDS] = "sends",
-                                               [FIGURE_SETTLES] = "settles",
-                                               [FIGURE_RECEIVES] = "receives",
-                                               [FIGURE_CHANGES] = "changes",
-                                               [FIGURE_READS] = "reads",
-                                               [FIGURE_FOLLOWS] = "follows",
-                                               [FIGURE_EVENTS] = "events",
-                                               [FIGURE_CANCELLED] = "cancelled",
-                                               [FIGURE_CLOSED] = "closed",
-                                               [FIGURE_CRASHED] = "crashed",
-                                               [FIGURE_PAUSED] = "pauses",
-                                               [FIGURE_AGAIN] = "ops again",
-                                               [FIGURE_GIVEN] = "given",
-                                               [FIGURE_RECALLED] = "recalled",
-                                               [FIGURE_TWICE] = "ids in two shards",
-                                               [FIGURE_NOTIFIED] = "passed on",
-                                               [FIGURE_UNKNOWN] = "unknown",
-                                               [FIGURE_ASKED] = "asked of owners",
-                                               [FIGURE_DOUBTED] = "in doubt",
-                                               [FIGURE_MOVED] = "moved",
-                                               [FIGURE_LIES] = "false answers",
-                                               [FIGURE_REROUTED] = "rerouted"};
+    static const char *const names[FIGURES] = {
+        [FIGURE_SENDS] = "sends",           [FIGURE_SETTLES] = "settles",
+        [FIGURE_RECEIVES] = "receives",     [FIGURE_CHANGES] = "changes",
+        [FIGURE_READS] = "reads",           [FIGURE_FOLLOWS] = "follows",
+        [FIGURE_EVENTS] = "events",         [FIGURE_LISTENS] = "listens",
+        [FIGURE_SIGNALS] = "signals",       [FIGURE_HEARD] = "heard",
+        [FIGURE_CANCELLED] = "cancelled",   [FIGURE_CLOSED] = "closed",
+        [FIGURE_CRASHED] = "crashed",       [FIGURE_PAUSED] = "pauses",
+        [FIGURE_AGAIN] = "ops again",       [FIGURE_GIVEN] = "given",
+        [FIGURE_RECALLED] = "recalled",     [FIGURE_TWICE] = "ids in two shards",
+        [FIGURE_NOTIFIED] = "passed on",    [FIGURE_UNKNOWN] = "unknown",
+        [FIGURE_ASKED] = "asked of owners", [FIGURE_DOUBTED] = "in doubt",
+        [FIGURE_MOVED] = "moved",           [FIGURE_LIES] = "false answers",
+        [FIGURE_REROUTED] = "rerouted"};
     for (size_t i = 0; i < FIGURES; i++)
         printf("%s%" PRIu64 " %s", i > 0 ? ", " : "", sum->figures[i], names[i]);
     printf("\n");

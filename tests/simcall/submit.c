@@ -86,12 +86,61 @@ static void submit_op(struct world *w, uint32_t action, struct shard *s, struct 
                         (c->until > w->now ? c->until : w->now) + patience(w), now);
 }
 
+static struct request_id draw_request(struct world *w)
+{
+    struct request_id id;
+    uint64_t draw[2] = {rng_next(&w->rng), rng_next(&w->rng)};
+    memcpy(id.bytes, draw, sizeof id.bytes);
+    return id;
+}
+
+void submit_signal(struct world *w, const struct node *n, const struct held_lock *lock)
+{
+    struct shard *s = w->life->handles[n->index];
+    int64_t deadline = w->now + w->mix.patience_ms;
+    CLEANUP(buf_done) struct buf payload;
+    CLEANUP(buf_done) struct buf seqs;
+    buf_init(&payload, 1 << 12);
+    buf_init(&seqs, 8);
+    buf_put_u64(&seqs, lock->ref.seq);
+    for (uint16_t to = machine_rules(shard_machine(s)) + 1; to <= RULES_SIGNALS; to++) {
+        buf_clear(&payload);
+        raise_encode(&payload, &(struct op_raise){.request = draw_request(w), .to = to});
+        shard_submit(s, RELEASES, (struct op){OP_RAISE, buf_bytes(&payload)}, deadline,
+                     node_now(n));
+    }
+    buf_clear(&payload);
+    signal_encode(&payload, &(struct op_signal){.request = draw_request(w),
+                                                .kind = SIGNAL_STEER,
+                                                .ttl_ms = 3600 * SECOND,
+                                                .payload = bytes_str("{}"),
+                                                .count = 1,
+                                                .seqs = buf_bytes(&seqs)});
+    shard_submit(s, RELEASES, (struct op){OP_SIGNAL, buf_bytes(&payload)}, deadline, node_now(n));
+    node_settle(w, process_node(w, n->index / w->life->shards, lock->shard));
+}
+
+// The locks of a listen that are in this shard.
+struct shard_listen listen_of(const struct sim_call *c, uint32_t shard, struct listen_ask *asks)
+{
+    struct shard_listen what = {.asks = asks};
+    for (uint32_t i = 0; i < c->locks_len; i++)
+        if (c->locks[i].shard == shard) asks[what.len++] = (struct listen_ask){c->locks[i].ref, 0};
+    return what;
+}
+
 static void submit_find(struct world *w, uint32_t action, struct shard *s, struct interval now)
 {
     const struct action *a = &w->life->actions[action];
     struct sim_call *c = call_at(w, a->call);
     if (a->kind == CALL_AWAIT && c->state.kind == CALL_FOLLOW) {
         shard_follow(s, action + 1, c->until, now);
+        return;
+    }
+    if (c->state.kind == CALL_LISTEN) {
+        struct listen_ask asks[SIM_REFS_MAX];
+        struct shard_listen what = listen_of(c, a->shard, asks);
+        shard_listen(s, action + 1, &what, c->until, c->until + patience(w), now);
         return;
     }
     struct op_claim claim = claim_of(w, a->call);
