@@ -31,6 +31,7 @@ static void cost_ledger_join(struct shard *s)
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);
     spent_encode(&payload, &op);
+    CHECK(!payload.bad);
     struct call *c = call_new(s, 0, TIME_NEVER);
     c->silent = true;
     c->kind = OP_SPENT;

@@ -37,6 +37,7 @@ static struct bytes keep(struct buf *text, struct bytes from)
 
 static void keep_dead_letter(struct buf *text, const struct op_arrive *a)
 {
+    CHECK(!text->bad);
     struct bytes worker = arrive_worker(a);
     char number[32];
     char id[MESSAGE_ID_MAX];

@@ -55,6 +55,7 @@ bool follow_cancel(struct shard *s, uint64_t ticket)
     struct call *c = s->calls[CALL_FOLLOWING].head;
     while (c && c->ticket != ticket)
         c = c->next;
+    CHECK(!c || (c->state == CALL_FOLLOWING && !c->silent));
     if (c) call_free(call_take(s, c));
     return c;
 }

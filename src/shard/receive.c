@@ -337,6 +337,7 @@ static bool has_ticket(const struct shard *s, const struct call *c)
 static bool is_evicted(const struct shard *s, const struct call *c)
 {
     struct worker_view w;
+    CHECK(c->receives && c->state == CALL_WAITING);
     return machine_worker_find(s->machine, c->worker, &w) && w.instance != 0 &&
            w.mode == WORKER_IS_EVICTED;
 }
