@@ -460,7 +460,10 @@ static void end_listens(struct shard *s, bool all)
 
 void listen_wake(struct shard *s)
 {
-    if (!s->calls[CALL_LISTENING].head) return;
+    if (!s->calls[CALL_LISTENING].head) {
+        s->listens_end = TIME_NEVER; // else shard_wake_at stays in the past
+        return;
+    }
     bool owned = journal_is_owner(s->journal);
     bool all = journal_halt_err(s->journal) || machine_deleted(s->machine);
     if (!all) wake_changed(s);

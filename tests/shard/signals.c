@@ -161,6 +161,23 @@ static void a_listen_ends_with_the_commit_of_a_signal(void **state)
     stage_done(&s);
 }
 
+// Otherwise its thread never sleeps again.
+static void a_shard_does_not_wake_for_a_listen_that_has_ended(void **state)
+{
+    (void)state;
+    struct stage s = stage_new();
+    listen_for(&s.worker, &s.held, 0, WAIT_MS);
+    rig_settle(&s.worker);
+    steer(&s.sender, s.held.seqs[0], "{}");
+    rig_look(&s.worker);
+    assert_int_equal(told(&s.worker).err, ERR_OK);
+    rig_pass(&s.worker, WAIT_MS + 1);
+    rig_settle(&s.worker);
+    shard_tick(s.worker.shard, rig_time(&s.worker));
+    assert_true(shard_wake_at(s.worker.shard) > rig_time(&s.worker).lo);
+    stage_done(&s);
+}
+
 static void signals_that_are_there_come_at_once_and_in_order(void **state)
 {
     (void)state;
@@ -437,6 +454,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_listen_ends_with_the_commit_of_a_signal),
+        cmocka_unit_test(a_shard_does_not_wake_for_a_listen_that_has_ended),
         cmocka_unit_test(signals_that_are_there_come_at_once_and_in_order),
         cmocka_unit_test(a_payload_out_of_the_cache_is_read_from_the_log),
         cmocka_unit_test(a_lock_that_ends_ends_the_listen_with_the_reason),
