@@ -73,6 +73,23 @@ void metrics_settled(const struct exchange *x, const struct async_answer *a)
     if (done > 0 && !x->waits) metrics_committed(x); // a waiting receive's time says nothing
 }
 
+void metrics_collected(const struct exchange *x)
+{
+    histogram_add(&x->server->metrics.collects, &histogram_latency, elapsed_ns(x));
+}
+
+// A signal that waited for a holder has not been on its way that long.
+void metrics_signals(struct metrics *m, const struct sluice_signals *list)
+{
+    int64_t now = clock_realtime_ms();
+    for (size_t i = 0; i < list->len; i++) {
+        const struct sluice_signal_state *row = &list->rows[i];
+        if (row->number == 0 || row->deliveries > 1) continue;
+        int64_t lag = now - row->sent_at; // negative if the store's clock is ahead
+        histogram_add(&m->signals, &histogram_latency, lag > 0 ? (uint64_t)lag * NS_PER_MS : 0);
+    }
+}
+
 void metrics_event_lag(struct metrics *m, int64_t event_ms)
 {
     int64_t lag = clock_realtime_ms() - event_ms; // negative if the store's clock is ahead

@@ -60,6 +60,8 @@ struct metrics {
 #undef METRICS_FIELD
     struct histogram commits;   // ns from a request's arrival to its durable answer
     struct histogram event_lag; // ns from an event to its writing
+    struct histogram signals;   // ns from the commit of a signal to the answer of a poll
+    struct histogram collects;  // ns from the arrival of a collect to its answer
     _Atomic uint64_t refused[METRICS_OUTCOMES][REASON_COUNT];
     struct route_metrics {
         _Atomic uint64_t statuses[METRICS_STATUSES_LEN];
@@ -75,4 +77,7 @@ struct async_answer;
 void metrics_request(const struct exchange *x);   // the request is over
 void metrics_committed(const struct exchange *x); // its effect is durable
 void metrics_settled(const struct exchange *x, const struct async_answer *a);
+void metrics_collected(const struct exchange *x); // a collect is answered
+struct sluice_signals;
+void metrics_signals(struct metrics *m, const struct sluice_signals *list); // a poll is answered
 void metrics_event_lag(struct metrics *m, int64_t event_ms); // a new event was written

@@ -283,6 +283,12 @@ void handle_metrics(struct exchange *x)
                    "From an event until a waiting stream gets it, by the store's clock and "
                    "ours.",
                    &m->event_lag);
+    show_histogram(&text, "sluice_signal_delivery_seconds",
+                   "From the commit of a signal until a poll of its worker is answered, by the "
+                   "store's clock and ours.",
+                   &m->signals);
+    show_histogram(&text, "sluice_collect_duration_seconds",
+                   "From the arrival of a collect to its answer.", &m->collects);
     show_shards(&text, s);
     counters_store(s->store, &meter);
     show_store_latency(&text, &meter);

@@ -32,8 +32,8 @@ static void told(struct async_call *l, const struct async_answer *a)
     struct exchange *x = (struct exchange *)l;
     struct server *s = x->server;
     wait_end(x);
-    bool unknown =
-        !a->code && a->signals->len == 0 && x->route->call == &call_table[CALL_SIGNAL_WAIT];
+    bool polls = x->route->call == &call_table[CALL_SIGNALS_RECEIVE];
+    bool unknown = !a->code && a->signals->len == 0 && !polls;
     if (a->code)
         answer_error(x, a->error);
     else if (unknown)
@@ -41,6 +41,7 @@ static void told(struct async_call *l, const struct async_answer *a)
                              "no signal %s is known to this queue", x->signal);
     else
         answer_signals(x, a->signals);
+    if (!a->code && polls) metrics_signals(&s->metrics, a->signals);
     call_end(s);
 }
 
@@ -131,6 +132,7 @@ static void collected(struct async_call *l, const struct async_answer *a)
     struct server *s = x->server;
     struct buf body;
     wait_end(x);
+    if (!a->code) metrics_collected(x);
     if (a->code) {
         answer_error(x, a->error);
     } else if (x->wire_out) {

@@ -258,6 +258,36 @@ static void running_messages_are_asked(void **state)
     rig_close(&j.rig);
 }
 
+static void results_come_with_the_outcomes(void **state)
+{
+    (void)state;
+    struct jobs j;
+    jobs_init(&j, NULL, 0);
+    struct sluice_batch *b = receive(j.rig.s, "w", 2);
+    assert_int_equal(b->len, 2);
+    struct sluice_ack acks[] = {
+        {b->messages[0].token, "{\"pages\":12}", 12, "application/json"},
+        {b->messages[1].token, NULL, 0, NULL},
+    };
+    FINE(sluice_ack_with(j.rig.s, "tasks", acks, 2, NULL, &error));
+    struct sluice_collector *c = collect_ids(&j, 2, NULL);
+    for (int i = 0; i < 2; i++) {
+        const struct sluice_collected *one;
+        FINE(sluice_collect_next(c, WAIT_MS, &one, &error));
+        assert_string_equal(one->message.worker, "w");
+        if (strcmp(one->message.id, j.ids[0]) == 0) {
+            assert_int_equal(one->message.result_len, 12);
+            assert_string_equal(one->message.result, "{\"pages\":12}");
+            assert_string_equal(one->message.result_type, "application/json");
+        } else {
+            assert_null(one->message.result);
+        }
+    }
+    sluice_collect_close(c);
+    sluice_batch_free(b);
+    rig_close(&j.rig);
+}
+
 static void a_workflow_is_collected(void **state)
 {
     (void)state;
@@ -295,6 +325,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(many_messages_take_a_few_polls),
         cmocka_unit_test(bad_collects_have_their_sentences),
         cmocka_unit_test(running_messages_are_asked),
+        cmocka_unit_test(results_come_with_the_outcomes),
         cmocka_unit_test(a_workflow_is_collected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

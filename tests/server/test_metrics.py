@@ -91,7 +91,9 @@ def jobs(node):
     node.does(200, "POST", "/jobs/messages", {"messages": [{"body": str(i)} for i in range(3)]})
     held = node.does(200, "POST", "/jobs/receive", {"max": 2})["messages"]
     node.does(200, "POST", f"/jobs/messages/{held[0]['id']}/signals", {"kind": "ask"})
+    node.does(200, "POST", "/jobs/signals/receive", {"tokens": [held[0]["token"]], "wait": "10s"})
     node.does(200, "POST", "/jobs/signals/ack", {"token": held[0]["token"], "number": 1})
+    node.does(200, "POST", "/jobs/collect", {"ids": [held[0]["id"]]})
     node.does(200, "POST", "/jobs/ack", {"token": held[0]["token"], "result": "42"})
     node.does(200, "POST", f"/jobs/messages/{held[1]['id']}/signals", {"kind": "ask"})
     waits = node.does(200, "GET", "/jobs/messages")["messages"][0]["id"]
