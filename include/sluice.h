@@ -509,14 +509,15 @@ struct sluice_event {
     // signal: its state, such as "pending", "acked" or "missed".
     const char *status;
     // lock-renewal-rejected, outcome-rejected: why. message-outcome: what the worker reported, or
-    // "lock-expired" if it reported nothing in time.
+    // "lock-expired" if it reported nothing in time, or why it was cancelled. signal-sent: why it
+    // interrupts. signal-ended: why it was declined.
     const char *reason;
     const char *worker;
     uint32_t attempt;
     uint64_t fence;
     int64_t time;
-    int64_t until; // the deadline of a lock, or when the message is due
-    uint64_t count;
+    int64_t until;             // the deadline of a lock, or when the message is due
+    uint64_t count;            // of a signal: its number in the message; 0: it ended at once
     uint64_t order;            // the number of a ticket; 0: none
     struct sluice_origin from; // message-enqueued: for a dead letter or a redriven message
     uint64_t position;         // of its journal entry; to continue, use the next one

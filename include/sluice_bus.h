@@ -55,6 +55,10 @@ struct sluice_bus_event {
     const char *worker;
     const char *reason;   // of the event, the gap or the refusal
     uint64_t first, last; // of a gap: the sequences that are missing
+    // As in struct sluice_event:
+    uint64_t count;
+    const char *signal;
+    const char *signal_kind;
 };
 
 // Opens the streams of the queues. The URL is nats://host[:port][,host[:port]...], or tls://.

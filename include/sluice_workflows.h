@@ -19,7 +19,7 @@ struct sluice_workflow {
     uint64_t open;  // messages of this run
     uint64_t done;
     uint64_t failed;    // dead, or dead-lettered
-    uint64_t cancelled; // purged
+    uint64_t cancelled; // purged or cancelled
     uint32_t run;       // from 1
     uint32_t shard;
     int64_t begun;

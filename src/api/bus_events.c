@@ -296,6 +296,9 @@ static void fill(struct sluice_bus_events *e, const struct feed *f, const struct
                                      .attempt = v->attempt,
                                      .status = v->payload.status,
                                      .worker = v->payload.worker,
+                                     .signal = v->payload.signal,
+                                     .signal_kind = v->payload.signal_kind,
+                                     .count = v->payload.count,
                                      .reason = event ? v->payload.reason : o->why,
                                      .first = o->first,
                                      .last = o->last};

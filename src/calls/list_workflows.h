@@ -17,7 +17,7 @@
     A(S, COUNT, open, "open", OMIT_NEVER, "Messages that have not ended.")                         \
     A(S, COUNT, done, "done", OMIT_NEVER, "Messages that were processed.")                         \
     A(S, COUNT, failed, "failed", OMIT_NEVER, "Messages that are dead or were dead-lettered.")     \
-    A(S, COUNT, cancelled, "cancelled", OMIT_NEVER, "Messages that were purged.")                  \
+    A(S, COUNT, cancelled, "cancelled", OMIT_NEVER, "Messages that were purged or cancelled.")     \
     A(S, SMALL, run, "run", OMIT_NEVER, "The number of the run, from 1.")                          \
     A(S, SMALL, shard, "shard", OMIT_NEVER, NULL)                                                  \
     A(S, NUMBER, begun, "begunAt", OMIT_NEVER, "When the run began.")                              \

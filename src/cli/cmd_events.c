@@ -69,7 +69,11 @@ static void event_print(const struct sluice_event *e)
     if (*e->worker) (void)fprintf(out, "  by %s", e->worker);
     if (e->until)
         (void)fprintf(out, "  until %s", moment_text(e->until, until) + strlen("2030-01-31 "));
-    if (e->count) (void)fprintf(out, "  count %llu", (unsigned long long)e->count);
+    if (*e->signal)
+        (void)fprintf(out, "  %s %llu  signal %s", e->signal_kind, (unsigned long long)e->count,
+                      e->signal);
+    else if (e->count)
+        (void)fprintf(out, "  count %llu", (unsigned long long)e->count);
     if (e->order) (void)fprintf(out, "  order %llu", (unsigned long long)e->order);
     if (*e->from.queue) put_origin(out, &e->from);
     (void)fclose(out);
@@ -213,7 +217,8 @@ const struct command command_events = {
                "hold several events, each with an id that never changes. If the queue is\n"
                "deleted, --follow ends with status 5.\n"
                "JSON keys: id, type, queue, message, attempt, time, position, shard, and if\n"
-               "they apply status, reason, worker, fence, until, count, order, from, sequence.\n"
+               "they apply status, reason, worker, fence, until, count, order, from, sequence,\n"
+               "workflow, orderingKey, signal (its id), signalKind.\n"
                "With --bus, each event comes once and in order, and a line is its envelope\n"
                "(docs/events.md), or has the key gap or refused.",
     .options = options,

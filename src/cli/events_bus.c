@@ -55,6 +55,9 @@ static void event_print(const struct sluice_bus_event *e)
     if (e->attempt) (void)fprintf(out, "  attempt %u", e->attempt);
     if (*e->worker) (void)fprintf(out, "  by %s", e->worker);
     if (*e->workflow) (void)fprintf(out, "  of %s", e->workflow);
+    if (*e->signal)
+        (void)fprintf(out, "  %s %llu  signal %s", e->signal_kind, (unsigned long long)e->count,
+                      e->signal);
     line_print(out, &line, &len);
 }
 

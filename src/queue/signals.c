@@ -170,6 +170,14 @@ struct event *emit_signal(struct machine *m, enum event_kind kind, const struct 
     return e;
 }
 
+// The worker of an event is the one that holds the message.
+static void emit_holder(struct machine *m, struct event *e, uint64_t seq)
+{
+    uint32_t h = map_find(&m->by_seq, seq);
+    CHECK(h != MAP_NONE && msg_at(m, h)->state == STATE_LOCKED);
+    emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
+}
+
 // The row stays if it is an interrupt that is still in force; else the caller frees it.
 static void note_end(struct machine *m, uint32_t s, enum signal_state state, struct op_place answer,
                      struct bytes text)
@@ -187,6 +195,7 @@ static void note_end(struct machine *m, uint32_t s, enum signal_state state, str
     bool acked = state == SIGNAL_ACKED;
     struct event *e = emit_signal(m, acked ? EVENT_SIGNAL_ACKED : EVENT_SIGNAL_ENDED, row, state);
     if (e) emit_failure_text(m, e, text);
+    if (e && (acked || state == SIGNAL_DECLINED)) emit_holder(m, e, row->seq);
     ended_add(m, &(struct ended_signal){.id = row->id,
                                         .seq = row->seq,
                                         .sent_at = row->sent_at,
@@ -237,8 +246,7 @@ void signal_deliver(struct machine *m, uint32_t s)
     m->signals.orders++;
     changes_note(m, row->seq);
     struct event *e = emit_signal(m, EVENT_SIGNAL_DELIVERED, row, SIGNAL_PENDING);
-    uint32_t h = map_find(&m->by_seq, row->seq);
-    if (e) emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
+    if (e) emit_holder(m, e, row->seq);
 }
 
 static void progress_clear(struct machine *m, struct signal_box *box)

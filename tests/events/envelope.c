@@ -55,6 +55,33 @@ static void an_envelope_has_one_text(void **state)
     assert_string_equal(printed(&e, &text), outcome_text);
 }
 
+static void the_envelope_of_a_signal_names_it(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf text;
+    struct envelope_room room;
+    struct sluice_event declined = outcome;
+    declined.id = QUEUE_ID "-3-17-0-signal-ended-0";
+    declined.type = "signal-ended";
+    declined.status = "declined";
+    declined.reason = "not-listening";
+    declined.count = 2;
+    declined.signal = "6f1c0e9a5b7d4c3e8f20a1b2c3d4e5f6";
+    declined.signal_kind = "steer";
+    buf_init(&text, ENVELOPE_MAX);
+    struct envelope e = envelope_of(&declined, &place, &room);
+    assert_non_null(
+        strstr(printed(&e, &text),
+               "\"payload\":{\"status\":\"declined\",\"reason\":\"not-listening\","
+               "\"worker\":\"host/1\",\"fence\":40,"
+               "\"until\":\"2030-02-03T12:00:05.000Z\",\"count\":2,"
+               "\"signal\":\"6f1c0e9a5b7d4c3e8f20a1b2c3d4e5f6\",\"signal_kind\":\"steer\"}}"));
+    char subject[SUBJECT_MAX];
+    struct subject s = envelope_subject(&e);
+    assert_int_equal(subject_print(&s, subject), ERR_OK);
+    assert_string_equal(subject, "sluice.v1.task.mail=2Eeu.3.signal-ended");
+}
+
 // Every field has another value than in an empty envelope.
 static struct envelope full_envelope(void)
 {
@@ -430,6 +457,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_envelope_has_one_text),
+        cmocka_unit_test(the_envelope_of_a_signal_names_it),
         cmocka_unit_test(every_field_is_read_as_it_was_written),
         cmocka_unit_test(the_ordering_key_follows_the_rule),
         cmocka_unit_test(the_ordering_key_of_the_fold_wins),

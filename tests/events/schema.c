@@ -225,6 +225,34 @@ static void each_event_of_the_code_has_a_schema(void **state)
     schema_set_free(set);
 }
 
+static void allows(const struct schema_set *set, enum event_kind kind, const char *status)
+{
+    char why[SCHEMA_WHY_MAX] = "";
+    struct envelope e = envelope_empty();
+    e.event_id = "i", e.queue = "q", e.task_id = "t", e.ordering_key = "k", e.sequence = 1;
+    e.event_type = event_name(kind);
+    e.payload.status = status;
+    e.payload.signal = "s", e.payload.signal_kind = "steer";
+    if (!schema_set_accepts(set, &e, why)) fail_msg("%s: %s", e.event_type, why);
+    e.payload.status = "painted";
+    assert_false(schema_set_accepts(set, &e, why));
+}
+
+static void each_status_of_the_code_is_in_the_schema(void **state)
+{
+    (void)state;
+    struct schema_set *set = schema_set_new();
+    for (int i = OUTCOME_NONE + 1; i < OUTCOME_STATUS_COUNT; i++)
+        allows(set, EVENT_MESSAGE_OUTCOME, outcome_status_name((enum outcome_status)i));
+    allows(set, EVENT_SIGNAL_SENT, signal_state_name(SIGNAL_PENDING));
+    allows(set, EVENT_SIGNAL_SENT, signal_state_name(SIGNAL_APPLIED));
+    allows(set, EVENT_SIGNAL_DELIVERED, signal_state_name(SIGNAL_PENDING));
+    allows(set, EVENT_SIGNAL_ACKED, signal_state_name(SIGNAL_ACKED));
+    for (int i = SIGNAL_ACKED + 1; i < SIGNAL_STATE_COUNT; i++)
+        allows(set, EVENT_SIGNAL_ENDED, signal_state_name((enum signal_state)i));
+    schema_set_free(set);
+}
+
 static const char *text_or_none(struct rng *rng, const char *text)
 {
     return rng_chance(rng, 6000) ? text : "";
@@ -233,12 +261,13 @@ static const char *text_or_none(struct rng *rng, const char *text)
 // A random event of any type, with fields that it may and may not have.
 static struct envelope random_envelope(struct rng *rng, struct envelope_room *room)
 {
-    static const char *const statuses[] = {"processed", "retrying", "dead-lettered", "lost", ""};
+    static const char *const statuses[] = {"processed", "retrying", "dead-lettered", "cancelled",
+                                           "pending",   "missed",   "lost",          ""};
     const struct schema_text *type = &schema_texts[rng_below(rng, schema_texts_len)];
     struct sluice_event e = {.id = "i",
                              .type = type->type,
                              .message = text_or_none(rng, "m"),
-                             .status = statuses[rng_below(rng, 5)],
+                             .status = statuses[rng_below(rng, 8)],
                              .reason = text_or_none(rng, "r"),
                              .worker = text_or_none(rng, "w"),
                              .attempt = (uint32_t)rng_below(rng, 3),
@@ -247,6 +276,8 @@ static struct envelope random_envelope(struct rng *rng, struct envelope_room *ro
                              .order = rng_below(rng, 2),
                              .count = rng_below(rng, 2),
                              .from = {.queue = text_or_none(rng, "f")},
+                             .signal = text_or_none(rng, "s"),
+                             .signal_kind = text_or_none(rng, "ask"),
                              .shard = (uint32_t)rng_below(rng, 3),
                              .sequence = rng_below(rng, 4)};
     struct envelope_place place = {.queue = text_or_none(rng, "q"), .node = text_or_none(rng, "n")};
@@ -353,6 +384,7 @@ int main(void)
         cmocka_unit_test(schemas_outside_the_subset_are_refused),
         cmocka_unit_test(changes_are_classified_with_what_and_where),
         cmocka_unit_test(each_event_of_the_code_has_a_schema),
+        cmocka_unit_test(each_status_of_the_code_is_in_the_schema),
         cmocka_unit_test(both_ways_to_validate_agree),
         cmocka_unit_test(a_publisher_gets_the_reason),
         cmocka_unit_test(a_consumer_routes_by_version_and_type),

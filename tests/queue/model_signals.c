@@ -106,7 +106,9 @@ static void end(struct model *m, struct model_signal *s, enum signal_state state
     s->state = state;
     s->ended_at = m->now;
     bool acked = state == SIGNAL_ACKED;
-    say_text(m, say_signal(m, acked ? EVENT_SIGNAL_ACKED : EVENT_SIGNAL_ENDED, s), text);
+    struct event *e = say_signal(m, acked ? EVENT_SIGNAL_ACKED : EVENT_SIGNAL_ENDED, s);
+    if (acked || state == SIGNAL_DECLINED) say_worker(m, e, at(m, s->seq)->worker);
+    say_text(m, e, text);
 }
 
 // The pending signal of a message with the lowest number over `after`, or NULL.

@@ -78,8 +78,12 @@ static void signals_end_in_their_order(void **state)
     const struct event *e = rig_event(&r, EVENT_SIGNAL_ENDED, 0);
     assert_int_equal(e->signal_state, SIGNAL_DECLINED);
     assert_true(bytes_equal(event_failure_text(&r.events, e), bytes_str("not-listening")));
+    assert_true(bytes_equal(event_worker(&r.events, e), bytes_str("w")));
     assert_int_equal(withdraw(&r, 2, 0).state, SIGNAL_WITHDRAWN);
     assert_int_equal(settle(&r, &g, 3, SIGNAL_ACK, ""), REASON_NONE);
+    e = rig_event(&r, EVENT_SIGNAL_ACKED, 0);
+    assert_true(bytes_equal(event_worker(&r.events, e), bytes_str("w")));
+    assert_int_equal(e->signal_state, SIGNAL_ACKED);
     assert_int_equal(withdraw(&r, 3, 0).reason, REASON_SIGNAL_SETTLED);
     assert_int_equal(withdraw(&r, 9, 0).reason, REASON_UNKNOWN_SIGNAL);
     struct signal_view v[8];
