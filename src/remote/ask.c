@@ -161,6 +161,7 @@ void ask_head_make(struct remote *r, size_t node, const struct ask *ask, struct 
         add_line(head, WIRE_FIELDS_HEADER ": " WIRE_FIELDS_REQUIRES);
         add_line(head, WIRE_KEPT_HEADER ": 1");
     }
+    if (ask->call == CALL_FAIL || ask->call == CALL_RELEASE) add_line(head, WIRE_KEPT_HEADER ": 1");
     if (ask->call == CALL_RECEIVE || ask->call == CALL_RENEW)
         add_line(head, WIRE_FIELDS_HEADER ": " WIRE_FIELDS_SIGNALS);
     if (ask->body.len > 0)

@@ -128,6 +128,7 @@ struct exchange {
     bool wire_requires;               // ... and the labels that messages require
     bool wire_signals;                // the answer has the signals of messages and locks
     bool wire_kept;                   // ... and results, reasons and progress
+    bool wire_cancelled;              // the client knows the status "cancelled"
     bool single;                      // it has one part: a refusal of the part is the answer
     const struct sluice_found *found; // how far a search came; NULL: it is none
     struct kept_texts kept;

@@ -27,12 +27,26 @@ static bool failed_whole(const struct exchange *x, const struct async_answer *a)
     return true;
 }
 
+// A library of an older release does not know that a fail or a release can end a message. It gets
+// no status for that.
+static const struct sluice_outcome *outcomes_for(struct exchange *x, const struct async_answer *a)
+{
+    bool ends = x->outcome == SETTLE_FAIL || x->outcome == SETTLE_RELEASE;
+    if (!ends || x->wire_cancelled) return a->outcomes;
+    struct sluice_outcome *rows = kept_new(&x->kept, (a->len + 1) * sizeof *rows);
+    for (size_t i = 0; i < a->len; i++) {
+        rows[i] = a->outcomes[i];
+        if (strcmp(rows[i].status, "cancelled") == 0) rows[i].status = "";
+    }
+    return rows;
+}
+
 static void answer_outcomes(struct exchange *x, const struct async_answer *a)
 {
     if (x->wire_out) {
         struct buf body;
         buf_init(&body, SIZE_MAX);
-        wire_put_outcomes(&body, a->outcomes, a->len, a->error);
+        wire_put_outcomes(&body, outcomes_for(x, a), a->len, a->error);
         if (x->wire_signals) wire_put_outcome_signals(&body, a->outcomes, a->len);
         answer_bytes(x, 200, WIRE_TYPE, &body);
         return;

@@ -96,7 +96,8 @@ void wire_put_requires(struct buf *to, const struct sluice_batch *b); // after t
 void wire_put_batch_signals(struct buf *to, const struct sluice_batch *b);
 void wire_put_outcome_signals(struct buf *to, const struct sluice_outcome *outcomes, size_t len);
 // Results, reasons and progress, and whether a finished message has a body. A client that asks for
-// them gets the requirements, too.
+// them gets the requirements, too. In a settle, the header says that the client knows the status
+// "cancelled".
 #define WIRE_KEPT_HEADER "Sluice-Kept"
 void wire_put_kept(struct buf *to, const struct sluice_batch *b); // after the requirements
 // Reads a batch with failures, ends, requirements and what is kept. An older node sends none.

@@ -147,6 +147,39 @@ static void a_signal_reaches_the_shards_that_take_entries(void **state)
     sluice_close(r.s);
 }
 
+// A shard that could not be asked has a row without a message.
+static void a_signal_to_a_worker_names_the_shards_that_it_did_not_reach(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_sent sent[MESSAGES];
+    struct sluice_error error;
+    struct sluice_signals *list = NULL;
+    rig_open(&r);
+    upgrade(&r);
+    assert_int_equal(send_some(&r, NULL, sent, &error), SLUICE_OK);
+    for (size_t held = 0; held < MESSAGES;) {
+        struct sluice_receive ask = {.worker = "w", .max = MESSAGES, .visibility_ms = 60000};
+        struct sluice_batch *b = NULL;
+        assert_int_equal(sluice_receive(r.s, "q", &ask, &b, &error), SLUICE_OK);
+        held += b->len;
+        sluice_batch_free(b);
+    }
+    struct sluice_signal what = {.kind = "ask", .worker = "w"};
+    store_gate_narrow(r.gate, true);
+    assert_int_not_equal(sluice_signal(r.s, "q", &what, NULL, &list, &error), SLUICE_OK);
+    size_t done = 0, shards = 0;
+    for (size_t i = 0; i < list->len; i++) {
+        done += list->rows[i].code == SLUICE_OK;
+        shards += list->rows[i].code != SLUICE_OK && !*list->rows[i].message;
+    }
+    assert_true(done > 0 && done < MESSAGES);
+    assert_int_equal(shards, 3);
+    assert_int_equal(list->len, done + shards);
+    sluice_signals_free(list);
+    sluice_close(r.s);
+}
+
 static void a_cancel_reaches_the_shards_that_take_entries(void **state)
 {
     (void)state;
@@ -179,6 +212,7 @@ int main(void)
         cmocka_unit_test(a_pause_of_some_shards_is_in_doubt),
         cmocka_unit_test(a_change_of_some_shards_is_in_doubt),
         cmocka_unit_test(a_signal_reaches_the_shards_that_take_entries),
+        cmocka_unit_test(a_signal_to_a_worker_names_the_shards_that_it_did_not_reach),
         cmocka_unit_test(a_cancel_reaches_the_shards_that_take_entries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -702,6 +702,35 @@ def a_node_with_tokens_wants_them_where_the_file_says_so(sluice):
 
 
 @case
+def the_scope_signal_acts_on_messages_and_nothing_else(sluice):
+    lines, tokens = [], {}
+    for name in ("signal", "work", "read", "admin"):
+        made = sluice.json("token", "new", "--scope", name, "--queue", "*", "--name", name)
+        lines.append(made["line"])
+        tokens[name] = {"Authorization": "Bearer " + made["token"]}
+    sluice.ok("queue", "create", "tasks")
+    sluice.ok("upgrade", "tasks")
+    for body in ("a", "b"):
+        sluice.ok("send", "tasks", body)
+    with Node(sluice, "--tokens", sluice.path("tokens", "\n".join(lines) + "\n")) as node:
+        held = node.ask("receiveMessages", 200, {"max": 1}, headers=tokens["work"])["messages"][0]
+        ask = {"kind": "ask", "payload": "how far?"}
+        for name in ("work", "read"):
+            problem = node.ask("signalMessage", 403, ask, id=held["id"], headers=tokens[name])
+            holds("scope signal" in problem["detail"], problem)
+            node.ask("cancelMessage", 403, id=held["id"], headers=tokens[name])
+        node.ask("signalMessage", 200, ask, id=held["id"], headers=tokens["signal"])
+        node.ask("ackSignals", 403, {"token": held["token"], "number": 1}, headers=tokens["signal"])
+        node.ask("listSignals", 403, headers=tokens["signal"])
+        node.ask("sendMessages", 403, {"body": "x"}, headers=tokens["signal"])
+        node.ask("purgeQueue", 403, {}, headers=tokens["signal"])
+        same(len(node.ask("listSignals", 200, headers=tokens["read"])["signals"]), 1)
+        node.ask("ackSignals", 200, {"token": held["token"], "number": 1}, headers=tokens["work"])
+        rest = node.ask("peekMessages", 200, headers=tokens["read"])["messages"][0]["id"]
+        node.ask("cancelMessage", 200, id=rest, headers=tokens["admin"])
+
+
+@case
 def too_much_is_refused(sluice):
     with Node(sluice, "--set", "limits.body=1024") as node:
         for operation in OPERATIONS.values():
