@@ -95,6 +95,9 @@ void check_floor_published(struct reference *g);                   // a floor wa
 
 // Signals, check_signals.c: each ends once, by the holder in order, by time, by its sender, or with
 // its lock or message; only the holder gets it.
+void signal_wrong(struct reference *g, uint64_t seq, uint32_t number, const char *what);
+struct reference_signal *signal_find(struct reference *g, const struct request_id *id,
+                                     uint64_t seq);              // NULL: never accepted
 void signals_walk(struct reference *g, const struct walk_op *o); // the ops
 bool signals_hold_lock(const struct reference *g, const struct op *op, const struct row *row);
 bool signals_event(const struct event *e);
@@ -108,8 +111,10 @@ enum outcome_status signals_stop(struct reference *g, struct row *row,
 void signals_forget(struct reference *g); // ends that are not kept any more
 void check_signals(struct reference *g);  // after an entry
 void check_signals_dropped(struct reference *g, uint64_t slot);
-void check_delivered(struct world *w, const struct node *n, const struct lock_ref *ref,
+// check_listen.c: what workers get. slot: the handle has read so far at least
+void check_delivered(struct reference *g, uint64_t slot, const struct lock_ref *ref,
                      enum reason reason, const struct signal_view *v, size_t len);
+void check_listen(struct world *w, struct node *n, uint32_t ask, const struct shard_reply *r);
 void token_granted(struct reference *g, struct hash128 token);
 void token_ended(struct reference *g, struct hash128 token);
 void token_interrupted(struct reference *g, struct hash128 token);

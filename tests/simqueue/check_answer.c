@@ -266,6 +266,9 @@ void check_answer(struct world *w, struct node *n, uint32_t ask, const struct sh
     case SIM_CALL_AWAIT:
         check_await(w, n, ask, r);
         break;
+    case SIM_CALL_LISTEN:
+        check_listen(w, n, ask, r);
+        break;
     case SIM_CALL_RECALL:
         check_recall(w, ask, r);
         break;

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-static void wrong(struct reference *g, uint64_t seq, uint32_t number, const char *what)
+void signal_wrong(struct reference *g, uint64_t seq, uint32_t number, const char *what)
 {
     findings_add(&g->world->findings, "signal",
                  "lane %u: slot %" PRIu64 ": signal %u of message %" PRIu64 " %s", g->lane, g->slot,
@@ -33,7 +33,7 @@ static bool is_running(const struct row *row)
     return row->state == STATE_LOCKED && !row->ticket;
 }
 
-static struct reference_signal *find(struct reference *g, const struct request_id *id, uint64_t seq)
+struct reference_signal *signal_find(struct reference *g, const struct request_id *id, uint64_t seq)
 {
     for (uint32_t i = g->signals_len; i > 0; i--)
         if (g->signals[i - 1].seq == seq && same_id(&g->signals[i - 1].id, id))
@@ -54,7 +54,7 @@ static struct reference_signal *pending(struct reference *g, uint64_t seq, uint3
 
 static void end(struct reference *g, struct reference_signal *s, enum signal_state state)
 {
-    if (s->state != SIGNAL_PENDING) wrong(g, s->seq, s->number, "ends twice");
+    if (s->state != SIGNAL_PENDING) signal_wrong(g, s->seq, s->number, "ends twice");
     s->state = state;
     s->ended_slot = g->slot;
     s->ended_at = g->now;
@@ -169,7 +169,7 @@ static void interrupt_now(struct reference *g, const struct walk_op *o, const st
         reference_move(g, row, STATE_CANCELLED);
         row->ticket = row->opened = false;
     }
-    if (e && e->status != status) wrong(g, seq_of(g, row), 0, "ends its message otherwise");
+    if (e && e->status != status) signal_wrong(g, seq_of(g, row), 0, "ends its message otherwise");
 }
 
 static void accept(struct reference *g, const struct walk_op *o, const struct op_signal *op,
@@ -177,8 +177,8 @@ static void accept(struct reference *g, const struct walk_op *o, const struct op
 {
     struct reference_signal *s = push(g, op, seq_of(g, row), o->index);
     s->number = ++row->signals;
-    if (answer->number != s->number) wrong(g, s->seq, answer->number, "has another number");
-    if (answer->until != s->due) wrong(g, s->seq, s->number, "has another end");
+    if (answer->number != s->number) signal_wrong(g, s->seq, answer->number, "has another number");
+    if (answer->until != s->due) signal_wrong(g, s->seq, s->number, "has another end");
     if (op->kind != SIGNAL_INTERRUPT) return;
     s->token = row->token;
     if (s->due < row->deadline) row->deadline = s->due;
@@ -192,13 +192,13 @@ static void on_one(struct reference *g, const struct walk_op *o, const struct op
     struct row *row = reference_row(g, answer->seq);
     enum reason reason = expected(op, row);
     if (answer->reason != reason) {
-        wrong(g, answer->seq, answer->number, reason_name(answer->reason));
+        signal_wrong(g, answer->seq, answer->number, reason_name(answer->reason));
         return;
     }
     if (reason != REASON_NONE) return;
     bool at_once = op->kind == SIGNAL_INTERRUPT && (!is_running(row) || op->grace_ms == 0);
     if (at_once != (answer->state == SIGNAL_APPLIED))
-        wrong(g, answer->seq, answer->number, "is applied at the wrong time");
+        signal_wrong(g, answer->seq, answer->number, "is applied at the wrong time");
     else if (at_once)
         interrupt_now(g, o, op, row, at);
     else
@@ -221,7 +221,7 @@ static void on_signal(struct reference *g, const struct walk_op *o)
     uint64_t wanted = op.count, last = 0;
     for (uint64_t i = 0; op.target != SIGNAL_TO_MESSAGES && i < g->rows_len; i++)
         wanted += is_target(&op, &g->rows[i]);
-    if (result.count != wanted) wrong(g, 0, 0, "goes to other messages than it names");
+    if (result.count != wanted) signal_wrong(g, 0, 0, "goes to other messages than it names");
     size_t at = 0;
     struct signal_row row;
     uint64_t seen[HELD_LOCKS_MAX] = {0};
@@ -230,7 +230,7 @@ static void on_signal(struct reference *g, const struct walk_op *o)
         bool right = named ? row.seq == signal_seq(&op, i)
                            : row.seq > last && row.seq <= g->rows_len &&
                                  is_target(&op, &g->rows[row.seq - 1]);
-        if (!right) wrong(g, row.seq, row.number, "was not meant");
+        if (!right) signal_wrong(g, row.seq, row.number, "was not meant");
         last = row.seq;
         bool again = false;
         for (uint32_t k = 0; named && k < i && k < HELD_LOCKS_MAX; k++)
@@ -262,16 +262,16 @@ static void on_settle(struct reference *g, const struct walk_op *o)
     enum reason reason;
     for (uint32_t i = 0; i < op.count && signal_answer_next(&rows, &row); i++) {
         if (!worker_reason_next(&result, &reason)) {
-            wrong(g, row.ref.seq, row.number, "has no answer");
+            signal_wrong(g, row.ref.seq, row.number, "has no answer");
             return;
         }
         const struct row *to = reference_row(g, row.ref.seq);
         bool current = to && to->state == STATE_LOCKED && hash128_equal(to->token, row.ref.token);
         if (!current && reason == REASON_NONE)
-            wrong(g, row.ref.seq, row.number, "ends by a stale token");
+            signal_wrong(g, row.ref.seq, row.number, "ends by a stale token");
         if (current && reason != settle_expected(g, &row, op.arrived_at))
-            wrong(g, row.ref.seq, row.number,
-                  reason == REASON_NONE ? "ends out of order, or again" : "is refused");
+            signal_wrong(g, row.ref.seq, row.number,
+                         reason == REASON_NONE ? "ends out of order, or again" : "is refused");
         struct reference_signal *s = pending(g, row.ref.seq, row.number);
         if (reason != REASON_NONE || !s) continue;
         end(g, s, row.act == SIGNAL_ACK ? SIGNAL_ACKED : SIGNAL_DECLINED);
@@ -295,10 +295,10 @@ static void on_withdraw(struct reference *g, const struct walk_op *o)
         result_open(o->body, OP_SIGNAL_WITHDRAW, &result))
         return;
     for (uint32_t i = 0; i < result.count && signal_row_next(&result, &row); i++) {
-        struct reference_signal *s = find(g, &op.signal, row.seq);
+        struct reference_signal *s = signal_find(g, &op.signal, row.seq);
         bool was_pending = s && s->state == SIGNAL_PENDING;
         if (!s || was_pending != (row.reason == REASON_NONE)) {
-            wrong(g, row.seq, row.number, "is withdrawn otherwise");
+            signal_wrong(g, row.seq, row.number, "is withdrawn otherwise");
             continue;
         }
         if (!was_pending) continue;
@@ -308,7 +308,8 @@ static void on_withdraw(struct reference *g, const struct walk_op *o)
     for (uint32_t i = 0; i < g->signals_len; i++) {
         const struct reference_signal *s = &g->signals[i];
         bool meant = same_id(&s->id, &op.signal) && (op.seq == 0 || op.seq == s->seq);
-        if (meant && s->state == SIGNAL_PENDING) wrong(g, s->seq, s->number, "was not withdrawn");
+        if (meant && s->state == SIGNAL_PENDING)
+            signal_wrong(g, s->seq, s->number, "was not withdrawn");
     }
 }
 
@@ -329,7 +330,7 @@ static void on_cancel(struct reference *g, const struct walk_op *o)
                              : dead || idle    ? REASON_NONE
                              : is_running(row) ? REASON_LOCKED
                                                : REASON_TERMINAL;
-        if (answer.reason != reason) wrong(g, seq, 0, "(a cancel) is answered otherwise");
+        if (answer.reason != reason) signal_wrong(g, seq, 0, "(a cancel) is answered otherwise");
         if (answer.reason != REASON_NONE || !row) continue;
         if (!walk_next_event(g, o, &at, EVENT_MESSAGE_OUTCOME, seq)) return;
         if (row->state == STATE_LOCKED) walk_end_holds(g, row->token);
@@ -381,26 +382,26 @@ bool signals_event(const struct event *e)
 // After the op that it belongs to, or when its time has come.
 void signals_told(struct reference *g, const struct event *e)
 {
-    struct reference_signal *s = find(g, &e->signal, e->seq);
+    struct reference_signal *s = signal_find(g, &e->signal, e->seq);
     if (!s) {
-        wrong(g, e->seq, (uint32_t)e->count, "was never accepted");
+        signal_wrong(g, e->seq, (uint32_t)e->count, "was never accepted");
         return;
     }
     if (e->count != s->number || e->signal_kind != s->kind)
-        wrong(g, e->seq, s->number, "is told as another one");
+        signal_wrong(g, e->seq, s->number, "is told as another one");
     if (e->kind == EVENT_SIGNAL_SENT) {
-        if (s->sent++ > 0) wrong(g, e->seq, s->number, "is sent twice");
+        if (s->sent++ > 0) signal_wrong(g, e->seq, s->number, "is sent twice");
     } else if (e->kind == EVENT_SIGNAL_DELIVERED) {
         const struct row *row = &g->rows[e->seq - 1];
         if (s->state != SIGNAL_PENDING && s->ended_slot != g->slot)
-            wrong(g, e->seq, s->number, "is delivered after its end");
+            signal_wrong(g, e->seq, s->number, "is delivered after its end");
         s->delivered = row->token;
         s->deliveries++;
     } else {
         bool timely = e->signal_state == SIGNAL_EXPIRED && s->kind != SIGNAL_INTERRUPT;
         if (timely && s->state == SIGNAL_PENDING && s->due <= g->now) end(g, s, SIGNAL_EXPIRED);
-        if (e->signal_state != s->state) wrong(g, e->seq, s->number, "ends otherwise");
-        if (s->told++ > 0) wrong(g, e->seq, s->number, "has a second end");
+        if (e->signal_state != s->state) signal_wrong(g, e->seq, s->number, "ends otherwise");
+        if (s->told++ > 0) signal_wrong(g, e->seq, s->number, "has a second end");
     }
 }
 
@@ -437,18 +438,18 @@ static void check_one(struct reference *g, const struct reference_signal *s)
     struct signal_view v;
     bool known = machine_signal_find(g->machine, &s->id, s->seq, &v);
     if (known == s->dropped) {
-        wrong(g, s->seq, s->number, known ? "is kept for too long" : "is forgotten");
+        signal_wrong(g, s->seq, s->number, known ? "is kept for too long" : "is forgotten");
         return;
     }
     if (!known) return;
     if (v.state != s->state || v.number != s->number || v.deliveries != s->deliveries)
-        wrong(g, s->seq, s->number, "is in another state");
+        signal_wrong(g, s->seq, s->number, "is in another state");
     bool answered = s->state == SIGNAL_ACKED || s->state == SIGNAL_DECLINED;
     if (!answered) return;
     CLEANUP(buf_done) struct buf copy;
     buf_init(&copy, 4096);
     if (!hash128_equal(hash128_of(answer_at(g, v.answer, &copy)), s->answer))
-        wrong(g, s->seq, s->number, "has another answer");
+        signal_wrong(g, s->seq, s->number, "has another answer");
 }
 
 // After an entry.
@@ -460,19 +461,21 @@ void check_signals(struct reference *g)
         const struct reference_signal *s = &g->signals[i];
         const struct row *row = &g->rows[s->seq - 1];
         bool due = s->kind != SIGNAL_INTERRUPT && s->due <= g->now;
-        if (s->state == SIGNAL_PENDING && due) wrong(g, s->seq, s->number, "does not expire");
+        if (s->state == SIGNAL_PENDING && due)
+            signal_wrong(g, s->seq, s->number, "does not expire");
         if (s->ended_slot == g->slot && s->told != 1)
-            wrong(g, s->seq, s->number, "ends and that is not told");
+            signal_wrong(g, s->seq, s->number, "ends and that is not told");
         if (s->sent_slot == g->slot && s->sent != 1)
-            wrong(g, s->seq, s->number, "was sent and that is not told");
+            signal_wrong(g, s->seq, s->number, "was sent and that is not told");
         if (s->state == SIGNAL_PENDING && is_running(row) &&
             !hash128_equal(s->delivered, row->token))
-            wrong(g, s->seq, s->number, "does not come to the holder");
+            signal_wrong(g, s->seq, s->number, "does not come to the holder");
         waiting += s->state == SIGNAL_PENDING;
         if ((i + g->slot) % 8 == 0) check_one(g, s);
     }
     if (machine_signal_count(g->machine) != waiting)
-        wrong(g, 0, machine_signal_count(g->machine), "(so many) wait in the machine, others here");
+        signal_wrong(g, 0, machine_signal_count(g->machine),
+                     "(so many) wait in the machine, others here");
 }
 
 // A slot is dropped.
@@ -481,68 +484,11 @@ void check_signals_dropped(struct reference *g, uint64_t slot)
     for (uint32_t i = 0; i < g->signals_len; i++) {
         const struct reference_signal *s = &g->signals[i];
         if (s->sent_slot == slot && s->state == SIGNAL_PENDING)
-            wrong(g, s->seq, s->number, "waits, and its payload is dropped");
+            signal_wrong(g, s->seq, s->number, "waits, and its payload is dropped");
     }
     for (uint64_t i = 0; i < g->rows_len; i++) {
         const struct row *row = &g->rows[i];
         if (row->end_kept && row->has_result && row->result_slot == slot)
-            wrong(g, i + 1, 0, "(none): the result is dropped");
-    }
-}
-
-// Tokens: when each lock ended, in the history.
-
-static struct reference_token *token_of(struct reference *g, struct hash128 token)
-{
-    for (uint32_t i = g->tokens_len; i > 0; i--)
-        if (hash128_equal(g->tokens[i - 1].token, token)) return &g->tokens[i - 1];
-    return NULL;
-}
-
-void token_granted(struct reference *g, struct hash128 token)
-{
-    if (g->tokens_len == g->tokens_cap) {
-        g->tokens_cap = g->tokens_cap ? g->tokens_cap * 2 : 64;
-        g->tokens = memory_resize(g->tokens, g->tokens_cap * sizeof *g->tokens);
-    }
-    g->tokens[g->tokens_len++] = (struct reference_token){.token = token};
-}
-
-void token_ended(struct reference *g, struct hash128 token)
-{
-    struct reference_token *t = token_of(g, token);
-    if (t && t->ended_slot == 0) t->ended_slot = g->slot;
-}
-
-void token_interrupted(struct reference *g, struct hash128 token)
-{
-    struct reference_token *t = token_of(g, token);
-    if (t) t->interrupted = true;
-}
-
-bool token_was_interrupted(struct reference *g, struct hash128 token)
-{
-    const struct reference_token *t = token_of(g, token);
-    return t && t->interrupted;
-}
-
-// What a handle hands out to a worker. The handle may be behind the history.
-void check_delivered(struct world *w, const struct node *n, const struct lock_ref *ref,
-                     enum reason reason, const struct signal_view *v, size_t len)
-{
-    struct reference *g = &w->life->lanes[w->life->handles[n->index].lane].reference;
-    uint64_t slot = journal_slot(n->journal);
-    const struct reference_token *t = token_of(g, ref->token);
-    bool over = !t || (t->ended_slot != 0 && t->ended_slot <= slot);
-    if (over && (reason == REASON_NONE || len > 0) && g->deleted_slot == 0)
-        wrong(g, ref->seq, 0, "(any) comes to a worker that does not hold the message");
-    for (size_t i = 0; i < len; i++) {
-        const struct reference_signal *s = find(g, &v[i].id, v[i].seq);
-        if (!s || v[i].seq != ref->seq || s->number != v[i].number || s->sent_slot > slot)
-            wrong(g, ref->seq, v[i].number, "comes, and was not sent");
-        else if (s->state != SIGNAL_PENDING && s->ended_slot <= slot)
-            wrong(g, ref->seq, v[i].number, "comes after its end");
-        if (i > 0 && v[i].number <= v[i - 1].number)
-            wrong(g, ref->seq, v[i].number, "comes out of order");
+            signal_wrong(g, i + 1, 0, "(none): the result is dropped");
     }
 }

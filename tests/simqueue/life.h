@@ -73,8 +73,9 @@ enum sim_call_what {
     SIM_CALL_OWN,
     SIM_CALL_FETCH,
     SIM_CALL_ARRIVE,
-    SIM_CALL_AWAIT, // something to claim, as a receive over several shards does
-    SIM_CALL_RECALL // what a receive brought, as it does before it asks another shard
+    SIM_CALL_AWAIT,  // something to claim, as a receive over several shards does
+    SIM_CALL_RECALL, // what a receive brought, as it does before it asks another shard
+    SIM_CALL_LISTEN  // waits for signals to the holder of these locks
 };
 
 // Submissions of one ask through one handle.
@@ -118,6 +119,7 @@ struct sim_call {
     uint32_t life;
     int64_t deadline;   // of the open submission
     uint64_t tail_then; // length of the history when it was submitted
+    uint64_t slot_then; // what its handle had read then
     bool open;
     bool closed;
     bool in_doubt;     // an earlier attempt may still take effect
@@ -340,6 +342,7 @@ void signals_draw(struct world *w);
 void signals_configure(struct world *w, struct queue_config *c);
 void signals_send(struct world *w);
 void signals_listen(struct world *w, uint32_t worker);
+void signals_heard(struct world *w, uint32_t ask, const struct shard_reply *r);
 void signals_stale(struct world *w, const struct lane *l, struct lock_ref ref);
 void signals_put_settle(struct world *w, const struct sim_call *a, const struct node *n,
                         struct buf *out);

@@ -171,11 +171,44 @@ static uint32_t number_of(struct rng *rng, const struct signal_view *v, size_t l
     return (uint32_t)rng_below(rng, 6);
 }
 
+// What came with a call that waited. The reply is valid only until the next call.
+void signals_heard(struct world *w, uint32_t ask, const struct shard_reply *r)
+{
+    struct rng *rng = &w->life->signals_rng;
+    if (r->err != ERR_OK || r->signals_len == 0 || !rng_chance(rng, 7000)) return;
+    const struct signal_delivery *d = &r->signals[rng_below(rng, r->signals_len)];
+    struct lock_ref ref = w->life->calls[ask].refs[d->index];
+    uint32_t number = d->reason == REASON_NONE ? d->view.number : 1,
+             lane = w->life->calls[ask].lane;
+    uint32_t settle = sim_call_new(w, SIM_CALL_OP, OP_SIGNAL_SETTLE, lane);
+    struct sim_call *a = &w->life->calls[settle];
+    a->refs[0] = ref;
+    a->refs_len = 1;
+    a->numbers[0] = number;
+    world_at(w, w->now + rng_range(rng, 1, SECOND), EVENT_RETRY, settle, 0);
+}
+
+// Through any handle, for a while.
+static void wait_for_signals(struct world *w, const struct sim_worker *c)
+{
+    struct rng *rng = &w->life->signals_rng;
+    uint32_t ask = sim_call_new(w, SIM_CALL_LISTEN, 0, c->lane);
+    struct sim_call *a = &w->life->calls[ask];
+    for (uint32_t i = 0; i < c->held_len; i++)
+        a->refs[a->refs_len++] = c->held[i].ref;
+    a->wait_ms = rng_range(rng, 0, 8 * SECOND);
+    (void)sim_call_submit(w, ask);
+}
+
 void signals_listen(struct world *w, uint32_t worker)
 {
     struct rng *rng = &w->life->signals_rng;
     const struct sim_worker *c = &w->life->workers[worker];
     if (!w->life->signals || c->held_len == 0 || !rng_chance(rng, 8500)) return;
+    if (rng_chance(rng, 5000)) {
+        wait_for_signals(w, c);
+        return;
+    }
     struct node *n = node_pick(w, c->lane);
     if (!n) return;
     uint32_t ask = NO_INDEX;
@@ -185,7 +218,8 @@ void signals_listen(struct world *w, uint32_t worker)
         struct lock_ref ref = c->held[i].ref;
         const struct machine *m = shard_machine(w->life->handles[n->index].shard);
         enum reason reason = machine_signals(m, &ref, 0, v, VIEWS, &len);
-        check_delivered(w, n, &ref, reason, v, len);
+        check_delivered(&w->life->lanes[c->lane].reference, journal_slot(n->journal), &ref, reason,
+                        v, len);
         bool answers = len > 0 ? rng_chance(rng, 8000) : rng_chance(rng, 300); // else it lags
         if (!answers) continue;
         if (ask == NO_INDEX) ask = sim_call_new(w, SIM_CALL_OP, OP_SIGNAL_SETTLE, c->lane);

@@ -129,12 +129,23 @@ int64_t sim_call_patience(struct world *w)
     return hasty ? rng_range(&w->rng, 0, 50) : rng_range(&w->rng, 500, w->mix.patience_ms);
 }
 
+static void listen_to(struct world *w, const struct sim_call *a, struct node *n)
+{
+    struct listen_ask asks[HELD_LOCKS_MAX];
+    for (uint32_t i = 0; i < a->refs_len; i++)
+        asks[i] = (struct listen_ask){.ref = a->refs[i]};
+    shard_listen(w->life->handles[n->index].shard, sim_call_index(w, a) + 1,
+                 &(struct shard_listen){.asks = asks, .len = a->refs_len}, w->now + a->wait_ms,
+                 a->deadline, node_now(n));
+}
+
 static void send_off(struct world *w, struct sim_call *a, struct node *n)
 {
     struct shard *s = w->life->handles[n->index].shard;
     uint64_t ticket = sim_call_index(w, a) + 1;
     int64_t deadline = w->now + sim_call_patience(w);
-    bool waits = a->what == SIM_CALL_RECEIVE || a->what == SIM_CALL_AWAIT;
+    bool waits =
+        a->what == SIM_CALL_RECEIVE || a->what == SIM_CALL_AWAIT || a->what == SIM_CALL_LISTEN;
     a->deadline = waits ? deadline + a->wait_ms : deadline;
     struct op_claim claim;
     switch (a->what) {
@@ -157,6 +168,9 @@ static void send_off(struct world *w, struct sim_call *a, struct node *n)
         break;
     case SIM_CALL_AWAIT:
         shard_await(s, ticket, bytes_str("watcher"), w->now + a->wait_ms, a->deadline, node_now(n));
+        break;
+    case SIM_CALL_LISTEN:
+        listen_to(w, a, n);
         break;
     case SIM_CALL_RECALL:
         claim = sim_call_claim(w, &w->life->calls[a->of]);
@@ -181,6 +195,7 @@ void sim_call_begins(struct world *w, uint32_t ask, struct node *n)
     a->node = n->index;
     a->life = n->life;
     a->tail_then = w->life->lanes[a->lane].reference.len;
+    a->slot_then = journal_slot(n->journal);
     trace_line(&w->trace, w->now, "n%u.%u: ask %u what %d kind %u try %u of %s", n->index, n->life,
                ask, (int)a->what, a->kind, a->tries,
                a->worker == NO_INDEX ? "a client" : w->life->workers[a->worker].name);
@@ -294,6 +309,7 @@ void sim_call_heard(struct world *w, struct node *n, const struct shard_reply *r
     a->in_doubt = a->in_doubt || r->err == ERR_UNKNOWN;
     if (w->findings.broken) return;
     if (a->what == SIM_CALL_AWAIT && r->err == ERR_OK) w->life->handles[n->index].passes_on = true;
+    if (a->what == SIM_CALL_LISTEN) signals_heard(w, ask, r);
     if (a->what == SIM_CALL_ARRIVE) {
         carrier_heard(w, ask, r);
     } else if (a->partner) {
