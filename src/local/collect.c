@@ -30,6 +30,10 @@ static struct collect_call *collect_of(struct local_call *c)
 
 static void add_unknown(struct collect_call *l, const char *id)
 {
+    if (l->out->len == COLLECT_ROWS_MAX) {
+        l->out->more = true;
+        return;
+    }
     struct sluice_message *row = collected_add(l->out);
     (void)snprintf(row->id, sizeof row->id, "%s", id);
     row->state = "unknown";

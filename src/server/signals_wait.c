@@ -6,6 +6,8 @@
 #include "server/inside.h"
 #include "wire/wire.h"
 
+#include <string.h>
+
 static struct json *signals_json(const struct sluice_signals *list)
 {
     struct json *o = json_new(), *rows = json_list_new();
@@ -156,6 +158,11 @@ void handle_collect(struct exchange *x)
 {
     struct collect_in in = {0};
     if (!read_request(x, &in)) return;
+    const char *accept = httpd_header(x->http, "Accept");
+    if (accept && strcmp(accept, "text/event-stream") == 0) {
+        collect_stream(x, &in);
+        return;
+    }
     struct collect_poll poll = {
         .ids = in.ids.rows, .len = in.ids.len, .all = in.all, .position = in.position};
     x->async.done = collected;

@@ -142,6 +142,25 @@ static void an_unknown_message_is_listed_and_the_others_go_on(void **state)
     rig_close(&j.rig);
 }
 
+static void very_many_unknown_messages_come_in_parts(void **state)
+{
+    (void)state;
+    static char names[MANY][SLUICE_ID_MAX];
+    static const char *ids[MANY];
+    struct rig r;
+    rig_queue(&r, NULL, 0);
+    for (int i = 0; i < MANY; i++) {
+        (void)snprintf(names[i], sizeof names[i], "deadbeef-0-%d", i + 1);
+        ids[i] = names[i];
+    }
+    struct sluice_collector *c;
+    struct sluice_collect what = {.ids = ids, .ids_len = MANY};
+    FINE(sluice_collect_open(r.s, "tasks", &what, &c, &error));
+    assert_int_equal(collect_all(c).unknown, MANY);
+    sluice_collect_close(c);
+    rig_close(&r);
+}
+
 static void a_later_collect_goes_on_at_the_position(void **state)
 {
     (void)state;
@@ -321,6 +340,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(failures_come_with_their_reasons),
         cmocka_unit_test(the_missing_are_named),
         cmocka_unit_test(an_unknown_message_is_listed_and_the_others_go_on),
+        cmocka_unit_test(very_many_unknown_messages_come_in_parts),
         cmocka_unit_test(a_later_collect_goes_on_at_the_position),
         cmocka_unit_test(many_messages_take_a_few_polls),
         cmocka_unit_test(bad_collects_have_their_sentences),

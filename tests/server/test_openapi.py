@@ -454,6 +454,32 @@ def results_and_progress_are_what_the_file_says(sluice):
 
 
 @case
+def a_collect_can_be_a_stream(sluice):
+    sluice.ok("queue", "create", "tasks")
+    sluice.ok("upgrade", "tasks")
+    with Node(sluice) as node:
+        ids = [node.ask("sendMessages", 201, {"body": str(i)})["id"] for i in range(3)]
+        connection = node.connect()
+        body = json.dumps({"ids": [*ids, "deadbeef-0-1"]})
+        connection.request("POST", "/v1/queues/tasks/collect", body,
+                           {"Content-Type": "application/json", "Accept": "text/event-stream"})
+        answer = connection.getresponse()
+        same((answer.status, answer.getheader("Content-Type")), (200, "text/event-stream"))
+        for message in node.ask("receiveMessages", 200, {"max": 3})["messages"]:
+            node.ask("ackMessages", 200, {"token": message["token"]})
+        text = answer.read().decode()  # it ends by itself
+        rows = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: ")]
+        same(sorted(r["state"] for r in rows[:-1]), ["processed", "processed", "processed", "unknown"])
+        same((rows[-1], re.findall("event: (.*)", text)[-1]), ({"missing": 0}, "end"))
+        connection.close()
+        connection = node.connect()
+        connection.request("POST", "/v1/queues/none/collect", body,
+                           {"Content-Type": "application/json", "Accept": "text/event-stream"})
+        same(re.findall("event: (.*)", connection.getresponse().read().decode()), ["error"])
+        connection.close()
+
+
+@case
 def null_is_a_field_that_was_not_given(sluice):
     with Node(sluice) as node:
         node.ask("createQueue", 201)
