@@ -251,7 +251,7 @@ const struct command command_ack = {
     .words = "QUEUE TOKEN...",
     .summary = "Acknowledges messages: they were processed",
     .details = "A result is kept as long as the finished message: the setting retention.\n"
-               "\"show\" prints it.\n\n" OUTCOME_KEYS,
+               "\"show\" and \"collect\" print it.\n\n" OUTCOME_KEYS,
     .options = ack_options,
     .options_len = COUNT_OF(ack_options),
     .run = run_ack,

@@ -418,7 +418,7 @@ const struct command command_work = {
                "progress or the result of the job. A program that does not read a signal in\n"
                "time declines it as not-listening. An interrupt is TERM to the program's\n"
                "process group, and KILL at the end of the grace. The message is then\n"
-               "cancelled, unless the program ends with 0.\n"
+               "cancelled, unless the program ends with 0. docs/signals.md has examples.\n"
                "\n"
                "On a terminal a table shows the running jobs and the ready messages. Otherwise\n"
                "each job is a line on standard error, or with --json an object on standard\n"

@@ -10,10 +10,10 @@
         C(queue_purge), C(queue_delete), C(send), C(receive), C(ack), C(fail), C(release),         \
         C(renew), C(work), C(peek), C(show), C(stats), C(workers), C(worker_pause),                \
         C(worker_resume), C(worker_drain), C(worker_evict), C(workflow_list), C(workflow_show),    \
-        C(events), C(redrive), C(cancel), C(signal), C(signals), C(audit), C(doctor), C(import),   \
-        C(upgrade), C(cluster_status), C(cluster_plan), C(cluster_drain), C(cluster_undrain),      \
-        C(cluster_leave), C(cluster_events), C(cluster_coord_switch), C(serve), C(token_new),      \
-        C(bench), C(schema_check), C(completion), C(version), C(help)
+        C(events), C(redrive), C(cancel), C(signal), C(signals), C(collect), C(audit), C(doctor),  \
+        C(import), C(upgrade), C(cluster_status), C(cluster_plan), C(cluster_drain),               \
+        C(cluster_undrain), C(cluster_leave), C(cluster_events), C(cluster_coord_switch),          \
+        C(serve), C(token_new), C(bench), C(schema_check), C(completion), C(version), C(help)
 
 #define COMMAND_NAME(name) command_##name
 extern const struct command COMMAND_LIST(COMMAND_NAME);

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""signal and signals, results and progress, with the test as the worker."""
+"""signal and signals, results and progress, collect: the commands, with the test as the worker."""
+import json
+import threading
+
 from harness import CONFLICT, FENCED, INVALID, NOT_FOUND, case, contains, holds, main, same, until
+
+NONE = 11  # of collect: no message was processed
 
 
 def locked(sluice, *settings):
@@ -172,6 +177,112 @@ def a_renewal_carries_progress(sluice):
     contains(sluice.ok("show", "tasks", message["id"]).out, "progress      0% begun")
     sluice.ok("renew", "tasks", message["token"], "--progress", "42")
     contains(sluice.ok("peek", "tasks", "--state", "locked").out, "PROGRESS", "42%")
+
+
+def collected(sluice, *words, **more):
+    run = sluice.run("collect", "tasks", *words, "--json", **more)
+    lines = run.lines()
+    return run.status, lines[:-1], lines[-1]
+
+
+def finish(sluice, *results):
+    """Messages of tasks, one for each: a result, or None for one that fails."""
+    ids = []
+    for result in results:
+        ids.append(sluice.send("tasks", "x"))
+        token = sluice.one("tasks")["token"]
+        if result is None:
+            sluice.ok("fail", "tasks", token, "--reason", "broken")
+        else:
+            sluice.ok("ack", "tasks", token, "--result", result)
+    return ids
+
+
+@case
+def results_are_collected(sluice):
+    sluice.create_new("tasks", "failureStrategy.maxRetries=0")
+    ids = finish(sluice, "a", "b")
+    status, rows, end = collected(sluice, *ids)
+    same(status, 0)
+    same({row["id"]: row["result"] for row in rows}, dict(zip(ids, "ab")))
+    same([end["processed"], end["failed"], end["missing"]], [2, 0, []])
+    out = sluice.ok("collect", "tasks", "-", input="\n".join(ids)).out
+    same(sorted(out.splitlines()), sorted(f"{id}  processed  {result}" for id, result in zip(ids, "ab")))
+
+
+@case
+def some_and_none_have_a_status_of_their_own(sluice):
+    sluice.create_new("tasks", "failureStrategy.maxRetries=0")
+    ids = finish(sluice, "a", None)
+    status, rows, end = collected(sluice, *ids)
+    same([status, end["processed"], end["failed"]], [1, 1, 1])
+    contains(sluice.run("collect", "tasks", *ids).out, "processed  a", "dead", "broken")
+    status, rows, end = collected(sluice, ids[1])
+    same([status, end["processed"], end["failed"]], [NONE, 0, 1])
+    waits = sluice.send("tasks", "y")
+    status, rows, end = collected(sluice, waits, ids[0], "--timeout", "0")
+    same([status, end["missing"]], [1, [waits]])
+    late = sluice.run("collect", "tasks", waits, "--timeout", "1ms")
+    same([late.status, late.out], [NONE, ""])
+    contains(late.err, "missing: 1 message", waits)
+    unknown = ids[0].rsplit("-", 1)[0] + "-999"
+    status, rows, end = collected(sluice, ids[0], unknown)
+    same([status, end["unknown"]], [1, 1])
+    same({row["id"]: row["state"] for row in rows}, {ids[0]: "processed", unknown: "unknown"})
+
+
+@case
+def a_collect_that_began_before_gets_what_comes(sluice):
+    sluice.create_new("tasks")
+    ids = [sluice.send("tasks", "x") for _ in range(2)]
+    stream = sluice.start("collect", "tasks", *ids, "--stream", "--json")
+    one, other = sluice.receive("tasks", "--max", "2")
+    sluice.ok("ack", "tasks", other["token"], "--result", "first")
+    row = json.loads(stream.stdout.readline())
+    same([row["id"], row["result"]], [other["id"], "first"])
+    sluice.ok("ack", "tasks", one["token"])
+    same(json.loads(stream.stdout.readline())["id"], one["id"])
+    same(json.loads(stream.stdout.readline())["missing"], [])
+    same(stream.wait(), 0)
+
+
+@case
+def any_ends_with_the_first(sluice):
+    sluice.create_new("tasks", "failureStrategy.maxRetries=0")
+    done = finish(sluice, None, "a")
+    waits = sluice.send("tasks", "y")
+    status, rows, end = collected(sluice, *done, waits, "--any")
+    same([status, end["processed"]], [0, 1])
+    holds(waits in end["missing"], end)
+
+
+@case
+def a_workflow_is_collected_and_running_jobs_are_asked(sluice):
+    sluice.create_new("tasks")
+    sluice.send("tasks", "x", "--workflow", "w")
+    message = sluice.one("tasks")
+    thread = threading.Thread(target=lambda: until(lambda: signals(sluice), "the question arrives"))
+    thread.start()
+    run = sluice.run("collect", "tasks", "--workflow", "w", "--running", "--ask", "how far?", "--timeout", "1s", "--json")
+    thread.join()
+    same(run.status, NONE)
+    row = signals(sluice, message["id"])[0]
+    same([row["kind"], row["payload"]], ["ask", "how far?"])
+    sluice.ok("ack", "tasks", message["token"])
+    ended = sluice.ok("collect", "tasks", "--workflow", "w")  # counted, though the ids are not known any more
+    contains(ended.err, "1 message of workflow w ended before")
+
+
+@case
+def mistakes_of_a_collect_have_their_sentence(sluice):
+    sluice.create_new("tasks")
+    id = sluice.send("tasks", "x")
+    sluice.refused(INVALID, "collect", "tasks", says="ID is missing", field="ID")
+    sluice.refused(INVALID, "collect", "tasks", id, "--workflow", "w", says="exclude each other")
+    sluice.refused(INVALID, "collect", "tasks", id, id, says=id)
+    sluice.refused(INVALID, "collect", "tasks", id, "--ask", "x", says="--running", field="--ask")
+    same(sluice.run("collect", "tasks", "nonsense").out, "nonsense  unknown  no such message was sent\n")
+    sluice.refused(NOT_FOUND, "collect", "task", id, says="tasks")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from harness import INVALID, case, contains, holds, main, same
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMANDS = ["queue create", "queue list", "queue show", "queue set", "queue pause", "queue resume", "queue purge",
             "queue delete", "send", "receive", "ack", "fail", "release", "renew", "work", "peek", "show", "stats",
-            "events", "redrive", "cancel", "signal", "signals", "audit", "doctor", "import", "upgrade", "serve", "token new", "bench", "schema check",
+            "events", "redrive", "cancel", "signal", "signals", "collect", "audit", "doctor", "import", "upgrade", "serve", "token new", "bench", "schema check",
             "completion", "version", "help"]
 
 

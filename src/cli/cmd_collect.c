@@ -1,0 +1,269 @@
+// SPDX-License-Identifier: Apache-2.0
+// collect: waits for the outcomes of several messages, and prints them.
+#include "calls/calls.h"
+#include "cli/answer_watch.h"
+#include "cli/choose.h"
+#include "cli/commands.h"
+#include "cli/progress.h"
+#include "cli/signal_print.h"
+#include "cli/table.h"
+#include "cli/text.h"
+#include "json/json.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define EXIT_SOME    1
+#define EXIT_NONE    11
+#define SLICE_MS     1000 // so that the progress moves
+#define DAY_MS       (INT64_C(24) * 3600 * 1000)
+#define MISSING_SHOW 20 // ids in the remark for people
+
+enum { WORKFLOW, TIMEOUT, STREAM, ANY, RUNNING, ASK, FROM };
+
+static const struct cli_option options[] = {
+    [WORKFLOW] = {"workflow", 0, "W", OPTION_TEXT, 0, 0, "the messages of a workflow, not IDs"},
+    [TIMEOUT] = {"timeout", 0, "D", OPTION_DURATION, 0, 7 * DAY_MS,
+                 "how long to wait; default: until all have ended"},
+    [STREAM] = {"stream", 0, NULL, OPTION_FLAG, 0, 0, "print each outcome as it comes"},
+    [ANY] = {"any", 0, NULL, OPTION_FLAG, 0, 0, "end with the first message that was processed"},
+    [RUNNING] = {"running", 0, NULL, OPTION_FLAG, 0, 0,
+                 "ask the running jobs, and print their answers, too"},
+    [ASK] = {"ask", 0, "TEXT", OPTION_TEXT, 0, 0, "the question of --running"},
+    [FROM] = {"from", 0, "POS", OPTION_TEXT, 0, 0, "continue an earlier collect at its position"},
+};
+
+struct collecting {
+    const struct cli *cli;
+    struct sluice *s;
+    const char *queue;
+    FILE *out; // standard output, or a buffer until all is known
+    uint64_t processed, failed, unknown, answers;
+    uint64_t ended; // of these: messages of the workflow that ended before
+};
+
+static void print_text(FILE *out, const void *text, size_t len)
+{
+    char *safe = safe_text(text ? text : "", len, 0);
+    if (*safe) (void)fprintf(out, "  %s", safe);
+    free(safe);
+}
+
+static void print_outcome(const struct collecting *c, const struct sluice_message *m)
+{
+    if (c->cli->json) {
+        struct json *o = json_message(c->queue, m);
+        json_print(o, c->out);
+        return;
+    }
+    (void)fprintf(c->out, "%s  %s", m->id, m->state);
+    if (m->result_len > 0)
+        print_text(c->out, m->result, m->result_len);
+    else if (m->reason && *m->reason)
+        print_text(c->out, m->reason, strlen(m->reason));
+    else if (m->failures_len > 0 && m->failures[m->failures_len - 1].reason)
+        print_text(c->out, m->failures[m->failures_len - 1].reason,
+                   strlen(m->failures[m->failures_len - 1].reason));
+    (void)fputc('\n', c->out);
+}
+
+static void print_answer(const struct collecting *c, const struct sluice_signal_state *row)
+{
+    if (c->cli->json) {
+        json_print(signal_json(c->queue, row), c->out);
+        return;
+    }
+    (void)fprintf(c->out, "%s  running  %s", row->message, row->state);
+    print_text(c->out, row->answer, row->answer_len);
+    (void)fputc('\n', c->out);
+}
+
+static void print_unknown(const struct collecting *c, const char *id)
+{
+    if (c->cli->json) {
+        struct json *o = json_new();
+        json_text(o, "id", id);
+        json_text(o, "queue", c->queue);
+        json_text(o, "state", "unknown");
+        json_print(o, c->out);
+        return;
+    }
+    (void)fprintf(c->out, "%s  unknown  no such message was sent\n", id);
+}
+
+// Returns true if the message was processed.
+static bool take(struct collecting *c, const struct sluice_collected *one)
+{
+    if (strcmp(one->kind, "answer") == 0) {
+        c->answers++;
+        print_answer(c, &one->answer);
+        return false;
+    }
+    if (strcmp(one->kind, "unknown") == 0) {
+        c->unknown++;
+        print_unknown(c, one->message.id);
+        return false;
+    }
+    bool processed = strcmp(one->message.state, "processed") == 0 ||
+                     strcmp(one->message.state, "finished") == 0; // how is not known any more
+    *(processed ? &c->processed : &c->failed) += 1;
+    print_outcome(c, &one->message);
+    return processed;
+}
+
+static void print_missing(const struct collecting *c, struct sluice_collector *col)
+{
+    const char *const *ids;
+    size_t len = sluice_collect_missing(col, &ids);
+    if (c->cli->json) {
+        struct json *o = json_new(), *list = json_list_new();
+        json_text(o, "queue", c->queue);
+        json_number(o, "processed", (int64_t)c->processed);
+        json_number(o, "failed", (int64_t)c->failed);
+        json_number(o, "unknown", (int64_t)c->unknown);
+        for (size_t i = 0; i < len; i++)
+            json_list_text(list, ids[i]);
+        json_take(o, "missing", list);
+        json_text(o, "position", sluice_collect_position(col));
+        json_print(o, c->out);
+        return;
+    }
+    char count[TEXT_MAX];
+    if (len == 0) return;
+    cli_say(c->cli, "missing: %s message%s", number_text(len, count), len == 1 ? "" : "s");
+    for (size_t i = 0; i < len && i < MISSING_SHOW; i++)
+        cli_say(c->cli, "  %s", ids[i]);
+    if (len > MISSING_SHOW) cli_say(c->cli, "  ... (--json lists all)");
+}
+
+static int status_of(const struct collecting *c, struct sluice_collector *col, bool any)
+{
+    const char *const *ids;
+    size_t missing = sluice_collect_missing(col, &ids);
+    if (c->processed == 0) return EXIT_NONE;
+    return any || (missing == 0 && c->failed == 0 && c->unknown == 0) ? 0 : EXIT_SOME;
+}
+
+static int collect_all(struct collecting *c, struct sluice_collector *col,
+                       const struct cli_value *o)
+{
+    struct sluice_error error = {0};
+    struct progress p;
+    int64_t end = o[TIMEOUT].given ? steady_ms() + o[TIMEOUT].number : INT64_MAX;
+    const char *const *ids;
+    size_t whole = sluice_collect_missing(col, &ids);
+    progress_begin(&p, c->cli, "collected", "messages");
+    for (;;) {
+        const struct sluice_collected *one = NULL;
+        error = (struct sluice_error){0};
+        int64_t left = end - steady_ms();
+        answer_watch_start(c->cli, 0); // each call ends within a second
+        enum sluice_code code = sluice_collect_next(
+            col, left < SLICE_MS ? (left > 0 ? left : 0) : SLICE_MS, &one, &error);
+        // NOT_FOUND: nothing came in this time, unless it is about the queue.
+        bool waits = code == SLUICE_NOT_FOUND && strcmp(error.field, "queue") != 0;
+        if (code != SLUICE_OK && !waits) {
+            progress_end(&p);
+            return cli_fail_queue(c->cli, c->s, c->queue, &error);
+        }
+        if (code == SLUICE_OK && !one) break; // all have come
+        if (one && o[STREAM].given) progress_end(&p);
+        bool processed = one && take(c, one);
+        if (one && o[STREAM].given && !cli_output_ok()) break;
+        uint64_t came = c->processed + c->failed + c->unknown - c->ended;
+        progress_move(&p, came, came, whole);
+        if (processed && o[ANY].given) break;
+        if (!one && steady_ms() >= end) break;
+    }
+    progress_end(&p);
+    return 0;
+}
+
+// Messages of a workflow that ended before are counted, but their ids are not known any more.
+static void count_ended(struct collecting *c, const char *workflow)
+{
+    struct sluice_workflow w;
+    size_t len = 0;
+    if (sluice_workflow_show(c->s, c->queue, workflow, &w, NULL, 0, &len, NULL) != SLUICE_OK)
+        return;
+    c->ended = w.done + w.failed + w.cancelled;
+    c->processed = w.done;
+    c->failed = w.failed + w.cancelled;
+}
+
+static void say_ended(const struct collecting *c, const char *workflow)
+{
+    char count[TEXT_MAX];
+    if (c->ended > 0)
+        cli_say(c->cli, "%s message%s of workflow %s ended before: sluice workflow show %s %s",
+                number_text(c->ended, count), c->ended == 1 ? "" : "s", workflow, c->queue,
+                workflow);
+}
+
+// Standard input gives ids, one in a line.
+static int read_ids(const struct cli *cli, const struct arguments *args, struct id_list *ids)
+{
+    bool workflow = args->options[WORKFLOW].given;
+    if (workflow && args->words_len > 1)
+        return cli_usage(cli, "ID", "ID and --workflow exclude each other: give one of them");
+    if (!workflow && args->words_len == 1)
+        return cli_usage(cli, "ID", "ID is missing: give ids, - for standard input, or --workflow");
+    return workflow ? 0 : id_list_read(cli, args->words + 1, args->words_len - 1, ids);
+}
+
+static int run_collect(const struct cli *cli, const struct arguments *args, struct sluice *s)
+{
+    const struct cli_value *o = args->options;
+    struct collecting c = {.cli = cli, .s = s, .queue = args->words[0], .out = stdout};
+    struct id_list ids = {0};
+    struct sluice_error error = {0};
+    struct sluice_collector *col = NULL;
+    char *text = NULL;
+    size_t text_len = 0;
+    if (o[ASK].given && !o[RUNNING].given)
+        return cli_usage(cli, "--ask", "--ask needs --running: it asks the running jobs");
+    int status = read_ids(cli, args, &ids);
+    struct sluice_collect what = {.ids = ids.rows,
+                                  .ids_len = ids.len,
+                                  .workflow = o[WORKFLOW].given ? o[WORKFLOW].texts[0] : NULL,
+                                  .position = o[FROM].given ? o[FROM].texts[0] : NULL,
+                                  .running = o[RUNNING].given,
+                                  .ask = o[ASK].given ? o[ASK].texts[0] : NULL};
+    if (status == 0 && sluice_collect_open(s, c.queue, &what, &col, &error) != SLUICE_OK)
+        status = cli_fail_queue(cli, s, c.queue, &error);
+    if (col) {
+        if (what.workflow) count_ended(&c, what.workflow);
+        if (!o[STREAM].given) c.out = open_memstream(&text, &text_len);
+        if (!c.out) c.out = stdout;
+        status = collect_all(&c, col, o);
+        if (status == 0) print_missing(&c, col);
+        if (c.out != stdout) (void)fclose(c.out);
+        if (text) (void)fwrite(text, 1, text_len, stdout);
+        if (what.workflow) say_ended(&c, what.workflow);
+        if (status == 0) status = status_of(&c, col, o[ANY].given);
+    }
+    free(text);
+    sluice_collect_close(col);
+    id_list_done(&ids);
+    return status;
+}
+
+const struct command command_collect = {
+    .name = "collect",
+    .words = "QUEUE [ID]...",
+    .summary = "Waits for the outcomes and results of messages",
+    .details =
+        "It changes nothing: begin it before or after the messages end, and repeat it.\n"
+        "ID - reads ids from standard input, one in a line. With --running it asks the\n"
+        "jobs that run now, and prints their answers.\n"
+        "\n"
+        "  exit status   0    every message was processed (--any: one was)\n"
+        "                1    some were processed; others failed or are missing\n"
+        "                11   none was processed\n"
+        "\n"
+        "JSON keys: those of \"show\" for an outcome, those of \"signal\" for an answer. The\n"
+        "last line has queue, processed, failed, unknown, missing, position.",
+    .options = options,
+    .options_len = COUNT_OF(options),
+    .run_on = run_collect,
+};
