@@ -5,6 +5,7 @@
 //     bench-signals renew URL LEASE_MS COUNT       the same for a worker that only renews
 //     bench-signals rate URL JOBS SECONDS          signals to running jobs, delivered and answered
 //     bench-signals wait URL JOBS SECONDS          jobs that wait for signals that do not come
+//     bench-signals collect URL COUNT              the outcomes of so many messages
 //
 // SENDER, WORKER and URL name a store or nodes. It prints one line of JSON.
 #include "base/check.h"
@@ -23,6 +24,7 @@
 #define CLAIM_MAX   1000
 #define COUNT_MAX   100000
 #define LEASE_MS    600000
+#define RESULT      "a result of some bytes"
 #define PAYLOAD     "{\"speed\":2}"
 #define WAITING_MAX 20000
 #define SENDERS     4
@@ -316,6 +318,57 @@ static void wait_for_nothing(const char *url, size_t count, int seconds)
     sluice_close(s);
 }
 
+static void ack_all(struct sluice *s, const struct jobs *jobs)
+{
+    struct sluice_ack *acks = memory_zeroed(jobs->len, sizeof *acks);
+    for (size_t i = 0; i < jobs->len; i++)
+        acks[i] = (struct sluice_ack){
+            .token = jobs->tokens[i], .result = RESULT, .result_len = strlen(RESULT)};
+    for (size_t at = 0; at < jobs->len; at += CLAIM_MAX) {
+        size_t len = jobs->len - at < CLAIM_MAX ? jobs->len - at : CLAIM_MAX;
+        CHECK(sluice_ack_with(s, QUEUE, acks + at, len, NULL, NULL) == SLUICE_OK);
+    }
+    memory_free(acks);
+}
+
+static long resident_kib(void)
+{
+    char line[256];
+    long kib = 0;
+    FILE *f = fopen("/proc/self/status", "r");
+    while (f && fgets(line, sizeof line, f))
+        if (strncmp(line, "VmHWM:", 6) == 0) kib = strtol(line + 6, NULL, 10);
+    if (f) (void)fclose(f);
+    return kib;
+}
+
+static void collect(const char *url, size_t count)
+{
+    struct sluice *s = open_handle(url);
+    struct jobs jobs;
+    struct sluice_collector *c = NULL;
+    size_t got = 0;
+    prepare(s);
+    send_jobs(s, count);
+    claim_jobs(s, &jobs, count, LEASE_MS);
+    ack_all(s, &jobs);
+    long before = resident_kib();
+    int64_t began = clock_boot_ns();
+    struct sluice_collect what = {.ids = jobs.id_list, .ids_len = jobs.len};
+    CHECK(sluice_collect_open(s, QUEUE, &what, &c, NULL) == SLUICE_OK);
+    for (const struct sluice_collected *out = NULL;; got++) {
+        CHECK(sluice_collect_next(c, POLL_MS, &out, NULL) == SLUICE_OK);
+        if (!out) break;
+        CHECK(out->message.result_len == strlen(RESULT));
+    }
+    sluice_collect_close(c);
+    printf("{\"measured\":\"collect\",\"messages\":%zu,\"seconds\":%.3f,\"more_kib\":%ld}\n", got,
+           (double)(clock_boot_ns() - began) / 1e9, resident_kib() - before);
+    CHECK(got == count);
+    jobs_free(&jobs);
+    sluice_close(s);
+}
+
 static size_t number(const char *text)
 {
     unsigned long n = strtoul(text, NULL, 10);
@@ -337,6 +390,8 @@ int main(int argc, char **argv)
         rate(argv[2], number(argv[3]), (int)number(argv[4]));
     else if (argc == 5 && strcmp(what, "wait") == 0)
         wait_for_nothing(argv[2], number(argv[3]), (int)number(argv[4]));
+    else if (argc == 4 && strcmp(what, "collect") == 0)
+        collect(argv[2], number(argv[3]));
     else
         return 2;
     return 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scenarios of signals: steer, interrupt, and signals to tasks that another process
+// The scenarios of signals: steer, interrupt, collect, and signals to tasks that another process
 // owns. One test each, with the library's public calls and the real time. The first argument names
 // the store, the second how the handles reach it (fixture.h).
 #include "fixture.h"
 
 #define WAIT_MS 20000 // for what must come
+#define TASKS   3
 
 struct task {
     char id[SLUICE_ID_MAX];
@@ -302,6 +303,175 @@ static void interrupt_pending(void **state)
     fixture_close(p);
 }
 
+// Collect.
+
+static void run_all(struct fixture *p, struct task t[TASKS])
+{
+    for (size_t i = 0; i < TASKS; i++)
+        run(p, &t[i]);
+}
+
+static struct sluice_collector *collect(struct fixture *p, const struct task t[TASKS])
+{
+    struct sluice_collector *c = NULL;
+    const char *ids[TASKS];
+    for (size_t i = 0; i < TASKS; i++)
+        ids[i] = t[i].id;
+    struct sluice_collect what = {.ids = ids, .ids_len = TASKS};
+    FINE(sluice_collect_open(p->theirs, QUEUE, &what, &c, &error));
+    return c;
+}
+
+// The next outcome: which task it is of.
+static size_t next(struct sluice_collector *c, const struct task t[TASKS],
+                   const struct sluice_collected **out)
+{
+    *out = NULL;
+    FINE(sluice_collect_next(c, WAIT_MS, out, &error));
+    assert_non_null(*out);
+    assert_string_equal((*out)->kind, "outcome");
+    for (size_t i = 0; i < TASKS; i++)
+        if (strcmp((*out)->message.id, t[i].id) == 0) return i;
+    fail_msg("no task has the id %s", (*out)->message.id);
+    return TASKS;
+}
+
+static void is_over(struct sluice_collector *c)
+{
+    const struct sluice_collected *out = NULL;
+    const char *const *ids;
+    FINE(sluice_collect_next(c, WAIT_MS, &out, &error));
+    assert_null(out);
+    assert_int_equal(sluice_collect_missing(c, &ids), 0);
+    sluice_collect_close(c);
+}
+
+static void is_result(const struct sluice_collected *out, const char *text)
+{
+    assert_string_equal(out->message.state, "processed");
+    assert_int_equal(out->message.result_len, strlen(text));
+    assert_memory_equal(out->message.result, text, strlen(text));
+}
+
+static const char *const results[TASKS] = {"first", "second", "third"};
+
+static void collect_all(void **state)
+{
+    (void)state;
+    struct fixture *p = fixture_open(false, NULL, 0);
+    struct task t[TASKS];
+    bool seen[TASKS] = {false};
+    const struct sluice_collected *out;
+    run_all(p, t);
+    for (size_t i = 0; i < TASKS; i++)
+        ack(p->mine, &t[i], results[i]);
+    struct sluice_collector *c = collect(p, t);
+    for (size_t i = 0; i < TASKS; i++) {
+        size_t at = next(c, t, &out);
+        assert_false(seen[at]);
+        seen[at] = true;
+        is_result(out, results[at]);
+    }
+    is_over(c);
+    fixture_close(p);
+}
+
+static void collect_with_a_timeout(void **state)
+{
+    (void)state;
+    struct fixture *p = fixture_open(false, NULL, 0);
+    struct task t[TASKS];
+    const struct sluice_collected *out;
+    const char *const *ids;
+    struct sluice_error error;
+    run_all(p, t);
+    ack(p->mine, &t[0], results[0]);
+    ack(p->mine, &t[2], results[2]);
+    struct sluice_collector *c = collect(p, t);
+    (void)next(c, t, &out);
+    (void)next(c, t, &out);
+    assert_int_equal(sluice_collect_next(c, 200, &out, &error), SLUICE_NOT_FOUND);
+    assert_int_equal(sluice_collect_missing(c, &ids), 1);
+    assert_string_equal(ids[0], t[1].id);
+    ack(p->mine, &t[1], results[1]); // it can go on
+    assert_int_equal(next(c, t, &out), 1);
+    is_over(c);
+    fixture_close(p);
+}
+
+static void collect_as_a_stream(void **state)
+{
+    (void)state;
+    struct fixture *p = fixture_open(false, NULL, 0);
+    struct task t[TASKS];
+    const struct sluice_collected *out;
+    run_all(p, t);
+    struct sluice_collector *c = collect(p, t); // before any of them ends
+    for (size_t i = TASKS; i-- > 0;) {
+        ack(p->mine, &t[i], results[i]);
+        assert_int_equal(next(c, t, &out), i); // each as it comes
+        is_result(out, results[i]);
+    }
+    is_over(c);
+    fixture_close(p);
+}
+
+static void fail_one(struct fixture *p, const struct task *t)
+{
+    const char *token = t->token;
+    struct sluice_outcome outcome;
+    FINE(sluice_fail(p->mine, QUEUE, &token, 1, "it did not work", &outcome, &error));
+    assert_string_equal(outcome.status, "dead-lettered");
+}
+
+static void is_failure(const struct sluice_collected *out)
+{
+    assert_string_equal(out->message.state, "dead");
+    assert_string_equal(out->message.reason, "it did not work");
+}
+
+static const struct sluice_setting no_retries = {"failureStrategy.maxRetries", "0"};
+
+static void collect_all_failed(void **state)
+{
+    (void)state;
+    struct fixture *p = fixture_open(false, &no_retries, 1);
+    struct task t[TASKS];
+    const struct sluice_collected *out;
+    run_all(p, t);
+    struct sluice_collector *c = collect(p, t);
+    for (size_t i = 0; i < TASKS; i++)
+        fail_one(p, &t[i]);
+    for (size_t i = 0; i < TASKS; i++) {
+        (void)next(c, t, &out);
+        is_failure(out);
+    }
+    is_over(c);
+    fixture_close(p);
+}
+
+static void collect_some_failed(void **state)
+{
+    (void)state;
+    struct fixture *p = fixture_open(false, &no_retries, 1);
+    struct task t[TASKS];
+    const struct sluice_collected *out;
+    run_all(p, t);
+    ack(p->mine, &t[0], results[0]);
+    fail_one(p, &t[1]);
+    ack(p->mine, &t[2], results[2]);
+    struct sluice_collector *c = collect(p, t);
+    for (size_t i = 0; i < TASKS; i++) {
+        size_t at = next(c, t, &out);
+        if (at == 1)
+            is_failure(out);
+        else
+            is_result(out, results[at]);
+    }
+    is_over(c);
+    fixture_close(p);
+}
+
 // Ownership.
 
 // The node owns the queue. A second node, or a process that opens the store, sends.
@@ -383,6 +553,11 @@ int main(int argc, char **argv)
         SCENARIO("Immediate interrupt", immediate_interrupt),
         SCENARIO("The reason of an interrupt is kept", reason_is_kept),
         SCENARIO("Interrupt a pending task", interrupt_pending),
+        SCENARIO("Collect all", collect_all),
+        SCENARIO("Collect with a timeout names the missing", collect_with_a_timeout),
+        SCENARIO("Collect as a stream", collect_as_a_stream),
+        SCENARIO("Collect when all failed", collect_all_failed),
+        SCENARIO("Collect with some failures", collect_some_failed),
         SCENARIO("Signal to a remotely owned task", remotely_owned),
         SCENARIO("Ownership changes between send and delivery", ownership_changes),
         SCENARIO("The same signal by two ways", same_signal_by_two_ways),
