@@ -135,70 +135,91 @@ static void show_cost(struct buf *to, const struct meter_snapshot *meter)
     metric_count(to, name, LABELS("class", "delete"), meter->cost.deletes);
 }
 
-struct expiries {
+// The counters of one shard, or of all shards of a queue.
+struct shard_row {
     char queue[QUEUE_NAME_MAX + 1];
-    uint64_t count;
+    uint64_t expired;
+    struct signal_ends ends;
 };
 
 struct shards {
-    struct expiries *expired; // one row per shard
+    struct shard_row *rows;
     size_t len;
     size_t cap;
     uint64_t waiting;
-    struct signal_ends ends; // of all queues
 };
-
-static void add_ends(struct signal_ends *to, const struct signal_ends *more)
-{
-    for (size_t kind = 0; kind < SIGNAL_KIND_COUNT; kind++)
-        for (size_t end = 0; end < SIGNAL_STATE_COUNT; end++)
-            to->counts[kind][end] += more->counts[kind][end];
-}
 
 static void add_shard(void *ctx, const char *queue, const struct handle_counters *t)
 {
     struct shards *s = ctx;
     if (s->len == s->cap) {
         s->cap = s->cap > 0 ? s->cap * 2 : 16;
-        s->expired = memory_resize(s->expired, s->cap * sizeof *s->expired);
+        s->rows = memory_resize(s->rows, s->cap * sizeof *s->rows);
     }
-    struct expiries *row = &s->expired[s->len++];
+    struct shard_row *row = &s->rows[s->len++];
+    *row = (struct shard_row){.expired = t->shard.expired, .ends = t->ends};
     (void)snprintf(row->queue, sizeof row->queue, "%s", queue);
-    row->count = t->shard.expired;
     s->waiting += t->waiting;
-    add_ends(&s->ends, &t->ends);
 }
 
 static int by_queue(const void *a, const void *b)
 {
-    return strcmp(((const struct expiries *)a)->queue, ((const struct expiries *)b)->queue);
+    return strcmp(((const struct shard_row *)a)->queue, ((const struct shard_row *)b)->queue);
 }
 
-// One sample per name: a queue has several shards, and a name may have had several lives.
+static void add_row(struct shard_row *to, const struct shard_row *more)
+{
+    to->expired += more->expired;
+    for (size_t kind = 0; kind < SIGNAL_KIND_COUNT; kind++)
+        for (size_t end = 0; end < SIGNAL_STATE_COUNT; end++)
+            to->ends.counts[kind][end] += more->ends.counts[kind][end];
+}
+
+// One row per name: a queue has several shards, and a name may have had several lives.
+static void join_queues(struct shards *s)
+{
+    size_t len = 0;
+    if (s->len > 0) qsort(s->rows, s->len, sizeof *s->rows, by_queue);
+    for (size_t i = 0; i < s->len; i++) {
+        if (len > 0 && by_queue(&s->rows[len - 1], &s->rows[i]) == 0)
+            add_row(&s->rows[len - 1], &s->rows[i]);
+        else
+            s->rows[len++] = s->rows[i];
+    }
+    s->len = len;
+}
+
 static void show_expired(struct buf *to, const struct shards *s)
 {
     const char *name = "sluice_locks_expired_total";
     metric_family(to, name, METRIC_COUNTER, "Locks whose expiry this node saw.");
-    if (s->len > 0) qsort(s->expired, s->len, sizeof *s->expired, by_queue);
-    for (size_t i = 0; i < s->len;) {
-        const char *queue = s->expired[i].queue;
-        uint64_t count = 0;
-        for (; i < s->len && strcmp(s->expired[i].queue, queue) == 0; i++)
-            count += s->expired[i].count;
-        metric_count(to, name, LABELS("queue", queue), count);
-    }
+    for (size_t i = 0; i < s->len; i++)
+        metric_count(to, name, LABELS("queue", s->rows[i].queue), s->rows[i].expired);
 }
 
-static void show_signals(struct buf *to, const struct signal_ends *ends)
+static bool has_ends(const struct signal_ends *e)
+{
+    static const struct signal_ends none;
+    return memcmp(e, &none, sizeof none) != 0;
+}
+
+// A sum over queues would fall when a queue is closed, which no counter may do. Most queues have no
+// signals, so they have no samples.
+static void show_signals(struct buf *to, const struct shards *s)
 {
     const char *name = "sluice_signals_total";
     metric_family(to, name, METRIC_COUNTER,
                   "Signals whose end this node saw, by kind and by how they ended.");
-    for (enum signal_kind kind = 0; kind < SIGNAL_KIND_COUNT; kind++)
-        for (enum signal_state end = SIGNAL_PENDING + 1; end < SIGNAL_STATE_COUNT; end++)
-            metric_count(to, name,
-                         LABELS("kind", signal_kind_name(kind), "end", signal_state_name(end)),
-                         ends->counts[kind][end]);
+    for (size_t i = 0; i < s->len; i++) {
+        const struct shard_row *row = &s->rows[i];
+        if (!has_ends(&row->ends)) continue;
+        for (enum signal_kind kind = 0; kind < SIGNAL_KIND_COUNT; kind++)
+            for (enum signal_state end = SIGNAL_PENDING + 1; end < SIGNAL_STATE_COUNT; end++)
+                metric_count(to, name,
+                             LABELS("queue", row->queue, "kind", signal_kind_name(kind), "end",
+                                    signal_state_name(end)),
+                             row->ends.counts[kind][end]);
+    }
 }
 
 static void show_shards(struct buf *to, struct server *s)
@@ -207,9 +228,10 @@ static void show_shards(struct buf *to, struct server *s)
     struct counters_totals totals;
     counters_each(s->store, add_shard, &all);
     counters_totals(s->store, &totals);
+    join_queues(&all);
     show_expired(to, &all);
-    show_signals(to, &all.ends);
-    memory_free(all.expired);
+    show_signals(to, &all);
+    memory_free(all.rows);
     metric_family(to, "sluice_entry_ops", METRIC_HISTOGRAM,
                   "Ops in each journal entry this node committed: how well commits are shared.");
     metric_histogram(to, "sluice_entry_ops", NULL, &totals.ops, &histogram_sizes, 1);

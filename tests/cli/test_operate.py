@@ -385,9 +385,13 @@ def work_a_little(node):
     """Everything that is counted, once at least."""
     do = lambda path, body=None: node.ask("POST", "/v1/queues/" + path, body or {})
     same(node.ask("PUT", "/v1/queues/tasks", {"visibilityTimeout": "1h"})[0], 201)
+    same(do("tasks/upgrade")[0], 200)
     for i in range(4):
         same(do("tasks/messages", {"body": str(i)})[0], 201)
-    tokens = [m["token"] for m in json.loads(do("tasks/receive", {"max": 4})[1])["messages"]]
+    held = json.loads(do("tasks/receive", {"max": 4})[1])["messages"]
+    tokens = [m["token"] for m in held]
+    same(do(f"tasks/messages/{held[3]['id']}/signals", {"kind": "ask"})[0], 200)
+    same(do("tasks/signals/ack", {"token": tokens[3], "number": 1})[0], 200)
     same(do("tasks/ack", {"token": tokens[0]})[0], 200)
     same(do("tasks/ack", {"token": tokens[0]})[0], 409)
     same(do("tasks/fail", {"token": tokens[1], "reason": "no"})[0], 200)
@@ -417,6 +421,8 @@ def metrics_say_what_happened(sluice):
         same(samples["sluice_late_acks_total", ""], 1)
         same(samples["sluice_settles_refused_total", '{outcome="ack",reason="terminal"}'], 1)
         same(samples["sluice_locks_expired_total", '{queue="tasks"}'], 1)
+        same(samples["sluice_signals_total", '{queue="tasks",kind="ask",end="acked"}'], 1)
+        same(samples["sluice_signals_pending", '{queue="tasks"}'], 0)
         same(samples["sluice_queue_sent_total", '{queue="tasks"}'], 4)
         same(samples["sluice_queue_messages", '{queue="tasks",state="delayed"}'] >= 1, True)
         same(samples["sluice_http_requests_total",
@@ -457,6 +463,42 @@ def alerts_and_dashboard_name_metrics_that_exist(sluice):
     if tool:
         said = subprocess.run([tool, "check", "rules", rules], capture_output=True)
         same(said.returncode, 0, said.stdout.decode() + said.stderr.decode())
+
+
+ALERTS_OF_SIGNALS = """
+rule_files: [RULES]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:  # in "mute" no worker answers, in "busy" one does; both nodes say the same of "mute"
+      - {series: 'sluice_signals_pending{queue="mute",instance="a"}', values: "2x40"}
+      - {series: 'sluice_signals_pending{queue="mute",instance="b"}', values: "2x40"}
+      - {series: 'sluice_signals_pending{queue="busy",instance="a"}', values: "3x40"}
+      - {series: 'sluice_signals_pending{queue="idle",instance="a"}', values: "0x40"}
+      - {series: 'sluice_signals_total{queue="busy",kind="steer",end="acked",instance="a"}', values: "0+5x40"}
+      - {series: 'sluice_signals_total{queue="busy",kind="ask",end="missed",instance="a"}', values: "0+1x40"}
+      - {series: 'sluice_signals_total{queue="mute",kind="steer",end="expired",instance="a"}', values: "0x20 1x20"}
+    alert_rule_test:
+      - {eval_time: 2m, alertname: SluiceSignalsNotTaken, exp_alerts: []}
+      - {eval_time: 30m, alertname: SluiceSignalsNotTaken, exp_alerts: [{exp_labels: {severity: warning, queue: mute}}]}
+      - {eval_time: 15m, alertname: SluiceSignalsExpired, exp_alerts: []}
+      - eval_time: 30m
+        alertname: SluiceSignalsExpired
+        exp_alerts: [{exp_labels: {severity: warning, queue: mute, kind: steer}}]
+"""
+
+
+@case
+def an_alert_tells_of_signals_that_no_worker_takes(sluice):
+    tool = shutil.which("promtool")
+    if not tool:
+        return
+    with open(os.path.join(ROOT, "packaging/prometheus/sluice-alerts.yml")) as file:
+        rules = re.sub(r"\n +annotations:\n(?: {10}.*\n?)+", "\n", file.read())  # the texts are not compared
+    path = write(sluice, "rules.yml", rules)
+    tests = write(sluice, "tests.yml", ALERTS_OF_SIGNALS.replace("RULES", path))
+    said = subprocess.run([tool, "test", "rules", tests], capture_output=True, text=True)
+    same(said.returncode, 0, said.stdout + said.stderr)
 
 
 # ---- the service manager, and the end

@@ -36,6 +36,7 @@ STILL = {
     "sluice_queues_unread": "more queues than are shown, or a store that fails",
 }
 # Calls that take less than a millisecond do not show here.
+ENDS = ["processed", "dead_lettered", "redriven", "purged", "cancelled"]
 PERHAPS = {"sluice_coordination_latency_seconds_total", "sluice_coordination_latency_max_seconds"}
 
 
@@ -127,6 +128,10 @@ def everything_moves_under_load(sluice):
                   if value > 0}
         same(states, {"ready", "delayed", "locked"}, "the states that are held")
         holds(families["sluice_store_request_duration_seconds"]['call="append"'] > 10, "commits are measured")
+        for queue, sent in families["sluice_queue_sent_total"].items():
+            held = sum(value for labels, value in families["sluice_queue_messages"].items() if labels.startswith(queue + ","))
+            gone = sum(families[f"sluice_queue_{end}_total"][queue] for end in ENDS)
+            same(held + gone, sent, f"the messages of {queue} add up")
         stream.close()
         all_queues.close()
         waiting.close()
