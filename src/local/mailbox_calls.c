@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "local/deliver.h"
 #include "local/mailbox_inside.h"
+#include "local/named_ids.h"
 #include "local/settle.h"
 #include "os/clock.h"
 #include "os/entropy.h"
@@ -204,14 +205,20 @@ static void submit(struct mailbox_session *m, const struct settle *what,
                    const struct lock_name *locks, struct mailbox_wait *wait, struct buf *payload)
 {
     CLEANUP(buf_done) struct buf refs;
+    CLEANUP(buf_done) struct buf extras;
     struct mailbox_lane *lane = &m->lanes[locks[0].shard];
+    bool carries = false;
     buf_init(&refs, SIZE_MAX);
-    for (size_t i = 0; i < what->len; i++)
+    buf_init(&extras, SIZE_MAX);
+    for (size_t i = 0; i < what->len; i++) {
         lock_ref_put(&refs, &locks[i].ref);
+        carries = carried_put(&extras, what->acks, what->renewals, i) || carries;
+    }
     struct op_outcome op = {.wait_ms = what->wait_ms,
                             .reason = what->reason ? bytes_str(what->reason) : BYTES_EMPTY,
                             .count = (uint32_t)what->len,
-                            .refs = buf_bytes(&refs)};
+                            .refs = buf_bytes(&refs),
+                            .extras = carries ? buf_bytes(&extras) : BYTES_EMPTY};
     if (op.reason.len > FAIL_REASON_MAX) op.reason.len = FAIL_REASON_MAX;
     if (what->request)
         op.request = request_part(what->request->bytes, 0);
@@ -292,13 +299,24 @@ static bool all_taken(struct mailbox_session *m, const struct settle *what, stru
     return true;
 }
 
+// What the tokens carry goes through the mailbox if one op has room for it and the rules have it.
+// Otherwise the call is made directly, which splits it or refuses it.
+static bool may_carry(const struct mailbox_session *m, const struct settle *what)
+{
+    size_t bytes = 0;
+    if (!what->acks && !what->renewals) return true;
+    for (size_t i = 0; what->acks && i < what->len; i++)
+        bytes += what->acks[i].result ? what->acks[i].result_len : 0;
+    return bytes <= CARRIED_BYTES_MAX && queue_has_rules(m->queue, RULES_SIGNALS);
+}
+
 static bool settle_here(struct mailbox_session *m, const struct settle *what,
                         struct sluice_outcome *outcomes, struct sluice_error *error,
                         enum sluice_code *code)
 {
     struct lock_name *locks = memory_zeroed(what->len, sizeof *locks);
     (void)pthread_mutex_lock(&m->lock);
-    bool mine = !session_is_direct(m) && all_taken(m, what, locks);
+    bool mine = !session_is_direct(m) && may_carry(m, what) && all_taken(m, what, locks);
     if (mine) {
         CLEANUP(buf_done) struct buf payload;
         struct mailbox_wait wait = {.done = false};

@@ -15,8 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NO_SHARD          UINT32_MAX        // of a token that cannot be parsed
-#define CARRIED_BYTES_MAX ((size_t)1 << 20) // of results in one op, unless one is larger
+#define NO_SHARD UINT32_MAX // of a token that cannot be parsed
 
 void settling_init(struct settling *s, const struct settle *what, struct sluice_outcome *outcomes)
 {
@@ -164,22 +163,6 @@ bool settling_is_one_op(const struct settling *s)
     return s->len > 0 && s->len <= REFS_MAX;
 }
 
-static struct outcome_extra extra_of(const struct settling_carried *c, size_t i)
-{
-    struct outcome_extra extra = {0};
-    if (c->acks && c->acks[i].result) {
-        extra.has_result = true;
-        extra.result = bytes_of(c->acks[i].result, c->acks[i].result_len);
-        extra.content_type = text_of(c->acks[i].content_type);
-    }
-    if (c->renewals && c->renewals[i].has_progress) {
-        extra.has_progress = true;
-        extra.percent = (uint8_t)c->renewals[i].percent;
-        extra.text = text_of(c->renewals[i].text);
-    }
-    return extra;
-}
-
 // An op whose locks carry nothing has no such rows.
 static struct bytes encode_extras(const struct settling *s)
 {
@@ -187,11 +170,8 @@ static struct bytes encode_extras(const struct settling *s)
     bool any = false;
     if (!c) return BYTES_EMPTY;
     buf_clear(&c->extras);
-    for (size_t i = 0; i < s->count; i++) {
-        struct outcome_extra extra = extra_of(c, s->members[i]);
-        any = any || extra.has_result || extra.has_progress;
-        outcome_extra_put(&c->extras, &extra);
-    }
+    for (size_t i = 0; i < s->count; i++)
+        any = carried_put(&c->extras, c->acks, c->renewals, s->members[i]) || any;
     CHECK(!c->extras.bad);
     return any ? buf_bytes(&c->extras) : BYTES_EMPTY;
 }
@@ -463,9 +443,9 @@ enum sluice_code direct_settle(struct sluice *s, const char *queue, const struct
                                struct sluice_outcome *outcomes, struct sluice_error *error)
 {
     enum sluice_code code;
-    // A mailbox has no place for results and progress: they are committed directly.
-    bool plain = !what->acks && !what->renewals;
-    if (plain && mailbox_settle(s, queue, what, outcomes, error, &code)) return code;
+    code = settle_check(what, error);
+    if (code) return code;
+    if (mailbox_settle(s, queue, what, outcomes, error, &code)) return code;
     return call_blocking(&settle_new(s, queue, what, outcomes, NULL)->call, error);
 }
 

@@ -36,6 +36,12 @@ struct settling {
     struct buf refs, payload;
 };
 
+// Appends what row i carries to the extras of an op. The lists may be NULL. False: it carries
+// nothing.
+bool carried_put(struct buf *extras, const struct sluice_ack *acks,
+                 const struct sluice_renewal *renewals, size_t i);
+#define CARRIED_BYTES_MAX ((size_t)1 << 20) // of results in one op, unless one is larger
+
 void settling_init(struct settling *s, const struct settle *what, struct sluice_outcome *outcomes);
 void settling_done(struct settling *s);
 void settling_own(struct settling *s); // copies the tokens and the reason

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Results and progress that no queue takes.
-#include "local/inside.h"
+// Results and progress: what no queue takes, and what becomes a part of an op.
+#include "local/settle.h"
 #include "queue/ops_signals.h"
 
 #include <string.h>
@@ -44,4 +44,27 @@ enum sluice_code settle_check(const struct settle *what, struct sluice_error *er
     for (size_t i = 0; !code && what->renewals && i < what->len; i++)
         code = check_renewal(&what->renewals[i], error);
     return code;
+}
+
+static struct bytes text_of(const char *text)
+{
+    return text ? bytes_str(text) : BYTES_EMPTY;
+}
+
+bool carried_put(struct buf *extras, const struct sluice_ack *acks,
+                 const struct sluice_renewal *renewals, size_t i)
+{
+    struct outcome_extra extra = {0};
+    if (acks && acks[i].result) {
+        extra.has_result = true;
+        extra.result = bytes_of(acks[i].result, acks[i].result_len);
+        extra.content_type = text_of(acks[i].content_type);
+    }
+    if (renewals && renewals[i].has_progress) {
+        extra.has_progress = true;
+        extra.percent = (uint8_t)renewals[i].percent;
+        extra.text = text_of(renewals[i].text);
+    }
+    outcome_extra_put(extras, &extra);
+    return extra.has_result || extra.has_progress;
 }

@@ -153,6 +153,54 @@ static void workers_with_mailboxes_process_every_message_once(void **state)
     assert_true(atomic_load(&f.tickets) > 0); // at least some came through a mailbox
 }
 
+// A message that came as a ticket.
+static struct sluice_batch *take_ticket(struct fixture *f, struct sluice *s, const char *worker)
+{
+    struct sluice_receive o = {.worker = worker, .max = 1, .wait_ms = 1000};
+    for (struct sluice_batch *b; clock_boot_ms() < f->until;) {
+        if (sluice_receive(s, QUEUE, &o, &b, NULL)) continue;
+        if (b->len == 1 && b->messages[0].order > 0) return b;
+        sluice_batch_free(b);
+    }
+    fail_msg("no ticket came");
+    return NULL;
+}
+
+static void a_mailbox_carries_results_and_progress(void **state)
+{
+    (void)state;
+    static struct fixture f;
+    struct sluice_batch *shown;
+    struct sluice_outcome o;
+    enum sluice_code code = SLUICE_UNKNOWN;
+    begin(&f, "carried");
+    struct sluice *s = open_at(f.store);
+    join(s, "far");
+    struct sluice_batch *b = take_ticket(&f, s, "far");
+    const char *token = b->messages[0].token, *id = b->messages[0].id;
+    struct sluice_renewal renewal = {.token = token, .has_progress = 1, .percent = 30};
+    for (int tries = 0; tries < 5 && code == SLUICE_UNKNOWN; tries++)
+        code = sluice_renew_with(s, QUEUE, &renewal, 1, 60000, &o, NULL);
+    assert_int_equal(code, SLUICE_OK);
+    assert_int_equal(sluice_show(s, QUEUE, id, &shown, NULL), SLUICE_OK);
+    assert_int_equal(shown->messages[0].percent, 30);
+    sluice_batch_free(shown);
+    struct sluice_ack ack = {.token = token, .result = "42", .result_len = 2};
+    code = SLUICE_UNKNOWN;
+    for (int tries = 0; tries < 5 && code == SLUICE_UNKNOWN; tries++)
+        code = sluice_ack_with(s, QUEUE, &ack, 1, &o, NULL);
+    assert_int_equal(code, SLUICE_OK);
+    assert_int_equal(sluice_show(s, QUEUE, id, &shown, NULL), SLUICE_OK);
+    assert_string_equal(shown->messages[0].state, "processed");
+    assert_int_equal(shown->messages[0].result_len, 2);
+    assert_memory_equal(shown->messages[0].result, "42", 2);
+    sluice_batch_free(shown);
+    sluice_batch_free(b);
+    mailbox_leave(s, QUEUE, "far");
+    sluice_close(s);
+    node_process_kill(&f.node);
+}
+
 static void a_killed_owner_loses_and_repeats_nothing(void **state)
 {
     (void)state;
@@ -205,6 +253,7 @@ int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_with_mailboxes_process_every_message_once),
+        cmocka_unit_test(a_mailbox_carries_results_and_progress),
         cmocka_unit_test(a_killed_owner_loses_and_repeats_nothing),
         cmocka_unit_test(the_messages_of_a_killed_worker_are_delivered_again),
     };
