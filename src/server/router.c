@@ -46,6 +46,13 @@ static bool matches(const char *pattern, struct target *t)
     return *pattern == '\0';
 }
 
+// Whether the last pieces begin alike. Most patterns differ there, and few at their beginning.
+static bool ends_alike(const char *pattern, const struct target *t)
+{
+    const char *last = strrchr(pattern, '/') + 1;
+    return t->pieces_len == 0 || *last == '{' || *last == *t->pieces[t->pieces_len - 1];
+}
+
 static void allow_add(char allow[ALLOW_MAX], const char *method)
 {
     size_t len = strlen(allow);
@@ -59,8 +66,9 @@ const struct route *route_find(const char *method, struct target *t, char allow[
     if (strcmp(method, "HEAD") == 0) method = "GET";
     *allow = '\0';
     for (size_t i = 0; i < CALL_COUNT; i++) {
-        const struct route *r = &routes[i];
-        if (strcmp(r->call->method, method) == 0 && matches(r->call->pattern, t)) return r;
+        const struct call *c = routes[i].call;
+        if (*c->method != *method || !ends_alike(c->pattern, t)) continue;
+        if (strcmp(c->method, method) == 0 && matches(c->pattern, t)) return &routes[i];
     }
     for (size_t i = 0; i < CALL_COUNT; i++) {
         const struct call *c = routes[i].call;
