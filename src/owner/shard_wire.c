@@ -186,7 +186,7 @@ static bool read_delivery(struct reader *r, struct delivery *out)
     m->reference.name = read_sized(r, UINT32_MAX);
     m->reference.len = read_u64(r);
     m->reference.uploaded_at = read_i64(r);
-    return reader_ok(r) && out->dead_letter_headers_len <= m->headers.len &&
+    return reader_ok(r) && out->grant.seq > 0 && out->dead_letter_headers_len <= m->headers.len &&
            m->priority <= MESSAGE_PRIORITY_MAX && headers_ok(m->headers);
 }
 

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "fill.h"
 #include "fuzz.h"
+#include "local/collect.h"
 #include "wire/compact.h"
 #include "wire/wire.h"
 
@@ -89,6 +90,17 @@ static void try_batch(struct bytes in)
     wire_put_batch_signals(&b, out);
     CHECK(bytes_equal(buf_bytes(&b), in));
     sluice_batch_free(out);
+}
+
+static void try_collected(struct bytes in)
+{
+    struct collected *out;
+    if (!wire_read_collected(in, &out)) return;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, LIMIT);
+    wire_put_collected(&b, out);
+    CHECK(bytes_equal(buf_bytes(&b), in));
+    collected_free(out);
 }
 
 static void try_looked(struct bytes in)
@@ -195,6 +207,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 #undef STRUCT
     try_sends(in);
     try_batch(in);
+    try_collected(in);
     try_looked(in);
     try_settle(in);
     try_carried(in);
