@@ -40,6 +40,9 @@ void stats_json_print(const char *queue, const struct sluice_stats *v, const str
     json_number(o, "waiting", (int64_t)v->waiting);
     json_number(o, "cancelled", (int64_t)v->cancelled);
     json_number(o, "signals", (int64_t)v->signals);
+    json_number(o, "results", (int64_t)v->results);
+    json_number(o, "resultBytes", (int64_t)v->result_bytes);
+    json_number(o, "bodies", (int64_t)v->bodies);
     if (cost) json_take(o, "cost", cost);
     json_print(o, stdout);
 }
@@ -201,9 +204,9 @@ const struct command command_stats = {
                "seconds old, because each process reports them with its entries.\n"
                "\"waiting\" counts the workers that wait in a receive at a node.\n"
                "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs,\n"
-               "workers, waiting, cancelled, signals, and cost with writes, reads, deletes,\n"
-               "perMessage (processed, or sent while none is), requestsPerMessage,\n"
-               "writesPerMessage, dollarsPerMillion, dollarsPerDay, prices.",
+               "workers, waiting, cancelled, signals, results, resultBytes, bodies, and cost\n"
+               "with writes, reads, deletes, perMessage (processed, or sent while none is),\n"
+               "requestsPerMessage, writesPerMessage, dollarsPerMillion, dollarsPerDay, prices.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_stats,

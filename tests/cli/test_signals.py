@@ -149,6 +149,8 @@ def an_ack_carries_a_result(sluice):
     sluice.refused(INVALID, "ack", "tasks", message["token"], "--result", "@" + sluice.path("large", b"x" * 262_145),
                    says="262144", field="--result")
     sluice.ok("ack", "tasks", message["token"], "--result", "a,b", "--result-type", "text/csv")
+    kept = sluice.stats("tasks")
+    same([kept["results"], kept["resultBytes"] >= 3, kept["bodies"]], [1, True, 0])
     shown = sluice.json("show", "tasks", message["id"])
     same([shown["state"], shown["result"], shown["resultType"]], ["processed", "a,b", "text/csv"])
     contains(sluice.ok("show", "tasks", message["id"]).out, "result        a,b", "resultType    text/csv")
