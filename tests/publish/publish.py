@@ -198,6 +198,39 @@ def events_of_workflows_are_on_the_bus():
         holds("event=bus-schema" not in node.log(), "an event does not fit its schema")
 
 
+def events_of_signals_are_on_the_bus():
+    """Each fits its schema, names the signal, and has no payload."""
+    with prepared("signals", retainBody=True) as cluster:  # with this setting, the rules have signals
+        node = cluster.any()
+
+        def do(path, body, method="POST"):
+            status, answer = node.ask(method, "/v1/queues/signals" + path, body)
+            holds(status in (200, 201), answer)
+            return answer
+
+        ids = [do("/messages", {"body": "x", "group": str(number)})["id"] for number in range(2)]
+        held = do("/receive", {"max": 1, "worker": "one"})["messages"][0]
+        others = [name for name in ids if name != held["id"]]
+        steer = {"kind": "steer", "payload": {"password": "swordfish"}}
+        names = [do(f"/messages/{held['id']}/signals", steer)["id"] for _ in range(2)]
+        do("/signals/ack", {"token": held["token"], "number": 1, "answer": "swordfish"})
+        do("/signals/ack", {"token": held["token"], "number": 2, "decline": True, "answer": "not-listening"})
+        do(f"/messages/{others[0]}/signals", {"kind": "interrupt", "reason": "not needed"})
+        equals(cluster, "signals")
+        events = of_the_bus("signals")
+        told = [(e["event_type"], e["payload"]["status"], e["payload"].get("reason"), e["payload"].get("count"))
+                for e in events if e["event_type"].startswith("signal-") or e["event_type"] == "message-outcome"]
+        holds(told == [("signal-sent", "pending", None, 1), ("signal-delivered", "pending", None, 1),
+                       ("signal-sent", "pending", None, 2), ("signal-delivered", "pending", None, 2),
+                       ("signal-acked", "acked", None, 1), ("signal-ended", "declined", "not-listening", 2),
+                       ("signal-sent", "applied", "not needed", None), ("signal-ended", "applied", None, None),
+                       ("message-outcome", "cancelled", "not needed", None)], f"other events: {told}")
+        ended = [e["payload"] for e in of_the_bus("signals", "--type", "signal-ended")]
+        holds([e["signal_kind"] for e in ended] == ["steer", "interrupt"] and ended[0]["signal"] == names[1], f"others: {ended}")
+        holds("swordfish" not in json.dumps(events), "a payload or an answer is on the bus")
+        holds("event=bus-schema" not in node.log(), "an event does not fit its schema")
+
+
 def the_bus_feeds_the_stream_of_another_node():
     with prepared("fed", 2, nodes=2) as cluster:
         watches = [Watch(cluster, "fed", name) for name in "ab"]
@@ -443,8 +476,8 @@ def the_leader_of_a_stream_is_killed():
         equals(cluster, "leader")
 
 
-CASES = [an_owner_that_changes_while_it_publishes, the_stream_equals_the_journal, a_node_killed_at_random_points,
-         the_bus_feeds_the_stream_of_another_node,
+CASES = [an_owner_that_changes_while_it_publishes, the_stream_equals_the_journal, events_of_signals_are_on_the_bus,
+         a_node_killed_at_random_points, the_bus_feeds_the_stream_of_another_node,
          a_stream_for_each_shard, too_many_shards_for_a_stream_each_are_refused, stage_bus, a_hostile_name_has_a_stream_of_its_own, a_stream_with_other_limits_is_refused,
          a_bad_url_is_refused_at_the_start]
 # The cases that stop the server run one after another.
