@@ -236,9 +236,11 @@ static int run_collect(const struct cli *cli, const struct arguments *args, stru
         if (!o[STREAM].given) c.out = open_memstream(&text, &text_len);
         if (!c.out) c.out = stdout;
         status = collect_all(&c, col, o);
-        if (status == 0) print_missing(&c, col);
+        if (status == 0 && cli->json) print_missing(&c, col);
         if (c.out != stdout) (void)fclose(c.out);
         if (text) (void)fwrite(text, 1, text_len, stdout);
+        (void)fflush(stdout); // the remarks follow
+        if (status == 0 && !cli->json) print_missing(&c, col);
         if (what.workflow) say_ended(&c, what.workflow);
         if (status == 0) status = status_of(&c, col, o[ANY].given);
     }

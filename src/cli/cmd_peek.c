@@ -111,7 +111,7 @@ static void add_row(struct table *t, const struct sluice_message *m, const struc
 {
     char sent[TEXT_MAX];
     const char *reason = last_reason(m) ? last_reason(m) : "-";
-    (void)moment_text(m->sent_at, sent);
+    (void)moment_text(m->finished_at ? m->finished_at : m->sent_at, sent);
     sent[strcspn(sent, ".")] = '\0'; // "show" prints the milliseconds
     char *body = safe_text(m->body ? m->body : "", m->body_len, BODY_COLUMNS);
     char *why = safe_text(reason, strlen(reason), REASON_COLUMNS);
@@ -144,7 +144,7 @@ static void print_table(const struct cli *cli, const struct sluice_batch *batch)
     if (c.progress) heads[len++] = ">PROGRESS";
     if (c.priority) heads[len++] = ">PRIORITY";
     if (c.group) heads[len++] = "GROUP";
-    heads[len++] = "SENT";
+    heads[len++] = c.state ? "FINISHED" : "SENT";
     if (c.reason) heads[len++] = "REASON";
     if (c.result) heads[len++] = "RESULT";
     heads[len++] = "BODY";

@@ -155,7 +155,7 @@ def an_ack_carries_a_result(sluice):
     same([shown["state"], shown["result"], shown["resultType"]], ["processed", "a,b", "text/csv"])
     contains(sluice.ok("show", "tasks", message["id"]).out, "result        a,b", "resultType    text/csv")
     finished = sluice.ok("peek", "tasks", "--state", "finished").out
-    contains(finished, "STATE", "RESULT", "processed", "a,b")
+    contains(finished, "STATE", "FINISHED", "RESULT", "processed", "a,b")
     sluice.send("tasks", "y")
     other = sluice.one("tasks")
     sluice.ok("ack", "tasks", other["token"], "--result", "@" + sluice.path("result", "from a file"))
