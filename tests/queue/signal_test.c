@@ -203,6 +203,42 @@ static void a_message_takes_256_signals(void **state)
     rig_done(&r);
 }
 
+static void a_shard_takes_100000_signals(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct queue_config c = defaults();
+    struct buf seqs;
+    const uint32_t messages = 500, each = SIGNALS_OF_SHARD_MAX / 500;
+    rig_init(&r, &c);
+    rig_raise(&r, RULES_SIGNALS);
+    buf_init(&seqs, messages * sizeof(uint64_t));
+    for (uint32_t i = 0; i < messages; i++)
+        buf_put_u64(&seqs, rig_send(&r, "x", NULL).seq);
+    for (uint32_t i = 0; i < each; i++) {
+        struct op_signal op = steer_op((uint8_t)i);
+        op.request.bytes[2] = (uint8_t)(i >> 8);
+        op.count = messages;
+        op.seqs = buf_bytes(&seqs);
+        struct buf b;
+        buf_init(&b, (size_t)1 << 20);
+        signal_encode(&b, &op);
+        rig_op(&r, OP_SIGNAL, &b);
+        rig_commit(&r);
+        assert_int_equal(rig_reason(&r, 0), REASON_NONE);
+    }
+    buf_done(&seqs);
+    assert_int_equal(machine_signal_count(r.m), SIGNALS_OF_SHARD_MAX);
+    struct op_signal more = steer_op(1);
+    more.request.bytes[5] = 1;
+    assert_int_equal(rig_signal(&r, more, 1).reason, REASON_SIGNALS_FULL);
+    rig_tick(&r, SIGNAL_TTL_DEFAULT_MS); // all of them expire
+    assert_int_equal(machine_signal_count(r.m), 0);
+    more.request.bytes[5] = 2;
+    assert_int_equal(rig_signal(&r, more, 1).reason, REASON_NONE);
+    rig_done(&r);
+}
+
 static void a_workflow_and_a_worker_are_targets(void **state)
 {
     (void)state;
@@ -314,6 +350,7 @@ int main(void)
         CASE(a_signal_expires_and_a_settle_that_arrived_in_time_counts),
         CASE(the_same_id_is_one_signal),
         CASE(a_message_takes_256_signals),
+        CASE(a_shard_takes_100000_signals),
         CASE(a_workflow_and_a_worker_are_targets),
         CASE(a_ticket_that_is_not_taken_gets_no_signal),
         CASE(what_a_purge_and_a_delete_leave),
