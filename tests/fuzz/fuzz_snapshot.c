@@ -13,7 +13,9 @@ static void decode(struct bytes input)
         CLEANUP(buf_done) struct buf again;
         buf_init(&again, SNAPSHOT_LEN_MAX);
         snapshot_encode(&s, &again);
-        CHECK(bytes_equal(buf_bytes(&again), input));
+        // A time that cannot be is read as unknown.
+        bool unknown = s.absent_at == TIME_UNKNOWN;
+        CHECK(unknown ? again.len == input.len : bytes_equal(buf_bytes(&again), input));
     }
     core_done(&core);
 }
