@@ -37,6 +37,13 @@ def a_signal_is_sent_and_listed(sluice):
     contains(sluice.ok("show", "tasks", message["id"]).out, "signals", "1 steer pending", "2 ask pending")
     same(len(sluice.json("show", "tasks", message["id"])["signals"]), 2)
     same(sluice.stats("tasks")["signals"], 2)
+    told = [event for event in sluice.events("tasks") if event["type"].startswith("signal-")]
+    same([(e["type"], e["signal"], e["signalKind"], e["count"], e["status"]) for e in told],
+         [(kind, row["id"], row["kind"], row["number"], "pending") for row in rows
+          for kind in ("signal-sent", "signal-delivered")])
+    contains(sluice.ok("events", "tasks").out, f"signal-sent            {message['id']}  pending",
+             "by w1  until", f"steer 1  signal {rows[0]['id']}")
+    holds("Ann Smith" not in sluice.ok("events", "tasks", "--json").out, "a payload is no part of an event")
     renewed = sluice.json("renew", "tasks", message["token"])
     same(renewed["signals"], 2)
     contains(sluice.ok("renew", "tasks", message["token"]).out, "2 signals wait")
