@@ -84,20 +84,29 @@ void listen_fetched(struct call *c)
     }
 }
 
-// Adds the signals for the holder of a lock. Returns why the lock is not in force.
-static enum reason add_waiting(const struct shard *s, struct call_signals *l,
-                               const struct listen_ask *ask, uint32_t index)
+static void add_views(const struct shard *s, struct call_signals *l, const struct listen_ask *ask,
+                      uint32_t index)
 {
-    struct signal_view views[SIGNALS_ANSWER_MAX];
     size_t room = l->len < SIGNALS_ANSWER_MAX ? SIGNALS_ANSWER_MAX - l->len : 0, len;
-    enum reason reason = machine_signals(s->machine, &ask->ref, ask->after, views, room, &len);
+    struct signal_view *views = memory_new((room + 1) * sizeof *views);
+    CHECK(machine_signals(s->machine, &ask->ref, ask->after, views, room, &len) == REASON_NONE);
     for (size_t i = 0; i < len; i++) {
         struct signal_delivery *row = row_add(l);
         row->index = index;
         row->view = views[i];
     }
-    CHECK(reason == REASON_NONE || len == 0);
-    return reason;
+    memory_free(views);
+}
+
+// Adds the signals for the holder of a lock. Returns why the lock is not in force. Most locks of a
+// poll have none.
+static enum reason add_waiting(const struct shard *s, struct call_signals *l,
+                               const struct listen_ask *ask, uint32_t index)
+{
+    enum reason reason = machine_lock(s->machine, &ask->ref);
+    if (reason != REASON_NONE || machine_signals_waiting(s->machine, &ask->ref) == 0) return reason;
+    add_views(s, l, ask, index);
+    return REASON_NONE;
 }
 
 void signals_of_grants(struct shard *s, struct call *c)
