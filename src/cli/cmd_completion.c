@@ -14,7 +14,9 @@
 // The files of completions/, which tools/embed makes constants.
 extern const char script_bash[], script_zsh[];
 
-static const char *const states[] = {"ready", "delayed", "locked", "dead", "outbound", "finished"};
+static const char *const states[] = {"ready",    "delayed",  "locked",    "dead",
+                                     "outbound", "finished", "processed", "dead-lettered",
+                                     "purged",   "redriven", "cancelled"};
 static const char *const unix_signals[] = {"USR1", "USR2", "HUP", "WINCH"};
 static const char *const signal_kinds[] = {"steer", "ask", "interrupt"};
 // Words that an option takes.

@@ -294,6 +294,25 @@ def a_worker_that_is_stopped_leaves_a_steer_to_the_next(sluice):
 
 
 @case
+def a_queue_of_an_older_version_runs_as_before(sluice):
+    sluice.create("tasks")
+    id = sluice.send("tasks", "x")
+    worker = Worker(sluice, "echo '{\"result\":\"r\",\"progress\":5}' >&4")
+    contains(worker.next(type="trouble")["message"], id, "sluice upgrade tasks")
+    same(worker.ends()["status"], "processed")
+
+
+@case
+def a_worker_listens_when_its_queue_is_upgraded(sluice):
+    sluice.create("tasks", "visibilityTimeout=1s")  # renewals tell of the first signal
+    id = sluice.send("tasks", "x")
+    worker = Worker(sluice, "READY; read -r -u 3 line; echo '{\"number\":1,\"answer\":\"here\"}' >&4").runs()
+    sluice.ok("upgrade", "tasks")
+    same(told(sluice, id, "ask"), ("acked", "here"))
+    same(worker.ends()["status"], "processed")
+
+
+@case
 def progress_is_shown(sluice):
     worker, id = started(sluice, f"echo '{{\"progress\":42,\"text\":\"half way\"}}' >&4; READY; {ENDLESS}",
                          settings=("visibilityTimeout=1s",))
