@@ -137,7 +137,7 @@ def completion_knows_commands_options_and_queues(sluice):
     same(words_for(sluice, "queue", "show", "t"), ["tasks"])
     same(words_for(sluice, "queue", "create", ""), [])
     same(words_for(sluice, "queue", "set", "tasks", "vis"), ["visibilityTimeout="])
-    same(words_for(sluice, "peek", "tasks", "--state", "d"), ["delayed", "dead"])
+    same(words_for(sluice, "peek", "tasks", "--state", "d"), ["delayed", "dead", "dead-lettered"])
     same(words_for(sluice, "send", "tasks", "--lines", ""), [":files"])
     same(words_for(sluice, "help", "queue", "l"), ["list"])
     same(words_for(sluice, "queue", "create", "x", "orderingMode="), ["orderingMode=fifo", "orderingMode=lifo"])
