@@ -453,6 +453,25 @@ def results_and_progress_are_what_the_file_says(sluice):
         same(node.ask("ackMessages", 409, {"token": token, "result": "x"}, queue="old")["reason"], "upgrade-needed")
 
 
+def counted(node, name):
+    return int(re.search(rf"^{name} (\d+)", node.raw("GET", "/metrics").body.decode(), re.M)[1])
+
+
+@case
+def a_poll_whose_client_is_gone_ends(sluice):
+    sluice.ok("queue", "create", "tasks")
+    with Node(sluice) as node:
+        message, token = node.lock()
+        for path, body in (("signals/receive", {"tokens": [token], "wait": "20s"}),
+                           ("collect", {"ids": [message], "wait": "20s"})):
+            waits, gone = counted(node, "sluice_waits_total"), counted(node, "sluice_waits_hung_up_total")
+            connection = node.connect()
+            connection.request("POST", f"/v1/queues/tasks/{path}", json.dumps(body), {"Content-Type": JSON})
+            until(lambda n=waits: counted(node, "sluice_waits_total") > n, f"{path} waits")
+            connection.close()
+            until(lambda n=gone: counted(node, "sluice_waits_hung_up_total") > n, f"{path} has ended")
+
+
 @case
 def a_collect_can_be_a_stream(sluice):
     sluice.ok("queue", "create", "tasks")
