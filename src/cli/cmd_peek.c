@@ -41,7 +41,8 @@ static const struct cli_option options[] = {
               .min = 1,
               .max = SLUICE_FIND_BYTES_MAX >> 20,
               .help = "with a filter: how many MiB to read at most; default 16"},
-    FILTER_ROWS(FILTER, "ready (default), delayed, locked, dead, outbound or finished"),
+    FILTER_ROWS(FILTER, "ready (default), delayed, locked, dead, outbound or finished,\n"
+                        "or how a finished one ended, such as cancelled"),
 };
 
 static const char *failure_text(const struct sluice_failure *f)
