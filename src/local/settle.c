@@ -38,6 +38,9 @@ void settling_init(struct settling *s, const struct settle *what, struct sluice_
     s->carried = NEW(struct settling_carried);
     s->carried->acks = what->acks;
     s->carried->renewals = what->renewals;
+    s->carried->has_result = memory_zeroed(what->len + 1, sizeof(bool));
+    for (size_t i = 0; what->acks && i < what->len; i++)
+        s->carried->has_result[i] = what->acks[i].result != NULL;
     buf_init(&s->carried->extras, JOURNAL_OP_MAX);
 }
 
@@ -45,6 +48,7 @@ void settling_done(struct settling *s)
 {
     buf_done(&s->refs);
     if (s->carried) buf_done(&s->carried->extras);
+    if (s->carried) memory_free(s->carried->has_result);
     memory_free(s->carried);
     buf_done(&s->payload);
     memory_free(s->locks);
@@ -276,8 +280,8 @@ static void note_outcome(struct settling *s, struct local_call *c, size_t index,
     if (row->status == OUTCOME_DEAD_LETTERED) upkeep_wake(c->handle);
     struct sluice_outcome *o = &s->outcomes[index];
     outcome_fill(s->kind, row, o);
-    const struct sluice_ack *acks = s->carried ? s->carried->acks : NULL;
-    if (acks && acks[index].result && !refused && !keeps_results(c->queue, s->locks[index].shard))
+    bool result = s->carried && s->carried->has_result[index];
+    if (result && !refused && !keeps_results(c->queue, s->locks[index].shard))
         (void)snprintf(o->reason, sizeof o->reason, RESULT_NOT_KEPT);
 }
 

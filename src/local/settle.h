@@ -9,7 +9,8 @@
 struct settling_carried {
     const struct sluice_ack *acks;         // NULL: no results
     const struct sluice_renewal *renewals; // NULL: no progress
-    struct buf extras;                     // of the op that was encoded last
+    bool *has_result;  // of each; owned: the outcomes need it when the rows may be gone
+    struct buf extras; // of the op that was encoded last
 };
 
 // The locks that a call settles, op by op. One op has locks of one shard.

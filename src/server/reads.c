@@ -120,8 +120,7 @@ void handle_peek(struct exchange *x)
         find_within(x->server->store, x->queue, &ask, answer_budget_of(x), &batch, &found, &error);
     if (!answer_unless(x, code, &error)) return;
     x->found = &found;
-    answer_messages(x, batch, batch, NULL);
-    x->found = NULL;
+    answer_messages(x, batch, batch, NULL); // the exchange may be gone after it
 }
 
 void handle_show(struct exchange *x)
