@@ -72,8 +72,8 @@ enum err catalog_life(struct store *s, const char *name, uint32_t life, struct c
     err = catalog_decode(buf_bytes(&a->body), out);
     if (err == ERR_UNAVAILABLE) {
         (void)snprintf(a->why, sizeof a->why,
-                       CATALOG_UPGRADE_NEEDED "it was created with a setting that this program "
-                                              "does not know; use a newer release");
+                       CATALOG_UPGRADE_NEEDED "it was created with a version of the rules that "
+                                              "this program does not know; use a newer release");
         return err;
     }
     if (err || strcmp(out->name, name) != 0) {

@@ -21,8 +21,8 @@ struct catalog_row {
 };
 
 // The present life of the name. ERR_NOT_FOUND: there is none. For other errors, a->why may have a
-// message. catalog_is_newer: a later release created the queue, with a setting that this program
-// does not know.
+// message. catalog_is_newer: a later release created the queue, with rules that this program does
+// not know.
 #define CATALOG_UPGRADE_NEEDED "upgrade needed: " // as JOURNAL_UPGRADE_NEEDED
 bool catalog_is_newer(const struct store_answer *a);
 MUST_USE enum err catalog_find(struct store *s, const char *name, struct catalog_row *out,
@@ -52,5 +52,5 @@ MUST_USE enum err catalog_names(struct store *s, catalog_name_fn *each, void *ct
                                 struct store_answer *a);
 
 void catalog_encode(const struct catalog_row *row, struct buf *out);
-// ERR_CORRUPT on damage. ERR_UNAVAILABLE: the queue was created with a setting of a later release.
+// ERR_CORRUPT on damage. ERR_UNAVAILABLE: the queue was created with rules of a later release.
 MUST_USE enum err catalog_decode(struct bytes from, struct catalog_row *out);

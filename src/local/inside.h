@@ -160,8 +160,17 @@ enum sluice_code queue_event_runner(struct open_queue *q, uint32_t shard, struct
                                     struct sluice_error *error); // the caller closes it
 uint64_t queue_key(const struct open_queue *q); // for the shares of the thread pool
 void queue_stale(struct open_queue *q);         // the queue was deleted: the handle drops its hold
-// Creates the queue with the default settings if it does not exist.
-enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_error *error);
+// Creates the queue with the default settings if it does not exist. It begins with a version of the
+// rules that is not newer than this one (0: any).
+enum sluice_code queue_ensure(struct sluice *s, const char *name, uint16_t rules,
+                              struct sluice_error *error);
+// The version of the rules that a new queue begins with: the newest one that this program and all
+// members of the cluster know. In upgrade.c.
+uint16_t rules_of_new_queue(struct sluice *s);
+// Only at the creation of a queue: the version of the rules that it begins with. It is no setting of
+// the table, because it is no part of the configuration: `sluice upgrade` raises the version.
+#define SETTING_RULES "rules"
+enum sluice_code rules_read(const char *value, uint16_t *out, struct sluice_error *error);
 // Deletes this life of the name, or completes its deletion. It does not check whether other queues
 // use it as their dead-letter queue. In queue_change.c.
 enum sluice_code queue_end(struct open_queue *q, struct sluice_error *error);

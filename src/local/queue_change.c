@@ -112,7 +112,7 @@ enum sluice_code direct_queue_set(struct sluice *s, const char *queue,
         if (!code) code = check_change(q, &now, &next, e);
         if (!code && next.consume == CONSUME_OWNER) code = owner_only_note(s, queue, e);
         if (!code && next.dead_letter_queue[0] != 0)
-            code = queue_ensure(s, next.dead_letter_queue, e);
+            code = queue_ensure(s, next.dead_letter_queue, now.rules, e);
         if (code) return code;
         code = configure(q, &next, now.version, e);
         bool raced = code && strcmp(e->reason, reason_name(REASON_CONFIG_CHANGED)) == 0;

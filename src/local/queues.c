@@ -490,13 +490,6 @@ enum sluice_code queue_check_config(struct sluice *s, const char *name,
     return SLUICE_OK;
 }
 
-enum sluice_code queue_ensure(struct sluice *s, const char *name, struct sluice_error *error)
-{
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    if (queue_get(s, name, &q, NULL) == SLUICE_OK) return SLUICE_OK;
-    return sluice_queue_create(s, name, NULL, 0, error);
-}
-
 // The name is in use. If the queue has the wanted settings, the call succeeds; otherwise it is
 // refused. If the deletion of the queue was interrupted, it is completed here. Only that life is
 // deleted, because the name may have a new life by now. *free: the name can be used now.
@@ -559,19 +552,38 @@ void note_existed(struct sluice_error *error, bool existed)
     if (existed) (void)snprintf(error->reason, sizeof error->reason, "exists");
 }
 
+enum sluice_code queue_ensure(struct sluice *s, const char *name, uint16_t rules,
+                              struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    struct queue_config c;
+    bool existed;
+    if (queue_get(s, name, &q, NULL) == SLUICE_OK) return SLUICE_OK;
+    config_defaults(&c);
+    config_begin(&c, rules > 0 ? rules : rules_of_new_queue(s));
+    enum sluice_code code = queue_check_name(name, error);
+    return code ? code : create(s, name, &c, &existed, error);
+}
+
 enum sluice_code direct_queue_create(struct sluice *s, const char *queue,
                                      const struct sluice_setting *settings, size_t settings_len,
                                      struct sluice_error *error)
 {
     struct queue_config c;
     bool existed = false;
+    uint16_t rules = 0;
     config_defaults(&c);
     enum sluice_code code = queue_check_name(queue, error);
-    if (!code) code = queue_change_config(&c, settings, settings_len, error);
+    for (size_t i = 0; !code && i < settings_len; i++)
+        code = strcmp(settings[i].key, SETTING_RULES) == 0
+                   ? rules_read(settings[i].value, &rules, error)
+                   : queue_change_config(&c, &settings[i], 1, error);
     if (!code) code = queue_check_config(s, queue, &c, error);
     if (!code && c.consume == CONSUME_OWNER) code = owner_only_note(s, queue, error);
+    if (!code) config_begin(&c, rules > 0 ? rules : rules_of_new_queue(s));
     if (!code) code = create(s, queue, &c, &existed, error);
-    if (!code && c.dead_letter_queue[0] != 0) code = queue_ensure(s, c.dead_letter_queue, error);
+    if (!code && c.dead_letter_queue[0] != 0)
+        code = queue_ensure(s, c.dead_letter_queue, config_rules(&c), error);
     if (!code) note_existed(error, existed);
     return code;
 }

@@ -9,6 +9,7 @@
 #include "owner/owner.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define LATELY_MS (INT64_C(10) * 60 * 1000) // a writer that wrote this recently may still run
@@ -102,22 +103,51 @@ static void add_member(void *ctx, const char *name, uint32_t rules_newest)
 
 // A node knows the members of its cluster. A process that opens the store itself lists those that
 // coordinate through it.
-static void find_old_members(struct sluice *s, struct sluice_upgrade *out)
+static void each_member(struct sluice *s, void (*each)(void *ctx, const char *name, uint32_t rules),
+                        void *ctx)
 {
     struct owner_cluster *cluster = atomic_load(&s->cluster);
     struct coord *coord = NULL;
     struct coord_answer a;
     if (cluster) {
-        cluster->members(cluster, add_member, out);
+        cluster->members(cluster, each, ctx);
         return;
     }
     if (coord_of(s, NULL, &coord, NULL)) return;
     coord_answer_init(&a);
     if (coord_list(coord, &a) == ERR_OK)
         for (size_t i = 0; i < a.members_len; i++)
-            add_member(out, a.members[i].name, a.members[i].rules_hi);
+            each(ctx, a.members[i].name, a.members[i].rules_hi);
     coord_answer_done(&a);
     coord_free(coord);
+}
+
+static void note_lowest(void *ctx, const char *name, uint32_t rules_newest)
+{
+    uint16_t *lowest = ctx;
+    (void)name;
+    if (rules_newest < *lowest) *lowest = (uint16_t)(rules_newest > 0 ? rules_newest : RULES_FIRST);
+}
+
+uint16_t rules_of_new_queue(struct sluice *s)
+{
+    uint16_t lowest = rules_newest();
+    each_member(s, note_lowest, &lowest);
+    return lowest;
+}
+
+enum sluice_code rules_read(const char *value, uint16_t *out, struct sluice_error *error)
+{
+    unsigned long version = 0;
+    if (value[0] >= '1' && value[0] <= '9' && strlen(value) < 5) version = strtoul(value, NULL, 10);
+    char again[8];
+    (void)snprintf(again, sizeof again, "%lu", version);
+    if (version == 0 || version > rules_newest() || strcmp(again, value) != 0)
+        return refuse(error, ERR_INVALID, SETTING_RULES,
+                      "rules is \"%.32s\"; it must be a version of the rules from 1 to %u", value,
+                      rules_newest());
+    *out = (uint16_t)version;
+    return SLUICE_OK;
 }
 
 struct raise {
@@ -192,7 +222,7 @@ enum sluice_code direct_queue_upgrade(struct sluice *s, const char *queue, unsig
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     enum sluice_code code = queue_get(s, queue, &q, error);
     if (!code) code = report(q, out, error);
-    if (!code && out->raised < out->shards) find_old_members(s, out);
+    if (!code && out->raised < out->shards) each_member(s, add_member, out);
     if (code || flags & SLUICE_UPGRADE_CHECK || out->raised == out->shards) return code;
     bool lately = out->old_ago_ms > 0 && out->old_ago_ms < LATELY_MS;
     bool forced = flags & SLUICE_UPGRADE_FORCE;

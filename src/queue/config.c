@@ -7,6 +7,7 @@
 #include "base/nearly.h"
 #include "queue/rules.h"
 
+#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -252,10 +253,10 @@ static bool is_set(const struct setting *s, const struct queue_config *c)
     return s->kind == SETTING_NAME ? *name_in(c, s) : setting_get(s, c) != s->initial;
 }
 
-// The lowest `later` that has every setting without its default.
+// The lowest `later` that has every setting without its default, and is not before config_begin.
 static uint8_t last_needed(const struct queue_config *c)
 {
-    uint8_t last = 0;
+    uint8_t last = c->stored;
     for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
         const struct setting *s = &queue_settings[i];
         if (s->later > last && is_set(s, c)) last = s->later;
@@ -263,12 +264,24 @@ static uint8_t last_needed(const struct queue_config *c)
     return last;
 }
 
+static const uint16_t stored_rules[] = {RULES_FIRST, RULES_CONSUME, RULES_WORKERS, RULES_WORKFLOWS,
+                                        RULES_SIGNALS};
+#define STORED_LEN (sizeof stored_rules / sizeof *stored_rules)
+// A new version of the rules needs a stored version, so that queues can begin with it.
+static_assert(RULES_KNOWN == RULES_SIGNALS, "stored_rules ends with the newest version");
+
 static uint16_t rules_of(uint8_t later)
 {
-    static const uint16_t rules[] = {RULES_FIRST, RULES_CONSUME, RULES_WORKERS, RULES_WORKFLOWS,
-                                     RULES_SIGNALS};
-    CHECK(later < sizeof rules / sizeof *rules);
-    return rules[later];
+    CHECK(later < STORED_LEN);
+    return stored_rules[later];
+}
+
+void config_begin(struct queue_config *c, uint16_t rules)
+{
+    CHECK(rules >= RULES_FIRST);
+    c->stored = 0;
+    while (c->stored + 1U < STORED_LEN && stored_rules[c->stored + 1] <= rules)
+        c->stored++;
 }
 
 uint16_t config_rules(const struct queue_config *c)
@@ -335,11 +348,11 @@ enum err config_decode(struct reader *r, struct queue_config *out)
     if (version == 0) return ERR_INVALID;
     if (version > newest_version()) return ERR_UNAVAILABLE;
     size_t len = stored(version - 1, order);
+    out->stored = version - 1;
     for (size_t i = 0; i < len; i++)
         if (order[i]->kind == SETTING_NAME ? !decode_name(r, name_in(out, order[i]))
                                            : !decode_number(r, order[i], out))
             return ERR_INVALID;
-    // An older program reads a configuration of version 1 and refuses one of version 2. So each
-    // configuration has one version.
-    return reader_ok(r) && version == last_needed(out) + 1 ? ERR_OK : ERR_INVALID;
+    CHECK(last_needed(out) + 1 == version); // it is written again with the same version
+    return reader_ok(r) ? ERR_OK : ERR_INVALID;
 }

@@ -66,6 +66,7 @@ struct queue_config {
     uint64_t publish_keep_bytes;
     enum workflow_order workflow_order;
     bool retain_body; // finished messages keep their bodies for `retention`
+    uint8_t stored;   // at least this version less one of the stored configuration (config.h)
 };
 
 // In the order of storage; a new setting comes last. The columns: key, kind, field of struct

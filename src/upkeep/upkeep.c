@@ -57,7 +57,7 @@ static enum err move(void *ctx, const char *to, struct op op)
     struct sluice *s = ctx;
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct shard_runner *d;
-    enum sluice_code code = queue_ensure(s, to, NULL);
+    enum sluice_code code = queue_ensure(s, to, 0, NULL);
     if (!code) code = queue_get(s, to, &q, NULL);
     if (!code) code = queue_runner(q, 0, &d, NULL);
     if (code) return (enum err)code;

@@ -114,8 +114,7 @@ static void a_queue_of_older_rules_is_refused_before_anything_is_written(void **
     struct sluice_error e;
     struct sluice_outcome o;
     char id[SLUICE_ID_MAX];
-    rig_open(&r);
-    FINE(sluice_queue_create(r.s, "tasks", NULL, 0, &error));
+    rig_queue(&r, &(struct sluice_setting){"rules", "1"}, 1);
     send_text(r.s, "x", id);
     const char *ids[] = {id};
     uint64_t entries = stats(r.s).entries;

@@ -8,18 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
-__attribute__((unused)) static void upgrade(struct sluice *s, const char *queue)
-{
-    struct sluice_upgrade up;
-    FINE(sluice_queue_upgrade(s, queue, SLUICE_UPGRADE_FORCE, &up, &error));
-}
-
 __attribute__((unused)) static void rig_queue(struct rig *r, const struct sluice_setting *settings,
                                               size_t len)
 {
     rig_open(r);
     FINE(sluice_queue_create(r->s, "tasks", settings, len, &error));
-    upgrade(r->s, "tasks");
 }
 
 __attribute__((unused)) static void send_one(struct sluice *s, const struct sluice_send *m,

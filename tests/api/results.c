@@ -165,8 +165,7 @@ static void older_rules_are_refused_before_anything_is_written(void **state)
     struct rig r;
     struct sluice_error e;
     char id[SLUICE_ID_MAX];
-    rig_open(&r);
-    FINE(sluice_queue_create(r.s, "tasks", NULL, 0, &error));
+    rig_queue(&r, &(struct sluice_setting){"rules", "1"}, 1);
     struct sluice_batch *b = hold(r.s, "x", id);
     uint64_t entries = stats(r.s).entries;
     struct sluice_ack ack = {.token = b->messages[0].token, .result = "1", .result_len = 1};

@@ -32,13 +32,11 @@ static int set_up(void **state)
 {
     static struct rig r;
     struct sluice_setting shards = {"shards", "2"};
-    struct sluice_upgrade done;
     scratch_make(r.dir);
     FINE(sluice_open(r.dir, NULL, &r.mine, &error));
     FINE(sluice_open(r.dir, NULL, &r.theirs, &error));
     FINE(sluice_queue_create(r.mine, "jobs", &shards, 1, &error));
-    FINE(sluice_queue_create(r.mine, "old", NULL, 0, &error));
-    FINE(sluice_queue_upgrade(r.mine, "jobs", SLUICE_UPGRADE_FORCE, &done, &error));
+    FINE(sluice_queue_create(r.mine, "old", &(struct sluice_setting){"rules", "1"}, 1, &error));
     *state = &r;
     return 0;
 }

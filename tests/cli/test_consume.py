@@ -32,7 +32,7 @@ def without_a_node_a_receive_is_refused_and_claims_nothing(sluice):
 
 @case
 def the_setting_needs_version_3_of_the_rules(sluice):
-    sluice.create("tasks", "shards=2")
+    sluice.create("tasks", "shards=2", "rules=1")
     sluice.refused(CONFLICT, "queue", "set", "tasks", "consume=owner", field="consume",
                    says='consume=owner needs version 3 of the rules, and queue tasks has version 1; run "sluice upgrade '
                         'tasks" first')

@@ -43,8 +43,8 @@ def bodies(sluice, queue):
 
 @case
 def a_rolling_upgrade_loses_nothing(sluice):
-    worked(before(sluice, "queue", "create", "tasks", "visibilityTimeout=1h"))
-    worked(before(sluice, "queue", "create", "other"))
+    worked(before(sluice, "queue", "create", "tasks", "visibilityTimeout=1h", "rules=1"))
+    worked(before(sluice, "queue", "create", "other", "rules=1"))
     worked(before(sluice, "send", "tasks", "from the old one"))
     sluice.send("tasks", "from the new one")  # both work at the same time
     worked(before(sluice, "send", "tasks", "once more"))
@@ -72,7 +72,7 @@ def a_rolling_upgrade_loses_nothing(sluice):
 
 @case
 def a_downgrade_is_refused_and_changes_nothing(sluice):
-    sluice.create("tasks")
+    sluice.create("tasks", "rules=1")
     sluice.send("tasks", "x")
     sluice.ok("upgrade")
     stored = sluice.fingerprint()
@@ -88,8 +88,8 @@ def a_downgrade_is_refused_and_changes_nothing(sluice):
 
 @case
 def an_old_node_answers_503_for_that_queue_only(sluice):
-    sluice.create("tasks")
-    sluice.create("other")
+    sluice.create("tasks", "rules=1")
+    sluice.create("other", "rules=1")
     with Node(sluice, program=BEFORE) as node:
         for queue in ("tasks", "other"):
             same(node.ask("POST", f"/v1/queues/{queue}/messages", {"body": "x"})[0], 201)
@@ -111,7 +111,7 @@ def an_old_node_answers_503_for_that_queue_only(sluice):
 
 @case
 def a_cluster_of_mixed_versions_is_named_and_keeps_its_queues(sluice):
-    sluice.create("tasks")
+    sluice.create("tasks", "rules=1")
     with Node(sluice, "--node", "new") as new, Node(sluice, "--node", "old", program=BEFORE) as old:
         url = f"http://{new.address}"
         same(new.ask("POST", "/v1/queues/tasks/messages", {"body": "by the new one"})[0], 201)
@@ -133,7 +133,7 @@ def a_cluster_of_mixed_versions_is_named_and_keeps_its_queues(sluice):
 
 @case
 def an_old_client_works_through_a_new_node(sluice):
-    sluice.create("tasks")
+    sluice.create("tasks", "rules=1")
     sluice.ok("upgrade")
     with Node(sluice) as node:
         url = f"http://{node.address}"
@@ -143,7 +143,7 @@ def an_old_client_works_through_a_new_node(sluice):
 
 @case
 def a_node_upgrades_its_queues(sluice):
-    sluice.create("tasks", "shards=3")
+    sluice.create("tasks", "shards=3", "rules=1")
     worked(before(sluice, "send", "tasks", "x"))
     with Node(sluice) as node:
         url = f"http://{node.address}"
@@ -161,7 +161,7 @@ def a_node_upgrades_its_queues(sluice):
 @case
 def an_upgrade_goes_queue_by_queue_and_can_be_repeated(sluice):
     for queue in ("a", "b", "c"):
-        sluice.create(queue)
+        sluice.create(queue, "rules=1")
     text = sluice.ok("upgrade", "--check")
     contains(text.out, "[1/3] a: has version 1, can be raised to 6 (shards: 1, raised: 0)", "changes: events are")
     contains(text.err, "3 of 3 queues can be raised")
@@ -175,24 +175,32 @@ def an_upgrade_goes_queue_by_queue_and_can_be_repeated(sluice):
 
 
 @case
-def a_new_queue_can_be_used_by_the_release_before(sluice):
-    sluice.create("first")
-    sluice.ok("upgrade")
-    sluice.create("second")
-    worked(before(sluice, "send", "second", "x"))
-    report = json.loads(worked(before(sluice, "upgrade", "second", "--json")).out)
+def a_new_queue_has_the_newest_rules_that_all_members_know(sluice):
+    sluice.create("alone", "failureStrategy.mode=dead-letter", "failureStrategy.deadLetterQueue=alone_dead")
+    same([row["version"] for row in sluice.ok("upgrade", "--check", "--json").lines()], [6, 6])
+    with Node(sluice, "--node", "old", program=BEFORE) as node:
+        sluice.create("beside")
+        same(sluice.json("upgrade", "beside", "--check")["version"], 5)
+        same(node.ask("POST", "/v1/queues/beside/messages", {"body": "x"})[0], 201)
+    sluice.create("first", "rules=1")
+    worked(before(sluice, "send", "first", "x"))
+    report = json.loads(worked(before(sluice, "upgrade", "first", "--json")).out)
     same([report["version"], report["newest"], report["upgraded"]], [1, 5, True])
+    sluice.ok("queue", "set", "first", "failureStrategy.mode=dead-letter", "failureStrategy.deadLetterQueue=first_dead")
+    same(sluice.json("upgrade", "first_dead", "--check")["version"], 5)  # as the queue that names it
+    for wrong in ("0", "7", "-1", "x", "06", ""):
+        sluice.refused(INVALID, "queue", "create", "wrong", f"rules={wrong}", says="from 1 to 6", field="rules")
 
 
 @case
-def a_queue_created_with_a_setting_of_this_release_needs_this_release(sluice):
-    sluice.create("kept", "retainBody=true")
-    sluice.create("other")
+def a_queue_created_with_the_rules_of_this_release_needs_this_release(sluice):
+    sluice.create("kept")
+    sluice.create("other", "rules=1")
     for words in (["send", "kept", "x"], ["receive", "kept"], ["stats", "kept"]):
         told = before(sluice, *words)
         same(told.status, UNAVAILABLE, str(told))
-        same(told.err, "sluice: queue kept: upgrade needed: it was created with a setting that this program does not "
-                       "know; use a newer release\n")
+        same(told.err, "sluice: queue kept: upgrade needed: it was created with a version of the rules that this "
+                       "program does not know; use a newer release\n")
     worked(before(sluice, "send", "other", "x"))
     with Node(sluice, program=BEFORE) as node:
         status, problem = node.ask("POST", "/v1/queues/kept/messages", {"body": "y"})
@@ -204,8 +212,8 @@ def a_queue_created_with_a_setting_of_this_release_needs_this_release(sluice):
 
 @case
 def a_queue_that_fails_does_not_end_the_run(sluice):
-    sluice.create("a")
-    sluice.create("b")
+    sluice.create("a", "rules=1")
+    sluice.create("b", "rules=1")
     worked(before(sluice, "send", "a", "x"))
     run = sluice.run("upgrade")
     same(run.status, CONFLICT, str(run))

@@ -38,7 +38,7 @@ def a_workflow_completes_when_its_last_message_is_done(sluice):
 
 @case
 def bad_input_has_its_sentence(sluice):
-    sluice.create("tasks", "shards=4")
+    sluice.create("tasks", "shards=4", "rules=1")
     sluice.refused(INVALID, "send", "tasks", "x", "--workflow-last", says="needs a workflow", field="workflowLast")
     sluice.refused(CONFLICT, "send", "tasks", "x", "--workflow", "w", "--workflow-last",
                    says="workflowLast needs version 5 of the rules", field="workflowLast")

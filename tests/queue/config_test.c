@@ -97,6 +97,8 @@ static void every_key_takes_back_what_it_prints(void **state)
     struct reader r = reader_of(buf_bytes(&b));
     assert_int_equal(config_decode(&r, &copy), ERR_OK);
     assert_true(reader_end(&r));
+    assert_int_equal(copy.stored, 3); // workflowOrder needs it
+    copy.stored = c.stored;
     assert_memory_equal(&c, &copy, sizeof c);
     buf_done(&b);
 }
@@ -144,9 +146,10 @@ static void a_configuration_has_the_version_that_its_settings_need(void **state)
     struct reader r = reader_of(buf_bytes(&owner));
     assert_int_equal(config_decode(&r, &out), ERR_OK);
     assert_int_equal(out.consume, CONSUME_OWNER);
-    owner.data[owner.len - 8] = CONSUME_ANY; // version 2 without a need for it
+    owner.data[owner.len - 8] = CONSUME_ANY; // a queue that begins with the rules of version 2
     r = reader_of(buf_bytes(&owner));
-    assert_int_equal(config_decode(&r, &out), ERR_INVALID);
+    assert_int_equal(config_decode(&r, &out), ERR_OK);
+    assert_int_equal(config_rules(&out), RULES_CONSUME);
     owner.data[owner.len - 8] = 2; // no value of the setting
     r = reader_of(buf_bytes(&owner));
     assert_int_equal(config_decode(&r, &out), ERR_INVALID);
@@ -316,6 +319,26 @@ static void damaged_configurations_are_invalid(void **state)
     buf_done(&b);
 }
 
+static void a_queue_begins_with_the_rules_that_its_creator_wants(void **state)
+{
+    (void)state;
+    static const uint16_t expected[] = {RULES_FIRST,   RULES_FIRST,     RULES_CONSUME,
+                                        RULES_WORKERS, RULES_WORKFLOWS, RULES_SIGNALS};
+    for (uint16_t wanted = RULES_FIRST; wanted <= RULES_KNOWN; wanted++) {
+        struct queue_config c = defaults(), out;
+        struct buf b;
+        buf_init(&b, 4096);
+        config_begin(&c, wanted);
+        config_encode(&c, &b);
+        struct reader r = reader_of(buf_bytes(&b));
+        assert_int_equal(config_decode(&r, &out), ERR_OK);
+        assert_int_equal(config_rules(&out), expected[wanted - 1]);
+        assert_null(config_rules_key(&out, RULES_FIRST)); // no setting needs more
+        assert_memory_equal(&c, &out, sizeof c);
+        buf_done(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -323,6 +346,7 @@ int main(void)
         CASE(every_key_takes_back_what_it_prints),
         CASE(the_stored_bytes_of_version_1_stay_as_they_are),
         CASE(a_configuration_has_the_version_that_its_settings_need),
+        CASE(a_queue_begins_with_the_rules_that_its_creator_wants),
         CASE(every_row_of_the_table_is_sound),
         CASE(a_wrong_value_is_named_with_its_field_and_what_is_allowed),
         CASE(an_unknown_key_is_refused_with_the_known_ones),

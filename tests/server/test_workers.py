@@ -323,7 +323,7 @@ def labels_and_settings_that_are_none_are_refused_with_a_sentence(sluice):
     sluice.refused(2, "work", "jobs", "--capacity", "10001", "--", "true", says=["capacity", "10000"])
     sluice.refused(2, "work", "jobs", "--ttl", "1s", "--", "true", says=["ttl", "5s"])
     sluice.refused(2, "work", "jobs", "--labels", "gpu", "--", "true", says=["gpu", "key=value"])
-    sluice.ok("queue", "create", "old")
+    sluice.ok("queue", "create", "old", "rules=1")
     sluice.refused(4, "work", "old", "--register", "--", "true", says=["version", "sluice upgrade old"])
     sluice.refused(4, "send", "old", "x", "--requires", "kind=gpu", says=["version", "sluice upgrade old"])
 

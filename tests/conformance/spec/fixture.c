@@ -72,7 +72,6 @@ struct fixture *fixture_open(bool owner, const struct sluice_setting *settings, 
 {
     static struct fixture p;
     char url[URL_MAX + 16];
-    struct sluice_upgrade done;
     p = (struct fixture){.url = ""};
     find_store(&p);
     if (owner || owned) start_node(&p);
@@ -81,7 +80,6 @@ struct fixture *fixture_open(bool owner, const struct sluice_setting *settings, 
     FINE(sluice_open(url, NULL, &p.mine, &error));
     FINE(sluice_open(url, NULL, &p.theirs, &error));
     FINE(sluice_queue_create(p.mine, QUEUE, NULL, 0, &error));
-    FINE(sluice_queue_upgrade(p.mine, QUEUE, SLUICE_UPGRADE_FORCE, &done, &error));
     if (len > 0) FINE(sluice_queue_set(p.mine, QUEUE, settings, len, &error));
     if (p.server) take_ownership(p.server);
     return &p;
