@@ -167,8 +167,8 @@ enum sluice_code queue_ensure(struct sluice *s, const char *name, uint16_t rules
 // The version of the rules that a new queue begins with: the newest one that this program and all
 // members of the cluster know. In upgrade.c.
 uint16_t rules_of_new_queue(struct sluice *s);
-// Only at the creation of a queue: the version of the rules that it begins with. It is no setting of
-// the table, because it is no part of the configuration: `sluice upgrade` raises the version.
+// Only at the creation of a queue: the version of the rules that it begins with. It is no setting
+// of the table, because it is no part of the configuration: `sluice upgrade` raises the version.
 #define SETTING_RULES "rules"
 enum sluice_code rules_read(const char *value, uint16_t *out, struct sluice_error *error);
 // Deletes this life of the name, or completes its deletion. It does not check whether other queues
