@@ -207,6 +207,11 @@ void machine_signal_ends(const struct machine *m, struct signal_ends *out)
     *out = m->signals.ends;
 }
 
+void machine_forget_ends(struct machine *m)
+{
+    m->signals.ends = (struct signal_ends){0};
+}
+
 bool machine_progress(const struct machine *m, uint64_t seq, struct progress_view *out)
 {
     uint32_t b = signal_box_find(m, seq);

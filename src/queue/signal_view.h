@@ -60,11 +60,13 @@ bool machine_signal_lives_at(const struct machine *m, uint64_t slot, uint32_t op
 uint32_t machine_signal_count(const struct machine *m); // pending ones of the shard
 // It rises when a signal was delivered. It is no part of the state.
 uint64_t machine_signal_orders(const struct machine *m);
-// Signals that ended since this process loaded the state, by kind and state. Not part of the state.
+// Signals that ended since the state was loaded, or since machine_forget_ends, by kind and state.
+// Not part of the state.
 struct signal_ends {
     uint64_t counts[SIGNAL_KIND_COUNT][SIGNAL_STATE_COUNT];
 };
 void machine_signal_ends(const struct machine *m, struct signal_ends *out);
+void machine_forget_ends(struct machine *m);
 
 // The progress that the holder of a LOCKED message reported last.
 struct progress_view {

@@ -7,7 +7,10 @@
 void counters_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired)
 {
     CHECK(expired <= machine_expired(s->machine));
-    if (!journal_is_current(s->journal)) return;
+    if (!journal_is_current(s->journal)) {
+        machine_forget_ends(s->machine);
+        return;
+    }
     s->counters.expired += expired;
     struct shard_totals *totals = s->config.totals;
     if (!mine) s->counters.others++;

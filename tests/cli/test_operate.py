@@ -438,6 +438,10 @@ def metrics_say_what_happened(sluice):
         if tool:
             said = subprocess.run([tool, "check", "metrics"], input=text.encode(), capture_output=True)
             same((said.returncode, said.stderr), (0, b""), "promtool check metrics")
+    with Node(sluice) as node:  # what it reads again did not happen now
+        same(json.loads(node.ask("GET", "/v1/queues/tasks/stats")[1])["sent"], 4)
+        samples = parse(node.ask("GET", "/metrics")[1])
+        holds(not any(name == "sluice_signals_total" for name, _ in samples), "an end of before was counted again")
 
 
 @case
