@@ -75,6 +75,7 @@ static bool take(struct rig *r, enum cluster_effect_kind kind, struct cluster_ef
         memmove(&r->effects[i], &r->effects[i + 1], (--r->effects_len - i) * sizeof *r->effects);
         return true;
     }
+    *out = (struct cluster_effect){0}; // for compilers that do not know that an assertion ends here
     return false;
 }
 

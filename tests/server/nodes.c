@@ -55,6 +55,7 @@ struct shard_runner *runner_open_of(struct rig *r, const char *queue, uint32_t s
     struct shard_runner *runner = NULL;
     struct runner_config config = {.id = {.shard = shard}, .patience_ms = DEADLINE_MS};
     config_defaults(&config.birth);
+    config_begin(&config.birth, RULES_KNOWN); // as a new queue
     config.birth.shards = shards;
     assert_int_equal(sluice_queue_show(r->client, queue, &info, NULL), SLUICE_OK);
     for (size_t i = 0; i < sizeof config.id.queue; i++) {

@@ -296,7 +296,7 @@ def workers_are_what_the_file_says(sluice):
         node.ask("leaveWorker", 204, query=f"?worker=pod-3&instance={other['instance']}")
         node.ask("leaveWorker", 204, query=f"?worker=pod-3&instance={other['instance']}")
         refused(node, "leaveWorker", "instance", query="?worker=pod-3")
-        node.ask("createQueue", 201, {}, queue="old")
+        sluice.ok("queue", "create", "old", "rules=1")
         same(node.ask("joinWorker", 409, me, queue="old")["field"], "queue")
         node.ask("leaveWorker", 409, query="?worker=a&instance=7a83757786631f37", queue="old")
         for name in WORKERS[2:]:
@@ -312,7 +312,7 @@ def workers_are_what_the_file_says(sluice):
 
 @case
 def acting_on_messages_is_what_the_file_says(sluice):
-    sluice.ok("queue", "create", "tasks")
+    sluice.ok("queue", "create", "tasks", "rules=1")
     with Node(sluice) as node:
         one = node.ask("sendMessages", 201, {"body": "a"})["id"]
         same(node.ask("cancelMessage", 409, id=one)["reason"], "upgrade-needed")
@@ -337,8 +337,7 @@ def acting_on_messages_is_what_the_file_says(sluice):
 @case
 def signals_are_what_the_file_says(sluice):
     sluice.ok("queue", "create", "tasks")
-    sluice.ok("queue", "create", "old")
-    sluice.ok("upgrade", "tasks")
+    sluice.ok("queue", "create", "old", "rules=1")
     with Node(sluice) as node:
         stop = {"kind": "interrupt"}
         node.ask("sendMessages", 201, {"body": "a", "workflow": "order-7"})
@@ -419,7 +418,7 @@ def results_and_progress_are_what_the_file_says(sluice):
         node.ask("createQueue", 201, {"retainBody": True})
         node.ask("createQueue", 201, {"retention": 0}, queue="brief")
         sluice.ok("upgrade", "brief")
-        node.ask("createQueue", 201, {}, queue="old")
+        sluice.ok("queue", "create", "old", "rules=1")
         one, token = node.lock()
         refused(node, "renewLocks", "progress", {"tokens": [token], "progress": 5})
         refused(node, "renewLocks", "progress", {"token": token, "progress": 101})

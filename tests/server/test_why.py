@@ -59,9 +59,9 @@ def a_message_that_waits_for_its_retry_tells_its_failure(sluice):
 
 
 @case
-def a_finished_message_has_no_number_of_attempts(sluice):
+def a_finished_message_that_is_not_kept_has_no_number_of_attempts(sluice):
     with Node(sluice) as node:
-        node.does(201, "PUT", "/tasks", {})
+        node.does(201, "PUT", "/tasks", {"retention": "0s"})
         id = node.does(201, "POST", "/tasks/messages", {"body": "x"})["id"]
         token = node.does(200, "POST", "/tasks/receive", {})["messages"][0]["token"]
         node.does(200, "POST", "/tasks/ack", {"token": token})
