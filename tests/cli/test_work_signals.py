@@ -248,7 +248,7 @@ def a_worker_that_is_stopped_leaves_a_steer_to_the_next(sluice):
 
 @case
 def a_queue_of_an_older_version_runs_as_before(sluice):
-    sluice.create("tasks")
+    sluice.create("tasks", "rules=1")
     id = sluice.send("tasks", "x")
     worker = Worker(sluice, "echo '{\"result\":\"r\",\"progress\":5}' >&4")
     contains(worker.next(type="trouble")["message"], id, "sluice upgrade tasks")
@@ -257,7 +257,7 @@ def a_queue_of_an_older_version_runs_as_before(sluice):
 
 @case
 def a_worker_listens_when_its_queue_is_upgraded(sluice):
-    sluice.create("tasks", "visibilityTimeout=1s")  # renewals tell of the first signal
+    sluice.create("tasks", "visibilityTimeout=1s", "rules=1")  # renewals tell of the first signal
     id = sluice.send("tasks", "x")
     worker = Worker(sluice, "READY; read -r -u 3 line; echo '{\"number\":1,\"answer\":\"here\"}' >&4").runs()
     sluice.ok("upgrade", "tasks")
