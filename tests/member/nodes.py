@@ -294,8 +294,8 @@ class Load:
         self.wrong = []
         self.lock, self.sending, self.working = threading.Lock(), True, True
         self.slowest, self.timeout, self.avoid = 0.0, 8, None
-        self.threads = [threading.Thread(target=self.send, args=(i,), daemon=True) for i in range(senders)]
-        self.threads += [threading.Thread(target=self.work, daemon=True) for _ in range(workers)]
+        self.senders = [threading.Thread(target=self.send, args=(i,), daemon=True) for i in range(senders)]
+        self.threads = self.senders + [threading.Thread(target=self.work, daemon=True) for _ in range(workers)]
         for t in self.threads:
             t.start()
 
@@ -379,6 +379,8 @@ class Load:
 
     def finish(self):
         self.sending = False
+        for t in self.senders:  # a message that is being sent counts, too
+            t.join(timeout=2 * PATIENCE)
         until(lambda: self.wrong or self.sent <= self.acked.keys(), "every message is acknowledged", 2 * PATIENCE)
         self.working = False
         for t in self.threads:
