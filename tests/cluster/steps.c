@@ -75,7 +75,6 @@ static bool take(struct rig *r, enum cluster_effect_kind kind, struct cluster_ef
         memmove(&r->effects[i], &r->effects[i + 1], (--r->effects_len - i) * sizeof *r->effects);
         return true;
     }
-    *out = (struct cluster_effect){0}; // for compilers that do not know that an assertion ends here
     return false;
 }
 
@@ -91,7 +90,7 @@ static bool noted(struct rig *r, enum cluster_note note)
 static void serve(struct rig *r)
 {
     static const enum cluster_effect_kind kinds[] = {CLUSTER_JOIN, CLUSTER_HEARTBEAT, CLUSTER_LIST};
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     bool more = true;
     for (int rounds = 0; more && rounds < 10; rounds++) {
         more = false;
@@ -162,7 +161,7 @@ static void done(struct rig *r)
 // Brings the node to serve shard 1 with token 5 and epoch 3.
 static void make_owner(struct rig *r)
 {
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     publish(r, 2);
     pass(r, 2 * LEASE);
     assert_true(take(r, CLUSTER_CLAIM, &e));
@@ -181,7 +180,7 @@ static void a_shard_is_claimed_then_owned_then_served(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init(&r, false);
     publish(&r, 2);
     pass(&r, LEASE);
@@ -198,7 +197,7 @@ static void an_unknown_own_is_repeated_with_the_same_token(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init(&r, false);
     publish(&r, 2);
     pass(&r, LEASE);
@@ -217,7 +216,7 @@ static void a_journal_with_a_higher_token_makes_the_node_claim_a_higher_one(void
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init(&r, false);
     publish(&r, 2);
     pass(&r, LEASE);
@@ -238,7 +237,7 @@ static void a_transfer_stops_taking_then_hands_over_then_releases(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     struct member_id next = test_member(3, 1);
     init(&r, false);
     make_owner(&r);
@@ -269,7 +268,7 @@ static void without_the_service_owned_shards_go_on_and_nothing_is_claimed(void *
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init(&r, false);
     make_owner(&r);
     r.away = true;
@@ -293,7 +292,7 @@ static void a_node_whose_session_ended_claims_again_and_serves_meanwhile(void **
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     struct shard_key shard = test_shard(1);
     init(&r, false);
     make_owner(&r);
@@ -318,7 +317,7 @@ static void a_fenced_owner_stops_at_once(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     struct cluster_event fenced = {.kind = CLUSTER_FENCED, .shard = test_shard(1), .number = 3};
     init(&r, false);
     make_owner(&r);
@@ -336,7 +335,7 @@ static void an_older_plan_changes_nothing(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init(&r, false);
     make_owner(&r);
     publish(&r, 3);
@@ -352,7 +351,7 @@ static void a_later_incarnation_of_the_name_ends_the_node(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init(&r, false);
     make_owner(&r);
     r.members[0].id = test_member(2, 2);
@@ -371,7 +370,7 @@ static void a_stop_waits_for_the_plan_then_gives_its_shards_away_and_leaves(void
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init(&r, false);
     make_owner(&r);
     event(&r, CLUSTER_STOP);
@@ -424,7 +423,7 @@ static void a_lone_node_stops_without_a_plan(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init(&r, false);
     make_owner(&r);
     r.members_len = 1;
@@ -439,7 +438,7 @@ static void observe_only_reports_a_plan_and_enforces_none(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init(&r, true);
     r.leader = (struct leader_seen){.epoch = 6};
     struct shard_key shards[] = {test_shard(1), test_shard(2)};
@@ -464,7 +463,7 @@ static void a_claim_that_was_granted_late_is_found_and_released(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init(&r, false);
     publish(&r, 3);
     pass(&r, LEASE);
@@ -481,7 +480,7 @@ static void a_lazy_node_claims_a_shard_when_it_is_used(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init_as(&r, false, true);
     publish(&r, 2);
     pass(&r, 2 * LEASE);
@@ -495,7 +494,7 @@ static void a_lazy_node_does_not_claim_a_used_shard_of_another(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init_as(&r, false, true);
     publish(&r, 3);
     pass(&r, 2 * LEASE);
@@ -512,7 +511,7 @@ static void a_lone_node_claims_without_a_plan_and_does_not_lead(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init_as(&r, false, true);
     r.members_len = 1;
     r.leader = (struct leader_seen){.held = false};
@@ -539,7 +538,7 @@ static void a_hint_to_look_lists_at_once(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e;
+    struct cluster_effect e = {0};
     init_as(&r, false, true);
     pass(&r, 2 * LEASE);
     r.now++;
