@@ -397,7 +397,7 @@ static void a_node_that_leaves_late_begins_nothing_any_more(void **state)
 {
     (void)state;
     struct rig r;
-    struct cluster_effect e, leave, lead;
+    struct cluster_effect e = {0}, leave = {0}, lead = {0};
     init(&r, false);
     make_owner(&r);
     r.leader.held = false; // this node is the first healthy one
