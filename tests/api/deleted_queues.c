@@ -227,7 +227,9 @@ static void a_shard_that_is_finished_stays_so(void **state)
     size_t before = objects_under(r, folder);
     for (int64_t grown = clock_boot_ms() + 3 * quick.floor_lag_ms; clock_boot_ms() < grown; nap())
         assert_true(finish_one(r, &row, 0));
-    assert_int_equal(objects_under(r, folder), before);
+    // One that is not finished gets a floor in each of the three times. The handle that deleted the
+    // queue may write its snapshot only now.
+    assert_in_range(objects_under(r, folder), before, before + 1);
     sweep(r, 1);
     assert_true(bytes_under(r, folder) < 2 * LEFT_MAX);
 }
