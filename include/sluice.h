@@ -351,7 +351,8 @@ struct sluice_message {
     uint32_t attempts;   // finished: how often it was delivered
     const char *needs;   // peek and show: labels that its worker must have; "": none
     // Since version 6 of the rules (sluice_signals.h):
-    const struct sluice_signal_state *signals; // receive: what waits for the holder of this lock
+    // receive: what waits for the holder of this lock. sluice_show: all that is known
+    const struct sluice_signal_state *signals;
     size_t signals_len;
     const void *result; // show, collect: of a processed message, then a zero byte; NULL: none
     size_t result_len;

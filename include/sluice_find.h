@@ -36,6 +36,10 @@ SLUICE_API enum sluice_code sluice_peek(struct sluice *s, const char *queue,
 // Reads one message by its id, as a batch of one. A finished message has only its state, worker,
 // finished_at, attempts, result and reason, for the queue's `retention`, and its body if the queue
 // has `retainBody`; else body is NULL. Free *out with sluice_batch_free.
+//
+// `signals` has those of the message: pending ones by number, then those that have ended, the
+// newest first, up to 256. Payloads and answers come up to 1 MiB, and are NULL after that:
+// sluice_signals has more.
 // SLUICE_NOT_FOUND: no such message was ever sent, or the queue does not exist.
 SLUICE_API enum sluice_code sluice_show(struct sluice *s, const char *queue, const char *id,
                                         struct sluice_batch **out, struct sluice_error *error);

@@ -131,14 +131,6 @@ export const redrive = (queue, options) => once("POST", queuePath(queue, "/redri
 export const signal = (queue, options) => safely("POST", queuePath(queue, "/signals"), options);
 export const withdrawSignal = (queue, message, id) =>
   once("DELETE", queuePath(queue, `/messages/${encodeURIComponent(message)}/signals/${id}`));
-export const signals = (queue, message) =>
-  once(
-    "GET",
-    queuePath(queue, `/messages/${encodeURIComponent(message)}/signals`),
-    undefined,
-    {},
-    readExactly,
-  );
 // Ends chosen messages: one that waits is cancelled, a dead one is deleted.
 export const cancel = (queue, ids, reason) =>
   safely("POST", queuePath(queue, "/cancel"), { ids, ...(reason && { reason }) });

@@ -126,8 +126,6 @@ export function messagePage({ go, parts: [name, , id] }) {
   const failures = failuresPanel();
   const note = h("p", { class: "banner bad", role: "alert", hidden: true });
   let message = null;
-  let signals = [];
-  let signalled = false; // an event told of a signal
   const again = () => {
     reader.soon();
     reader.look();
@@ -148,7 +146,7 @@ export function messagePage({ go, parts: [name, , id] }) {
     showFailures();
     progress.update(message);
     result.update(message);
-    told.update(signals);
+    told.update(message.signals ?? []);
     const fresh = JSON.stringify([message.body, message.bodyBase64, message.headers]);
     if (fresh === shown) return;
     shown = fresh;
@@ -164,15 +162,9 @@ export function messagePage({ go, parts: [name, , id] }) {
     if (note.textContent !== h("p", {}, words).textContent) note.replaceChildren(...words);
   }
 
-  // Most messages have no signals. A signal is pending, or the history has its events.
-  const readSignals = () =>
-    signalled || live.queues.get(name)?.stats?.signals > 0
-      ? api.signals(name, id)
-      : { signals: [] };
-
   const reader = makeReader(async () => {
     try {
-      [message, { signals }] = await Promise.all([api.showMessage(name, id), readSignals()]);
+      message = await api.showMessage(name, id);
       setText(problem, "");
       show();
     } catch (error) {
@@ -191,7 +183,6 @@ export function messagePage({ go, parts: [name, , id] }) {
     if (!event) return;
     history.append(eventRow(name, event, false));
     if (event.type === "message-outcome") [outcome, why] = [event.status, event.reason ?? ""];
-    signalled ||= event.type.startsWith("signal-");
     if (failureOf(event)) failed.push(failureOf(event));
     attempts = Math.max(attempts, event.attempt ?? 0);
     nothing.hidden = true;

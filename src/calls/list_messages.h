@@ -176,11 +176,12 @@
       "Why a finished message was cancelled or dead-lettered.")                                    \
     A(S, PERCENT, percent, "progress", OMIT_ZERO, "The progress of a locked message, 0 to 100.")   \
     A(S, TEXT, progress, "progressText", OMIT_EMPTY, NULL)                                         \
-    A(S, NUMBER, progress_at, "progressAt", OMIT_ZERO, "When the worker reported it.")
+    A(S, NUMBER, progress_at, "progressAt", OMIT_ZERO, "When the worker reported it.")             \
+    SIGNALS_OF_MESSAGE(A, S)
 
 #define MESSAGE_ANSWER(A, S)                                                                       \
     MESSAGE_SHOWN_ANSWER(A, S)                                                                     \
     A(S, SMALL, retries, "retries", OMIT_NEVER, "Failures counted against maxRetries.")            \
     A(S, TEXT, dedup, "dedup", OMIT_EMPTY, NULL)                                                   \
     A(S, TEXT, content_type, "contentType", OMIT_EMPTY, NULL)                                      \
-    A(S, TEXT, workflow, "workflow", OMIT_EMPTY, NULL) SIGNALS_OF_MESSAGE(A, S)
+    A(S, TEXT, workflow, "workflow", OMIT_EMPTY, NULL)

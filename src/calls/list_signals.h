@@ -41,7 +41,9 @@
     A(S, SMALL, signals, "signals", OMIT_ZERO, "For renewed: how many signals wait.")
 #define SIGNALS_OF_MESSAGE(A, S)                                                                   \
     A(S, SIGNALS, signals, "signals", OMIT_EMPTY,                                                  \
-      "A receive returns the signals that wait for the holder of the lock.")
+      "A receive returns the signals that wait for the holder of the lock. A request by id "       \
+      "returns up to 256 signals of the message: pending ones, then those that have ended, the "   \
+      "newest first.")
 
 #define SIGNAL_ORDER(W, T)                                                                         \
     W(T, code), W(T, reason), W(T, id), W(T, message), W(T, token), W(T, number), W(T, kind),      \

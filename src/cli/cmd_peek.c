@@ -4,7 +4,6 @@
 #include "cli/choose.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
-#include "cli/signal_print.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "json/json.h"
@@ -310,30 +309,43 @@ static void print_progress(const struct sluice_message *m)
     free(text);
 }
 
-static void print_signals(const struct sluice_signals *list)
+// "steer 1 acked at 12:01:07 (sent 12:01:05, delivered once): faster now"
+static void print_signal(const char *name, const struct sluice_signal_state *s)
 {
-    char time[TEXT_MAX];
-    for (size_t i = 0; list && i < list->len; i++) {
-        const struct sluice_signal_state *s = &list->rows[i];
-        const void *words = s->answer_len > 0 ? s->answer : s->payload;
-        size_t len = s->answer_len > 0 ? s->answer_len : s->payload_len;
-        char *text = safe_text(words ? words : "", len, BODY_COLUMNS), number[TEXT_MAX] = "";
-        if (s->number > 0) (void)snprintf(number, sizeof number, "%u ", s->number);
-        field_print(stdout, FIELD_WIDTH, i == 0 ? "signals" : "", "%s%s %s at %s%s%s", number,
-                    s->kind, s->state, moment_text(s->ended_at ? s->ended_at : s->sent_at, time),
-                    *text ? ": " : "", text);
-        free(text);
-    }
+    char sent[TEXT_MAX], ended[TEXT_MAX], number[TEXT_MAX] = "", given[TEXT_MAX] = "";
+    const void *words = s->answer_len > 0 ? s->answer : s->payload;
+    size_t len = s->answer_len > 0 ? s->answer_len : s->payload_len;
+    char *text = safe_text(words ? words : "", len, BODY_COLUMNS);
+    if (s->number > 0) (void)snprintf(number, sizeof number, "%u ", s->number);
+    if (s->deliveries > 0)
+        (void)snprintf(given, sizeof given, ", delivered %u time%s", s->deliveries,
+                       s->deliveries == 1 ? "" : "s");
+    (void)moment_text(s->sent_at, sent);
+    if (s->ended_at > 0)
+        field_print(stdout, FIELD_WIDTH, name, "%s%s %s at %s, sent at %s%s%s%s", number, s->kind,
+                    s->state, moment_text(s->ended_at, ended), sent, given, *text ? ": " : "",
+                    text);
+    else
+        field_print(stdout, FIELD_WIDTH, name, "%s%s %s until %s, sent at %s%s%s%s", number,
+                    s->kind, s->state, moment_text(s->until, ended), sent, given, *text ? ": " : "",
+                    text);
+    free(text);
 }
 
-static void print_message(const struct sluice_message *m, const struct sluice_signals *signals)
+static void print_signals(const struct sluice_message *m)
+{
+    for (size_t i = 0; i < m->signals_len; i++)
+        print_signal(i == 0 ? "signals" : "", &m->signals[i]);
+}
+
+static void print_message(const struct sluice_message *m)
 {
     char time[TEXT_MAX];
     print_text("id", m->id);
     print_text("state", m->state);
     if (m->finished_at != 0) print_finished(m);
     if (m->finished_at != 0 || strcmp(m->state, "finished") == 0) {
-        print_signals(signals);
+        print_signals(m);
         if (m->body_len > 0) print_body(m); // the queue has retainBody
         return;
     }
@@ -354,7 +366,7 @@ static void print_message(const struct sluice_message *m, const struct sluice_si
     print_text("requires", m->needs);
     print_origin(&m->from);
     print_failures(m);
-    print_signals(signals);
+    print_signals(m);
     for (size_t i = 0; i < m->headers_len; i++) {
         char *name = safe_text(m->headers[i].name, strlen(m->headers[i].name), 0);
         char *value = safe_text(m->headers[i].value, strlen(m->headers[i].value), 0);
@@ -365,51 +377,35 @@ static void print_message(const struct sluice_message *m, const struct sluice_si
     print_body(m);
 }
 
-static void print_json(const char *queue, const struct sluice_message *m,
-                       const struct sluice_signals *signals)
-{
-    struct json *o = json_message(queue, m), *list = json_list_new();
-    for (size_t i = 0; signals && i < signals->len; i++)
-        json_list_take(list, signal_json(queue, &signals->rows[i]));
-    if (signals && signals->len > 0)
-        json_take(o, "signals", list);
-    else
-        json_free(list);
-    json_print(o, stdout);
-}
-
 static int run_show(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
     const char *queue = args->words[0];
-    int status = 0;
     struct sluice_batch *batch = NULL;
-    struct sluice_signals *signals = NULL; // an older queue has none
     struct sluice_error error = {0};
-    if (sluice_show(s, queue, args->words[1], &batch, &error) != SLUICE_OK) {
-        status = cli_fail_queue(cli, s, queue, &error);
-    } else {
-        (void)sluice_signals(s, queue, args->words[1], 0, &signals, NULL);
-        if (cli->json)
-            print_json(queue, &batch->messages[0], signals);
-        else
-            print_message(&batch->messages[0], signals);
-    }
-    sluice_signals_free(signals);
+    if (sluice_show(s, queue, args->words[1], &batch, &error) != SLUICE_OK)
+        return cli_fail_queue(cli, s, queue, &error);
+    if (cli->json)
+        json_print(json_message(queue, &batch->messages[0]), stdout);
+    else
+        print_message(&batch->messages[0]);
     sluice_batch_free(batch);
-    return status;
+    return 0;
 }
 
 const struct command command_show = {
     .name = "show",
     .words = "QUEUE ID",
     .summary = "Shows one message by its id",
-    .details = "\"failures\" lists the newest 8 failed attempts, each with time, worker and\n"
-               "reason. An expired lock is a failed attempt, too. Of a finished message it shows\n"
-               "how it ended (processed, dead-lettered, purged or redriven), when, the last\n"
-               "worker and the number of attempts, for as long as the setting retention says.\n"
-               "JSON keys are those of \"receive\", and worker, finishedAt, attempts, failures\n"
-               "(attempt, at, worker, reason, kind); body and attempt of a finished message are\n"
-               "null.",
+    .details =
+        "\"failures\" lists the newest 8 failed attempts, each with time, worker and\n"
+        "reason. An expired lock is a failed attempt, too. Of a finished message it shows\n"
+        "how it ended (processed, dead-lettered, purged or redriven), when, the last\n"
+        "worker and the number of attempts, for as long as the setting retention says.\n"
+        "\"signals\" lists up to 256 signals: pending ones, then those that have ended, the\n"
+        "newest first.\n"
+        "JSON keys are those of \"receive\", and worker, finishedAt, attempts, failures\n"
+        "(attempt, at, worker, reason, kind); body and attempt of a finished message are\n"
+        "null. The keys of signals are those of \"signal\", without queue.",
     .run_on = run_show,
     .brief = true,
 };

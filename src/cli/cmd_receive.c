@@ -117,8 +117,8 @@ const struct command command_receive = {
         "nothing and succeeds.\n"
         "JSON keys: id, queue, state, body (bodyBase64 if it is not UTF-8), attempt,\n"
         "token, fence, leaseMs, deadline, group, priority, headers, sentAt, and if they\n"
-        "apply order and from (queue, id, reason, retries, diedAt, attempts and worker\n"
-        "of a dead letter).",
+        "apply order, from (queue, id, reason, retries, diedAt, attempts and worker of a\n"
+        "dead letter), and signals that wait, with the keys of \"signal\" without queue.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_receive,

@@ -9,6 +9,7 @@
 #include "local/filter.h"
 #include "local/finished.h"
 #include "local/look.h"
+#include "local/signal_rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -505,6 +506,15 @@ static enum sluice_code add_finished(struct peek_batch *h, const struct seen *se
     return finished_add(&reader, &view, seen->ended, h->error);
 }
 
+// If the node has no memory for the texts of the signals, they come without.
+static enum sluice_code add_signals(struct peek_batch *h)
+{
+    struct sluice_batch *batch = batch_take(h->batch);
+    size_t left = take_budget(h, NULL, 0, SHOWN_SIGNALS_BYTES) ? SHOWN_SIGNALS_BYTES : 0;
+    return message_add_signals(&batch->messages[0], h->queue, h->shard, h->runner, h->after, left,
+                               h->error);
+}
+
 static enum sluice_code show_begin(struct look *l, struct open_queue *q, struct sluice_error *error)
 {
     struct peek_batch *h = (struct peek_batch *)l;
@@ -541,6 +551,7 @@ static enum sluice_code show_shard(struct look *l, struct open_queue *q, uint32_
         see_one(&seen, d, h->after);
     }
     if (ended) code = add_finished(h, &seen);
+    if (!code) code = add_signals(h);
     seen_done(&seen);
     return code;
 }

@@ -53,3 +53,57 @@ void batch_add_signals(struct sluice_batch *batch, const struct open_queue *q, u
             attach(&batch->messages[i], q, shard, a->signals, seq);
     }
 }
+
+struct signals_seen {
+    uint64_t seq;
+    struct signal_view views[SIGNALS_OF_MESSAGE_MAX];
+    size_t len;
+};
+
+static void see_signals(void *ctx, const struct machine *m, int64_t now)
+{
+    struct signals_seen *s = ctx;
+    (void)now;
+    s->len = machine_signals_of(m, s->seq, s->views, SIGNALS_OF_MESSAGE_MAX);
+}
+
+static const void *copy_text(char **at, const void *text, size_t len)
+{
+    return text ? text_append(at, bytes_of(text, len)) : NULL;
+}
+
+// One block, as above.
+static void attach_list(struct sluice_message *m, const struct sluice_signals *list)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < list->len; i++)
+        bytes += list->rows[i].payload_len + list->rows[i].answer_len + 2;
+    struct sluice_signal_state *rows = memory_new(list->len * sizeof *rows + bytes);
+    char *at = (char *)(rows + list->len);
+    for (size_t i = 0; i < list->len; i++) {
+        rows[i] = list->rows[i];
+        rows[i].payload = copy_text(&at, rows[i].payload, rows[i].payload_len);
+        rows[i].answer = copy_text(&at, rows[i].answer, rows[i].answer_len);
+    }
+    m->signals = rows;
+    m->signals_len = list->len;
+}
+
+enum sluice_code message_add_signals(struct sluice_message *m, struct open_queue *q, uint32_t shard,
+                                     struct shard_runner *d, uint64_t seq, size_t left,
+                                     struct sluice_error *error)
+{
+    struct signals_seen *seen = NEW(struct signals_seen);
+    enum sluice_code code = SLUICE_OK;
+    seen->seq = seq;
+    runner_inspect(d, see_signals, seen);
+    if (seen->len > 0) {
+        struct signal_list *l = signal_list_new();
+        code = signal_list_add_views(l, q, shard, d, seen->views, seen->len, NULL, &left, error);
+        struct sluice_signals *list = signal_list_take(l);
+        if (!code) attach_list(m, list);
+        sluice_signals_free(list);
+    }
+    memory_free(seen);
+    return code;
+}

@@ -159,7 +159,7 @@ void ask_head_make(struct remote *r, size_t node, const struct ask *ask, struct 
         add_line(head, ask->failures ? "Accept: " WIRE_TYPE_FINISHED : "Accept: " WIRE_TYPE);
     if (ask->wire && ask->failures) {
         add_line(head, WIRE_FIELDS_HEADER ": " WIRE_FIELDS_REQUIRES);
-        add_line(head, WIRE_KEPT_HEADER ": 1");
+        add_line(head, WIRE_KEPT_HEADER ": " WIRE_KEPT_SIGNALS);
     }
     if (ask->call == CALL_FAIL || ask->call == CALL_RELEASE) add_line(head, WIRE_KEPT_HEADER ": 1");
     if (ask->call == CALL_RECEIVE || ask->call == CALL_RENEW)

@@ -126,9 +126,11 @@ bool read_head(struct exchange *x)
     x->wire_finished = x->wire_out && strcasecmp(accept, WIRE_TYPE_FINISHED) == 0;
     const char *fields = httpd_header(x->http, WIRE_FIELDS_HEADER);
     x->wire_requires = x->wire_finished && fields && strcmp(fields, WIRE_FIELDS_REQUIRES) == 0;
-    x->wire_signals = x->wire_out && fields && strcmp(fields, WIRE_FIELDS_SIGNALS) == 0;
-    x->wire_cancelled = httpd_header(x->http, WIRE_KEPT_HEADER) != NULL;
-    x->wire_kept = x->wire_requires && x->wire_cancelled;
+    const char *kept = httpd_header(x->http, WIRE_KEPT_HEADER);
+    x->wire_cancelled = kept != NULL;
+    x->wire_kept = x->wire_requires && kept;
+    x->wire_signals = (x->wire_kept && strcmp(kept, WIRE_KEPT_SIGNALS) == 0) ||
+                      (x->wire_out && fields && strcmp(fields, WIRE_FIELDS_SIGNALS) == 0);
     x->wire_failures =
         x->wire_finished || (x->wire_out && strcasecmp(accept, WIRE_TYPE_FAILURES) == 0);
     if (is_foreign(x))

@@ -440,6 +440,7 @@ bool wire_read_looked(struct bytes from, struct sluice_batch **out)
         read_kept(&r, &b->messages[i]);
     for (size_t i = 0; b && !told && i < b->len; i++) // a node that does not know what is kept
         if (b->messages[i].finished_at != 0) b->messages[i].body = NULL;
+    if (reader_ok(&r)) read_batch_signals(&r, b);
     return give_batch(b, b && reader_end(&r), out);
 }
 

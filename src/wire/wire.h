@@ -32,7 +32,8 @@
 //               percent of its progress or 255, its text, i64 its time
 //     with      at the end of a receive, for a client with the header "Sluice-Fields: signals", and
 //               only if there are any: for each message u16 count, each: a signal as below. At the
-//               end of outcomes: for each u32 how many signals wait
+//               end of outcomes: for each u32 how many signals wait. At the end of a show the same
+//               as of a receive, for a client with the header "Sluice-Kept: 2"
 //     settle    u8 version, i64 delay or visibility, reason (text), u32 count, tokens (texts); if
 //               an ack has a result then u8 1, and for each token: result (data), content type
 //               (text); if a renewal has a progress then u8 2, and for each token: u8 1 if it has
@@ -98,9 +99,11 @@ void wire_put_outcome_signals(struct buf *to, const struct sluice_outcome *outco
 // Results, reasons and progress, and whether a finished message has a body. A client that asks for
 // them gets the requirements, too. In a settle, the header says that the client knows the status
 // "cancelled".
-#define WIRE_KEPT_HEADER "Sluice-Kept"
+#define WIRE_KEPT_HEADER  "Sluice-Kept"
+#define WIRE_KEPT_SIGNALS "2" // in a show, the signals, too; an older node takes it as "1"
 void wire_put_kept(struct buf *to, const struct sluice_batch *b); // after the requirements
-// Reads a batch with failures, ends, requirements and what is kept. An older node sends none.
+// Reads a batch with failures, ends, requirements, what is kept, and signals. An older node sends
+// none.
 bool wire_read_looked(struct bytes from, struct sluice_batch **out);
 
 // The list of tokens is written, even if it has one.

@@ -2,6 +2,8 @@
 // Signals to messages, workflows and workers: sending, listing, answering and withdrawing them.
 #include "acting_rig.h"
 
+#include <stdlib.h>
+
 #define STEER "{\"speed\": 2}"
 
 static struct sluice_signal steer(const char *const *ids, size_t len)
@@ -68,6 +70,72 @@ static void a_steer_is_pending_and_its_answer_reaches_the_sender(void **state)
     sluice_signals_free(list);
     sluice_signals_free(sent);
     sluice_batch_free(b);
+    rig_close(&r);
+}
+
+static void show_has_the_signals_of_the_message(void **state)
+{
+    (void)state;
+    struct rig r;
+    char id[SLUICE_ID_MAX];
+    rig_queue(&r, NULL, 0);
+    struct sluice_batch *b = hold_one(r.s, id), *shown = show(r.s, id);
+    assert_int_equal(shown->messages[0].signals_len, 0);
+    sluice_batch_free(shown);
+    const char *ids[] = {id}, *token = b->messages[0].token;
+    struct sluice_signal what = steer(ids, 1);
+    for (int i = 0; i < 2; i++)
+        FINE(sluice_signal(r.s, "tasks", &what, NULL, NULL, &error));
+    struct sluice_signal_answer answer = {
+        .token = token, .number = 1, .answer = "\xff\0", .answer_len = 2};
+    FINE(sluice_signals_ack(r.s, "tasks", &answer, 1, NULL, &error));
+    shown = show(r.s, id);
+    const struct sluice_signal_state *rows = shown->messages[0].signals;
+    assert_int_equal(shown->messages[0].signals_len, 2);
+    assert_int_equal(rows[0].number, 2);
+    assert_string_equal(rows[0].state, "pending");
+    assert_string_equal(rows[0].message, id);
+    assert_int_equal(rows[0].deliveries, 1);
+    assert_memory_equal(rows[0].payload, STEER, sizeof STEER);
+    assert_int_equal(rows[1].number, 1);
+    assert_string_equal(rows[1].state, "acked");
+    assert_true(rows[1].ended_at >= rows[1].sent_at);
+    assert_int_equal(rows[1].answer_len, 2);
+    assert_memory_equal(rows[1].answer, "\xff\0", 3);
+    sluice_batch_free(shown);
+    FINE(sluice_ack(r.s, "tasks", &token, 1, NULL, &error));
+    shown = show(r.s, id); // a finished message has no pending one
+    assert_int_equal(shown->messages[0].signals_len, 2);
+    assert_string_equal(shown->messages[0].signals[0].state, "missed");
+    assert_string_equal(shown->messages[0].signals[1].state, "acked");
+    sluice_batch_free(shown);
+    sluice_batch_free(b);
+    rig_close(&r);
+}
+
+static void show_has_texts_of_signals_up_to_a_limit(void **state)
+{
+    (void)state;
+    struct rig r;
+    char id[SLUICE_ID_MAX];
+    enum { SENT = 20 }; // of 64 KiB each: more than 1 MiB
+    rig_queue(&r, NULL, 0);
+    sluice_batch_free(hold_one(r.s, id));
+    const char *ids[] = {id};
+    char *text = calloc(1, SLUICE_SIGNAL_PAYLOAD_MAX);
+    struct sluice_signal what = {.kind = "ask",
+                                 .ids = ids,
+                                 .ids_len = 1,
+                                 .payload = memset(text, 'x', SLUICE_SIGNAL_PAYLOAD_MAX),
+                                 .payload_len = SLUICE_SIGNAL_PAYLOAD_MAX};
+    for (int i = 0; i < SENT; i++)
+        FINE(sluice_signal(r.s, "tasks", &what, NULL, NULL, &error));
+    struct sluice_batch *shown = show(r.s, id);
+    assert_int_equal(shown->messages[0].signals_len, SENT);
+    for (int i = 0; i < SENT; i++)
+        assert_int_equal(shown->messages[0].signals[i].payload != NULL, i < 16);
+    sluice_batch_free(shown);
+    free(text);
     rig_close(&r);
 }
 
@@ -414,6 +482,8 @@ int main(int argc, char **argv)
     backend = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_steer_is_pending_and_its_answer_reaches_the_sender),
+        cmocka_unit_test(show_has_the_signals_of_the_message),
+        cmocka_unit_test(show_has_texts_of_signals_up_to_a_limit),
         cmocka_unit_test(the_same_id_is_one_signal),
         cmocka_unit_test(answers_are_taken_once_in_order_and_from_the_holder),
         cmocka_unit_test(an_interrupt_ends_a_running_message_and_keeps_its_reason),

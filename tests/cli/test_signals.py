@@ -34,8 +34,10 @@ def a_signal_is_sent_and_listed(sluice):
     table = sluice.ok("signals", "tasks", message["id"]).out
     contains(table, "NUMBER", "KIND", "steer", "how far?", rows[0]["id"])
     contains(sluice.ok("signals", "tasks").out, "MESSAGE", message["id"])
-    contains(sluice.ok("show", "tasks", message["id"]).out, "signals", "1 steer pending", "2 ask pending")
-    same(len(sluice.json("show", "tasks", message["id"])["signals"]), 2)
+    contains(sluice.ok("show", "tasks", message["id"]).out, "signals", "1 steer pending until ",
+             "2 ask pending until ", "delivered 1 time: how far?")
+    shown = sluice.json("show", "tasks", message["id"])["signals"]
+    same([{"queue": "tasks", **row} for row in shown], rows)
     same(sluice.stats("tasks")["signals"], 2)
     told = [event for event in sluice.events("tasks") if event["type"].startswith("signal-")]
     same([(e["type"], e["signal"], e["signalKind"], e["count"], e["status"]) for e in told],

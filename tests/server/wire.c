@@ -293,6 +293,39 @@ static void what_is_kept_comes_out_as_it_went_in(void **state)
     sluice_batch_free(out);
 }
 
+static void signals_of_a_shown_message_come_out_as_they_went_in(void **state)
+{
+    (void)state;
+    static const struct sluice_signal_state rows[] = {
+        {.number = 2, .kind = "steer", .state = "pending", .payload = "{}", .payload_len = 2},
+        {.number = 1, .kind = "ask", .state = "acked", .answer = "\xff\0", .answer_len = 2}};
+    struct sluice_message shown = messages[0];
+    shown.signals = rows;
+    shown.signals_len = 2;
+    struct sluice_batch batch = {.messages = &shown, .len = 1}, *out;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, BYTES_MAX);
+    wire_put_batch(&b, &batch);
+    wire_put_failures(&b, &batch);
+    wire_put_finished(&b, &batch);
+    wire_put_requires(&b, &batch);
+    wire_put_kept(&b, &batch);
+    size_t older = b.len;
+    wire_put_batch_signals(&b, &batch);
+    for (size_t cut = older + 1; cut < b.len; cut++)
+        assert_false(wire_read_looked(bytes_of(b.data, cut), &out));
+    assert_true(wire_read_looked(bytes_of(b.data, older), &out));
+    assert_int_equal(out->messages[0].signals_len, 0);
+    sluice_batch_free(out);
+    assert_true(wire_read_looked(buf_bytes(&b), &out));
+    assert_int_equal(out->messages[0].signals_len, 2);
+    assert_int_equal(out->messages[0].signals[0].number, 2);
+    assert_memory_equal(out->messages[0].signals[0].payload, "{}", 2);
+    assert_string_equal(out->messages[0].signals[1].state, "acked");
+    assert_memory_equal(out->messages[0].signals[1].answer, "\xff\0", 2);
+    sluice_batch_free(out);
+}
+
 static void signals_come_out_as_they_went_in(void **state)
 {
     (void)state;
@@ -548,6 +581,7 @@ int main(void)
         cmocka_unit_test(answers_come_out_as_they_went_in),
         cmocka_unit_test(what_tokens_carry_comes_out_as_it_went_in),
         cmocka_unit_test(what_is_kept_comes_out_as_it_went_in),
+        cmocka_unit_test(signals_of_a_shown_message_come_out_as_they_went_in),
         cmocka_unit_test(signals_come_out_as_they_went_in),
         cmocka_unit_test(asks_come_out_as_they_went_in),
         cmocka_unit_test(a_receive_with_acks_comes_out_as_it_went_in),
