@@ -313,6 +313,7 @@ void machine_check(const struct machine *m)
     finished_check(m);
     cursor_check(m);
     workflows_check(m);
+    workflow_ended_check(m);
     signals_check(m);
     retained_check(m);
     lanes_check(m);

@@ -53,6 +53,7 @@ static void drop_first(struct machine *m)
     CHECK(f->len > 0);
     const struct finished_row *row = row_at(f, 0);
     if (m->retained.len > 0) retained_leave(m, row->seq, row->count);
+    if (m->workflows.ended_len > 0) workflow_ended_leave(m, row->seq, row->count);
     // The last row closes, so that the chain does not depend on when it is dropped.
     if (f->len == 1) f->chain = mix(f->chain, row_hash(f, row));
     name_release(&f->names, row->worker);
@@ -97,6 +98,8 @@ void finished_note(struct machine *m, uint64_t seq, uint32_t count, uint32_t att
 {
     if (m->rules < RULES_WORKERS || m->config.retention_ms == 0) return;
     CHECK(seq + count <= m->seq_next);
+    if (m->workflows.members_len > 0 && outcome != FINISHED_REDRIVEN)
+        workflow_ended_note(m, seq, count);
     struct finished *f = &m->finished;
     struct finished_row *last = f->len > 0 ? row_at(f, f->len - 1) : NULL;
     // Mostly the same worker as before: its name is not searched.
@@ -121,6 +124,12 @@ void finished_note(struct machine *m, uint64_t seq, uint32_t count, uint32_t att
 static bool is_over(const struct machine *m, const struct finished_row *row, int64_t now)
 {
     return row->at + finished_kept_ms(m) <= now;
+}
+
+bool finished_is_over(const struct machine *m, uint32_t index, int64_t now)
+{
+    CHECK(index < m->finished.len);
+    return is_over(m, row_at(&m->finished, index), now);
 }
 
 void finished_expire(struct machine *m)

@@ -61,7 +61,7 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
 #define WORKERS_MAX       4096
 #define WORKERS_MAX_NOW   16384 // from RULES_WORKERS on
 #define REQUIREMENTS_MAX  64    // different `requires` of pending messages
-#define SNAPSHOT_VERSION  8
+#define SNAPSHOT_VERSION  9
 
 void machine_save(const struct machine *m, struct buf *out);
 // CORRUPT: the state is reset.
@@ -296,6 +296,11 @@ size_t machine_workflows(const struct machine *m, uint64_t after, struct workflo
 // The first messages of a workflow that are not gone, by number: unfinished, dead and outbound.
 size_t machine_workflow_messages(const struct machine *m, struct bytes id, uint64_t *out,
                                  size_t max);
+// The messages of the workflow's run that have finished and of which machine_finished tells more,
+// in the order in which they ended, without those that were redriven. It knows the newest 100,000
+// such messages of all workflows, since RULES_SIGNALS. machine_workflow_messages has none of them.
+size_t machine_workflow_finished(const struct machine *m, struct bytes id, int64_t now,
+                                 uint64_t *out, size_t max);
 uint32_t machine_workflow_count(const struct machine *m);
 // Returns up to max messages in that state with seq > after, by seq. It reads all records, so it is
 // for users and tools.

@@ -8,7 +8,8 @@
 // Version 5 has the count of refused claims, if the rules have the setting `consume`. Version 6 has
 // the registry of workers and how messages ended, if the rules have it. Version 7 has the
 // publisher's cursor and the workflows, if the rules have them. Version 8 has signals, cancelled
-// messages, results and progress, if the rules have them.
+// messages, results and progress, if the rules have them. Version 9 has the finished messages of
+// workflows, if there are any.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/registry.h"
@@ -24,6 +25,7 @@
 #define VERSION_WORKERS   6           // ... with the registry of workers
 #define VERSION_WORKFLOWS 7           // ... with the publisher's cursor and workflows
 #define VERSION_SIGNALS   8           // ... with signals and cancelled messages
+#define VERSION_ENDED     9           // ... with finished messages of workflows
 
 uint64_t machine_digest(const struct machine *m)
 {
@@ -66,6 +68,7 @@ uint64_t machine_digest(const struct machine *m)
 static uint8_t version_needed(const struct machine *m)
 {
     CHECK(m->rules <= RULES_KNOWN);
+    if (m->workflows.ended_len > 0) return VERSION_ENDED;
     if (m->rules >= RULES_SIGNALS) return VERSION_SIGNALS;
     if (m->rules >= RULES_WORKFLOWS) return VERSION_WORKFLOWS;
     if (m->rules >= RULES_WORKERS) return VERSION_WORKERS;
@@ -251,6 +254,7 @@ void machine_save(const struct machine *m, struct buf *out)
         signals_save(m, out);
         retained_save(m, out);
     }
+    if (version_needed(m) >= VERSION_ENDED) workflow_ended_save(m, out);
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -575,6 +579,7 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (version >= VERSION_WORKFLOWS && reader_ok(&r)) cursor_load(m, &r);
     if (version >= VERSION_WORKFLOWS && reader_ok(&r)) workflows_load(m, &r);
     if (version >= VERSION_SIGNALS && reader_ok(&r)) load_signals(m, &r);
+    if (version >= VERSION_ENDED && reader_ok(&r)) workflow_ended_load(m, &r);
     if (!r.bad && config_rules(&m->config) > m->rules) r.bad = true;
     if (!r.bad && !bodies_live(m)) r.bad = true;
     if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;

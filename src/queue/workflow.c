@@ -416,6 +416,7 @@ void workflows_clear(struct machine *m)
     memory_free(t->rows);
     memory_free(t->members);
     memory_free(t->pending);
+    memory_free(t->ended);
     map_done(&t->by_hash);
     map_done(&t->by_seq);
     *t = (struct workflows){0};

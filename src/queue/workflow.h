@@ -42,6 +42,14 @@ struct workflow_member {
 };
 static_assert(sizeof(struct workflow_member) == 16, "a message of a workflow costs 16 bytes more");
 
+// A finished message of a workflow (workflow_ended.c).
+struct workflow_ended {
+    uint64_t seq;
+    uint64_t serial; // of the row, which may be dropped already
+    uint32_t run;
+};
+static_assert(sizeof(struct workflow_ended) == 24, "a finished message of a workflow: 24 bytes");
+
 enum workflow_list { LIST_ENDED, LIST_IDLE, LIST_COUNT };
 
 struct workflows {
@@ -62,9 +70,14 @@ struct workflows {
     uint32_t *pending;
     uint32_t pending_len;
     uint32_t pending_cap;
+    struct workflow_ended *ended; // a ring, since the rules have RULES_SIGNALS
+    uint32_t ended_head;
+    uint32_t ended_len;
+    uint32_t ended_cap;
 };
 
 #define WORKFLOW_IDLE_KEEP_MS CONFIG_DAY_MS
+#define WORKFLOW_ENDED_MAX    FINISHED_MAX // rows; the newest are kept
 
 // A message with a workflow. Refuses it, if it cannot be in this queue or in this shard.
 enum reason workflow_admit(const struct machine *m, const struct message *msg);
@@ -84,6 +97,14 @@ void workflows_expire(struct machine *m);
 void workflows_clear(struct machine *m);                         // for a new state
 void workflows_drop_all(struct machine *m);                      // the queue was deleted
 struct bytes workflow_of(const struct machine *m, uint64_t seq); // empty: none
+
+// workflow_ended.c: messages that are finished. They are still members when they are noted.
+void workflow_ended_note(struct machine *m, uint64_t seq, uint32_t count);
+// The row about finished messages with these numbers goes.
+void workflow_ended_leave(struct machine *m, uint64_t seq, uint32_t count);
+void workflow_ended_save(const struct machine *m, struct buf *out);
+void workflow_ended_load(struct machine *m, struct reader *r);
+void workflow_ended_check(const struct machine *m);
 
 // For workflow_save.c.
 uint64_t workflow_hash(const struct workflow *w);

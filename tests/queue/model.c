@@ -253,6 +253,7 @@ void model_end(struct model *m, struct model_message *x, enum finished_outcome o
 {
     if (m->rules < 4 || m->config.retention_ms == 0) return;
     x->kept = true;
+    x->listed = m->rules >= 6 && x->row > 0 && outcome != FINISHED_REDRIVEN;
     model_keep(m, x, outcome);
     x->outcome = outcome;
     x->finished_at = m->now;

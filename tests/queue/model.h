@@ -48,6 +48,7 @@ struct model_message {
     char workflow[MODEL_NAME_MAX];
     size_t row; // of its workflow, from 1; 0: none
     uint32_t run;
+    bool listed; // with its workflow, while it is kept
 };
 
 struct model_workflow {

@@ -171,6 +171,28 @@ static bool same_cursor(struct stream *s)
     return true;
 }
 
+// The finished messages of a workflow.
+static bool same_members(struct stream *s, size_t row, uint32_t run)
+{
+    const struct model *model = s->model;
+    uint64_t *seqs = memory_new((model->sent + 1) * sizeof *seqs), expected = 0;
+    size_t len = machine_workflow_finished(s->rig.m, bytes_str(model->workflows[row].id),
+                                           machine_now(s->rig.m), seqs, model->sent + 1);
+    for (uint64_t i = 0; i < model->sent; i++) {
+        const struct model_message *x = &model->messages[i];
+        bool listed = x->kept && x->listed && x->state != STATE_OUTBOUND;
+        if (!listed || x->row != row + 1 || x->run != run) continue;
+        expected++;
+        size_t at = 0;
+        while (at < len && seqs[at] != i + 1)
+            at++;
+        if (at == len) expected = UINT64_MAX / 2;
+    }
+    memory_free(seqs);
+    return len == expected ||
+           stream_differs(s, "finished messages of workflow %s", model->workflows[row].id);
+}
+
 static bool same_workflows(struct stream *s)
 {
     const struct model *model = s->model;
@@ -187,6 +209,7 @@ static bool same_workflows(struct stream *s)
             return stream_differs(s, "workflow %s is %s in the machine, %s in the model",
                                   model->workflows[i].id, workflow_state_name(x.state),
                                   workflow_state_name(y.state));
+        if (!same_members(s, i, y.run)) return false;
     }
     return machine_workflow_count(s->rig.m) == rows || stream_differs(s, "rows of workflows");
 }
