@@ -18,7 +18,7 @@
 #define STALE_MAX       64
 #define NO_INDEX        UINT32_MAX
 #define TRIES_MAX       24
-#define SIM_CALLS_MAX   20000
+#define SIM_CALLS_MAX   100000
 #define SCENE_USUAL     0
 #define SCENE_CROWD     1 // many workers and one message
 
