@@ -140,14 +140,31 @@ static void *handle_signals(void *ctx)
     return NULL;
 }
 
-static void steer(struct sluice *s, const char *const *ids, size_t len)
+// Returns how many signals were refused because too many wait.
+static size_t steer_some(struct sluice *s, const char *const *ids, size_t len)
 {
     struct sluice_signal what = {.kind = "steer",
                                  .ids = ids,
                                  .ids_len = len,
                                  .payload = PAYLOAD,
                                  .payload_len = strlen(PAYLOAD)};
-    CHECK(sluice_signal(s, QUEUE, &what, NULL, NULL, NULL) == SLUICE_OK);
+    struct sluice_signals *rows = NULL;
+    struct sluice_error error = {.code = SLUICE_OK};
+    size_t full = 0;
+    enum sluice_code code = sluice_signal(s, QUEUE, &what, NULL, &rows, &error);
+    for (size_t i = 0; rows && i < rows->len; i++)
+        full += strcmp(rows->rows[i].reason, "signals-full") == 0;
+    if (code && full == 0) {
+        (void)fprintf(stderr, "%s\n", error.message);
+        exit(1);
+    }
+    sluice_signals_free(rows);
+    return full;
+}
+
+static void steer(struct sluice *s, const char *const *ids, size_t len)
+{
+    CHECK(steer_some(s, ids, len) == 0);
 }
 
 static void latency(const char *sender, const char *worker, size_t count)
@@ -230,6 +247,7 @@ struct load {
     int64_t end;
     _Atomic uint64_t *sent;
     _Atomic uint64_t *answered;
+    _Atomic uint64_t *full; // signals that were refused because too many wait
 };
 
 static void *send_signals(void *ctx)
@@ -243,7 +261,10 @@ static void *send_signals(void *ctx)
             continue;
         }
         atomic_fetch_add(l->sent, l->jobs->len);
-        steer(s, l->jobs->id_list, l->jobs->len);
+        size_t full = steer_some(s, l->jobs->id_list, l->jobs->len);
+        atomic_fetch_sub(l->sent, full);
+        atomic_fetch_add(l->full, full);
+        if (full > 0) clock_sleep(1); // the worker is behind
     }
     sluice_close(s);
     return NULL;
@@ -269,12 +290,12 @@ static void rate(const char *url, size_t count, int seconds)
     struct sluice *s = open_handle(url);
     struct jobs jobs;
     pthread_t threads[SENDERS];
-    _Atomic uint64_t sent = 0, answered = 0;
+    _Atomic uint64_t sent = 0, answered = 0, full = 0;
     prepare(s);
     send_jobs(s, count);
     claim_jobs(s, &jobs, count, LEASE_MS);
     int64_t began = clock_boot_ns();
-    struct load load = {url, &jobs, began + seconds * INT64_C(1000000000), &sent, &answered};
+    struct load load = {url, &jobs, began + seconds * INT64_C(1000000000), &sent, &answered, &full};
     for (size_t i = 0; i < SENDERS; i++)
         CHECK(pthread_create(&threads[i], NULL, send_signals, &load) == 0);
     int64_t until = load.end;
@@ -288,10 +309,10 @@ static void rate(const char *url, size_t count, int seconds)
     double took = (double)(clock_boot_ns() - began) / 1e9;
     for (size_t i = 0; i < SENDERS; i++)
         (void)pthread_join(threads[i], NULL);
-    printf("{\"measured\":\"rate\",\"jobs\":%zu,\"sent\":%llu,\"answered\":%llu,\"seconds\":%.2f,"
-           "\"signals_per_second\":%.0f}\n",
-           jobs.len, (unsigned long long)sent, (unsigned long long)answered, took,
-           (double)answered / took);
+    printf("{\"measured\":\"rate\",\"jobs\":%zu,\"sent\":%llu,\"answered\":%llu,\"full\":%llu,"
+           "\"seconds\":%.2f,\"signals_per_second\":%.0f}\n",
+           jobs.len, (unsigned long long)sent, (unsigned long long)answered,
+           (unsigned long long)full, took, (double)answered / took);
     jobs_free(&jobs);
     sluice_close(s);
 }

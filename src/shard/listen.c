@@ -8,6 +8,7 @@
 #include "base/mutant.h"
 #include "shard/inside.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 void signals_free(struct call_signals *signals)
@@ -84,29 +85,19 @@ void listen_fetched(struct call *c)
     }
 }
 
+// Adds up to max signals for the holder of a lock that is in force.
 static void add_views(const struct shard *s, struct call_signals *l, const struct listen_ask *ask,
-                      uint32_t index)
+                      uint32_t index, size_t max)
 {
-    size_t room = l->len < SIGNALS_ANSWER_MAX ? SIGNALS_ANSWER_MAX - l->len : 0, len;
-    struct signal_view *views = memory_new((room + 1) * sizeof *views);
-    CHECK(machine_signals(s->machine, &ask->ref, ask->after, views, room, &len) == REASON_NONE);
+    size_t len;
+    struct signal_view *views = memory_new((max + 1) * sizeof *views);
+    CHECK(machine_signals(s->machine, &ask->ref, ask->after, views, max, &len) == REASON_NONE);
     for (size_t i = 0; i < len; i++) {
         struct signal_delivery *row = row_add(l);
         row->index = index;
         row->view = views[i];
     }
     memory_free(views);
-}
-
-// Adds the signals for the holder of a lock. Returns why the lock is not in force. Most locks of a
-// poll have none.
-static enum reason add_waiting(const struct shard *s, struct call_signals *l,
-                               const struct listen_ask *ask, uint32_t index)
-{
-    enum reason reason = machine_lock(s->machine, &ask->ref);
-    if (reason != REASON_NONE || machine_signals_waiting(s->machine, &ask->ref) == 0) return reason;
-    add_views(s, l, ask, index);
-    return REASON_NONE;
 }
 
 void signals_of_grants(struct shard *s, struct call *c)
@@ -117,8 +108,9 @@ void signals_of_grants(struct shard *s, struct call *c)
         struct lock_ref ref = {.seq = g->seq, .token = g->token};
         CHECK(g->seq > 0);
         if (machine_signals_waiting(s->machine, &ref) == 0) continue;
-        struct listen_ask ask = {.ref = ref};
-        (void)add_waiting(s, signals_need(c), &ask, (uint32_t)i);
+        struct call_signals *l = signals_need(c);
+        if (l->len == SIGNALS_ANSWER_MAX) break; // a poll brings the others
+        add_views(s, l, &(struct listen_ask){.ref = ref}, (uint32_t)i, SIGNALS_ANSWER_MAX - l->len);
     }
     if (c->signals) want_texts(c);
 }
@@ -231,19 +223,72 @@ static size_t add_ends(const struct shard *s, struct call_signals *l)
     return pending;
 }
 
+// A lock with signals that were not told, by the oldest of them.
+struct waiting_lock {
+    uint32_t ask;
+    uint32_t op;
+    uint64_t slot;
+};
+
+// The locks that have something to tell. Most locks of a poll have nothing.
+struct waiting_locks {
+    struct waiting_lock *rows;
+    size_t len;
+};
+
+static int by_age(const void *a, const void *b)
+{
+    const struct waiting_lock *x = a, *y = b;
+    if (x->slot != y->slot) return x->slot < y->slot ? -1 : 1;
+    if (x->op != y->op) return x->op < y->op ? -1 : 1;
+    return (x->ask > y->ask) - (x->ask < y->ask);
+}
+
+static void note_waiting(const struct shard *s, const struct listen_ask *ask, uint32_t index,
+                         struct waiting_locks *to, size_t most)
+{
+    struct signal_view first;
+    size_t len;
+    if (machine_signals_waiting(s->machine, &ask->ref) == 0) return;
+    CHECK(machine_signals(s->machine, &ask->ref, ask->after, &first, 1, &len) == REASON_NONE);
+    if (len == 0) return;
+    if (!to->rows) to->rows = memory_new(most * sizeof *to->rows);
+    CHECK(to->len < most);
+    to->rows[to->len++] = (struct waiting_lock){index, first.carried.op, first.carried.slot};
+}
+
+// Each lock gets the same share of the answer. If there are more locks than rows, those whose
+// signals wait longest come first. So no lock keeps the signals of another from it.
+static void add_shares(const struct shard *s, struct call_signals *l, struct waiting_locks *locks)
+{
+    if (locks->len > SIGNALS_ANSWER_MAX) {
+        qsort(locks->rows, locks->len, sizeof *locks->rows, by_age);
+        locks->len = SIGNALS_ANSWER_MAX;
+    }
+    for (size_t i = 0; i < locks->len; i++) {
+        uint32_t ask = locks->rows[i].ask;
+        add_views(s, l, &l->asks[ask], ask, SIGNALS_ANSWER_MAX / locks->len);
+    }
+}
+
 // Fills the rows for some of the asks, or for all (NULL). Without the tail, a lock that seems to be
 // gone may be one that this handle does not know yet.
 static bool add_found(const struct shard *s, struct call *c, const uint32_t *asks, size_t len)
 {
     struct call_signals *l = c->signals;
+    struct waiting_locks locks = {0};
     l->len = 0;
-    for (size_t i = 0; i < len && l->len < SIGNALS_ANSWER_MAX; i++) {
+    for (size_t i = 0; i < len; i++) {
         uint32_t ask = asks ? asks[i] : (uint32_t)i;
         CHECK(ask < l->asks_len);
-        enum reason reason = add_waiting(s, l, &l->asks[ask], ask);
+        enum reason reason = machine_lock(s->machine, &l->asks[ask].ref);
+        if (reason == REASON_NONE) note_waiting(s, &l->asks[ask], ask, &locks, len);
         if (reason == REASON_NONE || !c->tail_seen || MUTANT(LISTEN_LOCK_OFF)) continue;
+        if (l->len == SIGNALS_ANSWER_MAX) continue; // the next poll tells it
         *row_add(l) = (struct signal_delivery){.index = ask, .reason = reason};
     }
+    add_shares(s, l, &locks);
+    memory_free(locks.rows);
     return l->len > 0;
 }
 

@@ -112,8 +112,9 @@ void shard_catch_up(struct shard *s, struct interval now);
 // Waits for events that were not taken. ERR_NOT_FOUND: none came until wait_until.
 void shard_follow(struct shard *s, uint64_t ticket, int64_t wait_until, struct interval now);
 // Waits for signals to the holders of these locks, with a number over `after`. The answer has them
-// in shard_reply.signals, up to SIGNALS_ANSWER_MAX. If a lock is not in force, its row has the
-// reason. ERR_NOT_FOUND: nothing came until wait_until.
+// in shard_reply.signals, up to SIGNALS_ANSWER_MAX. Each lock has the same share of them, and the
+// oldest signals come first. If a lock is not in force, its row has the reason; there are up to
+// SIGNALS_ANSWER_MAX such rows, too. ERR_NOT_FOUND: nothing came until wait_until.
 struct listen_ask {
     struct lock_ref ref;
     uint32_t after;

@@ -302,38 +302,91 @@ static void the_sender_gets_the_answer(void **state)
     rig_close(&r.rig);
 }
 
+// Eight locks of a queue with several shards.
+struct locks {
+    struct rig rig;
+    char ids[8][SLUICE_ID_MAX], tokens[8][SLUICE_TOKEN_MAX];
+    const char *list[8];
+};
+
+static void locks_init(struct locks *l)
+{
+    struct sluice_setting shards = {"shards", "4"};
+    rig_queue(&l->rig, &shards, 1);
+    for (int i = 0; i < 8; i++) {
+        send_text(l->rig.s, "job", l->ids[i]);
+        struct sluice_batch *b = receive(l->rig.s, "w", 1);
+        assert_int_equal(b->len, 1);
+        memcpy(l->ids[i], b->messages[0].id, SLUICE_ID_MAX);
+        memcpy(l->tokens[i], b->messages[0].token, SLUICE_TOKEN_MAX);
+        l->list[i] = l->tokens[i];
+        sluice_batch_free(b);
+    }
+}
+
+// A poll of all locks; returns how many signals of this message came.
+static size_t locks_poll(const struct locks *l, const char *id)
+{
+    size_t got = 0;
+    struct sluice_signals *list;
+    FINE(sluice_signals_receive(l->rig.s, "tasks", l->list, 8, WAIT_MS, &list, &error));
+    for (size_t i = 0; i < list->len; i++)
+        got += strcmp(list->rows[i].message, id) == 0;
+    sluice_signals_free(list);
+    return got;
+}
+
 static void a_poll_asks_all_shards_of_its_tokens(void **state)
 {
     (void)state;
-    struct running r;
-    struct sluice_setting shards = {"shards", "4"};
-    char ids[8][SLUICE_ID_MAX], tokens[8][SLUICE_TOKEN_MAX], signal[SLUICE_SIGNAL_ID_MAX];
-    const char *list_of[8];
-    rig_queue(&r.rig, &shards, 1);
+    struct locks l;
+    char signal[SLUICE_SIGNAL_ID_MAX];
+    locks_init(&l);
     for (int i = 0; i < 8; i++) {
-        send_text(r.rig.s, "job", ids[i]);
-        struct sluice_batch *b = receive(r.rig.s, "w", 1);
-        assert_int_equal(b->len, 1);
-        memcpy(ids[i], b->messages[0].id, SLUICE_ID_MAX);
-        memcpy(tokens[i], b->messages[0].token, SLUICE_TOKEN_MAX);
-        list_of[i] = tokens[i];
-        sluice_batch_free(b);
+        signal_send(&l.rig, l.ids[i], SIGNAL_STEER, "{}", signal);
+        assert_int_equal(locks_poll(&l, l.ids[i]), 1);
     }
-    signal_send(&r.rig, ids[0], SIGNAL_STEER, "{}", signal);
-    signal_send(&r.rig, ids[7], SIGNAL_STEER, "{}", signal);
-    size_t got = 0;
-    for (int i = 0; i < 4 && got < 2; i++) {
+    rig_close(&l.rig);
+}
+
+static char shard_of(const char *id)
+{
+    return strchr(id, '-')[1];
+}
+
+// Every poll finds something in the first of the shards, or in the last.
+static void poll_beside_busy(bool first)
+{
+    struct locks l;
+    char signal[SLUICE_SIGNAL_ID_MAX];
+    size_t got[8] = {0};
+    int busy = 0;
+    locks_init(&l);
+    for (int i = 1; i < 8; i++) {
+        char at = shard_of(l.ids[i]), best = shard_of(l.ids[busy]);
+        if (first ? at < best : at > best) busy = i;
+    }
+    for (int i = 0; i < 8; i++)
+        signal_send(&l.rig, l.ids[i], SIGNAL_STEER, "{}", signal);
+    size_t served = 0;
+    for (int polls = 0; polls < 100 && served < 8; polls++) {
         struct sluice_signals *list;
-        FINE(sluice_signals_receive(r.rig.s, "tasks", list_of, 8, WAIT_MS, &list, &error));
-        for (size_t k = 0; k < list->len; k++) {
-            const char *id = list->rows[k].message;
-            assert_true(strcmp(id, ids[0]) == 0 || strcmp(id, ids[7]) == 0);
-        }
-        got += list->len;
+        signal_send(&l.rig, l.ids[busy], SIGNAL_STEER, "{}", signal);
+        FINE(sluice_signals_receive(l.rig.s, "tasks", l.list, 8, WAIT_MS, &list, &error));
+        for (size_t i = 0; i < list->len; i++)
+            for (int k = 0; k < 8; k++)
+                if (strcmp(list->rows[i].message, l.ids[k]) == 0) served += got[k]++ == 0;
         sluice_signals_free(list);
     }
-    assert_int_equal(got, 2);
-    rig_close(&r.rig);
+    assert_int_equal(served, 8);
+    rig_close(&l.rig);
+}
+
+static void a_shard_with_many_signals_leaves_polls_for_others(void **state)
+{
+    (void)state;
+    poll_beside_busy(true);
+    poll_beside_busy(false);
 }
 
 int main(int argc, char **argv)
@@ -352,6 +405,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_renewal_says_how_many_wait),
         cmocka_unit_test(the_sender_gets_the_answer),
         cmocka_unit_test(a_poll_asks_all_shards_of_its_tokens),
+        cmocka_unit_test(a_shard_with_many_signals_leaves_polls_for_others),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,6 +9,8 @@
 #define TICKET   77
 #define LEASE_MS (INT64_C(30) * 1000)
 #define MANY     300
+#define CLAIMED  16
+#define LOCKS    (25 * CLAIMED)
 
 static uint64_t signal_send(struct rig *r, const struct request_id *id, enum signal_kind kind,
                             uint64_t seq, const char *text)
@@ -32,6 +34,27 @@ static uint64_t signal_send(struct rig *r, const struct request_id *id, enum sig
     shard_submit(r->shard, ++tickets, (struct op){OP_SIGNAL, buf_bytes(&payload)}, TIME_NEVER,
                  rig_time(r));
     return tickets;
+}
+
+// One signal to many messages.
+static void steer_all(struct rig *r, const struct listen_ask *asks, size_t len)
+{
+    static uint64_t tickets = 700000;
+    CLEANUP(buf_done) struct buf payload, seqs;
+    buf_init(&payload, 1 << 17);
+    buf_init(&seqs, 1 << 16);
+    for (size_t i = 0; i < len; i++)
+        buf_put_u64(&seqs, asks[i].ref.seq);
+    struct op_signal op = {.request = rig_request(),
+                           .kind = SIGNAL_STEER,
+                           .ttl_ms = SIGNAL_TTL_DEFAULT_MS,
+                           .payload = bytes_str("{}"),
+                           .count = (uint32_t)len,
+                           .seqs = buf_bytes(&seqs)};
+    signal_encode(&payload, &op);
+    shard_submit(r->shard, ++tickets, (struct op){OP_SIGNAL, buf_bytes(&payload)}, TIME_NEVER,
+                 rig_time(r));
+    rig_does(r, tickets);
 }
 
 static struct request_id steer(struct rig *r, uint64_t seq, const char *text)
@@ -450,6 +473,100 @@ static void a_wait_for_an_end_returns_pending_rows_at_its_time(void **state)
     stage_done(&s);
 }
 
+// More locks than one answer has rows.
+struct crowd {
+    struct stage stage;
+    struct listen_ask asks[LOCKS];
+    uint32_t told[LOCKS]; // how many signals came
+};
+
+static void crowd_begin(struct crowd *c)
+{
+    *c = (struct crowd){.stage = stage_new()};
+    struct rig *r = &c->stage.worker;
+    for (size_t len = 0; len < LOCKS; len += CLAIMED) {
+        const char *bodies[CLAIMED];
+        for (size_t i = 0; i < CLAIMED; i++)
+            bodies[i] = "job";
+        struct request_id id = rig_request();
+        rig_does(r, rig_send_as(r, &id, bodies, CLAIMED, ""));
+        struct rig_answer held = rig_claimed(r, "w", CLAIMED);
+        assert_int_equal(held.count, CLAIMED);
+        for (size_t i = 0; i < CLAIMED; i++)
+            c->asks[len + i].ref = (struct lock_ref){held.seqs[i], held.tokens[i]};
+    }
+}
+
+// A poll of all locks for what it was not told yet.
+static struct shard_reply crowd_poll(struct crowd *c)
+{
+    struct rig *r = &c->stage.worker;
+    struct shard_listen what = {.asks = c->asks, .len = LOCKS};
+    int64_t until = rig_time(r).lo + WAIT_MS;
+    shard_listen(r->shard, TICKET, &what, until, until + LEASE_MS, r->now);
+    rig_settle(r);
+    struct shard_reply reply = told(r);
+    assert_int_equal(reply.err, ERR_OK);
+    for (size_t i = 0; i < reply.signals_len; i++)
+        c->told[reply.signals[i].index] += reply.signals[i].reason == REASON_NONE;
+    return reply;
+}
+
+// Each lock gets new signals faster than the polls bring them.
+static void every_lock_of_a_large_poll_is_served(void **state)
+{
+    (void)state;
+    struct crowd c;
+    crowd_begin(&c);
+    for (int poll = 0; poll < 2 * LOCKS / SIGNALS_ANSWER_MAX + 1; poll++) {
+        steer_all(&c.stage.worker, c.asks, LOCKS);
+        struct shard_reply reply = crowd_poll(&c);
+        assert_int_equal(reply.signals_len, SIGNALS_ANSWER_MAX);
+        for (size_t i = 0; i < reply.signals_len; i++)
+            c.asks[reply.signals[i].index].after = reply.signals[i].view.number;
+    }
+    for (size_t i = 0; i < LOCKS; i++)
+        assert_true(c.told[i] > 0);
+    stage_done(&c.stage);
+}
+
+// Its worker answers none of them, and the poll gives no numbers.
+static void a_lock_with_many_signals_leaves_space_for_others(void **state)
+{
+    (void)state;
+    struct crowd c;
+    crowd_begin(&c);
+    for (int i = 0; i < SIGNALS_ANSWER_MAX; i++)
+        steer_all(&c.stage.worker, c.asks, 1);
+    steer_all(&c.stage.worker, c.asks + LOCKS - 1, 1);
+    (void)crowd_poll(&c);
+    assert_true(c.told[0] > 1);
+    assert_int_equal(c.told[LOCKS - 1], 1);
+    stage_done(&c.stage);
+}
+
+static void locks_that_are_gone_leave_space_for_signals(void **state)
+{
+    (void)state;
+    struct crowd c;
+    crowd_begin(&c);
+    for (size_t at = 0; at < LOCKS - CLAIMED; at += CLAIMED) {
+        struct rig_answer held = {.count = CLAIMED};
+        for (size_t i = 0; i < CLAIMED; i++) {
+            held.seqs[i] = c.asks[at + i].ref.seq;
+            held.tokens[i] = c.asks[at + i].ref.token;
+        }
+        rig_does(&c.stage.worker, rig_word(&c.stage.worker, OP_ACK, &held, ""));
+    }
+    rig_look(&c.stage.sender);
+    steer_all(&c.stage.sender, c.asks + LOCKS - 1, 1); // the worker's handle does not know it yet
+    struct shard_reply reply = crowd_poll(&c);
+    assert_int_equal(reply.signals_len, SIGNALS_ANSWER_MAX + 1);
+    assert_int_equal(reply.signals[0].reason, REASON_TERMINAL);
+    assert_int_equal(c.told[LOCKS - 1], 1);
+    stage_done(&c.stage);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -470,6 +587,9 @@ int main(void)
         cmocka_unit_test(the_end_of_a_signal_comes_with_its_answer),
         cmocka_unit_test(a_signal_that_no_worker_takes_is_missed_when_the_lock_ends),
         cmocka_unit_test(a_wait_for_an_end_returns_pending_rows_at_its_time),
+        cmocka_unit_test(every_lock_of_a_large_poll_is_served),
+        cmocka_unit_test(a_lock_with_many_signals_leaves_space_for_others),
+        cmocka_unit_test(locks_that_are_gone_leave_space_for_signals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
