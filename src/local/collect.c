@@ -122,11 +122,11 @@ struct ends {
     size_t places_len;
     struct text_of {
         size_t row;
-        enum { TEXT_RESULT, TEXT_TYPE, TEXT_REASON } kind;
+        enum text_kind { TEXT_RESULT, TEXT_TYPE, TEXT_REASON } kind;
     } * texts;
 };
 
-static void want(struct ends *e, const struct op_place *at, size_t row, int kind)
+static void want(struct ends *e, const struct op_place *at, size_t row, enum text_kind kind)
 {
     if (at->slot == 0) return;
     e->texts[e->places_len].row = row;
