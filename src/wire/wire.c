@@ -141,14 +141,17 @@ void wire_put_sent(struct buf *to, const struct sluice_sent *sent, size_t len,
     put_rows(to, &compact_sent, sent, sizeof *sent, len, first);
 }
 
-// Reads `len` structs and an error.
+// Reads `len` structs and an error. A field that the table does not have is zero.
 static void read_rows(struct reader *r, const struct compact *table, void *rows, size_t size,
                       size_t len, struct sluice_error *first)
 {
     read_version(r);
     if (read_u32(r) != len) r->bad = true;
-    for (size_t i = 0; reader_ok(r) && i < len; i++)
-        compact_read(r, table, (char *)rows + i * size, NULL);
+    for (size_t i = 0; reader_ok(r) && i < len; i++) {
+        void *row = (char *)rows + i * size;
+        memset(row, 0, size);
+        compact_read(r, table, row, NULL);
+    }
     read_error(r, first);
 }
 

@@ -201,9 +201,10 @@ static void answers_come_out_as_they_went_in(void **state)
     struct sluice_outcome rows[] = {
         {.status = "renewed", .until = 99},
         {.code = SLUICE_FENCED, .reason = "lock-expired", .status = ""}};
-    struct sluice_outcome out[2];
+    struct sluice_outcome out[2] = {{.signals = 7}, {.signals = 7}};
     wire_put_outcomes(&b, rows, 2, &error);
     assert_true(wire_read_outcomes(buf_bytes(&b), out, 2, &first));
+    assert_int_equal(out[1].signals, 0);
     assert_string_equal(out[0].status, "renewed");
     assert_int_equal(out[0].until, 99);
     assert_string_equal(out[1].reason, "lock-expired");
@@ -504,13 +505,14 @@ static void its_answer_comes_out_as_it_went_in(void **state)
     struct sluice_message copy[2] = {messages[0], messages[1]};
     struct sluice_outcome acked[] = {{.status = "processed"},
                                      {.code = SLUICE_CONFLICT, .status = ""}};
-    struct sluice_outcome out[2];
+    struct sluice_outcome out[2] = {{.signals = 7}, {.signals = 7}};
     struct sluice_error error = {.code = SLUICE_LIMIT, .reason = "full"}, why;
     struct sluice_batch *batch;
     wire_put_batch(&b, &(struct sluice_batch){copy, 2});
     wire_put_outcomes(&b, acked, 2, &error);
     assert_true(wire_read_batch_acked(buf_bytes(&b), &batch, out, 2, &why));
     assert_int_equal(batch->len, 2);
+    assert_int_equal(out[0].signals, 0);
     assert_string_equal(out[0].status, "processed");
     assert_int_equal(out[1].code, SLUICE_CONFLICT);
     assert_int_equal(why.code, SLUICE_LIMIT);
