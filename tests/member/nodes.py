@@ -241,10 +241,15 @@ class Cluster:
     def __exit__(self, *what):
         for node in self.nodes.values():
             node.end()
-            if what and what[0]:  # a test failed: show what this node saw last
-                lines = [line for line in node.log().splitlines() if "event=" in line and "event=request" not in line]
-                print("".join(f"# {node.name}: {line}\n" for line in lines[-25:]), end="", flush=True)
+        if what and what[0]:
+            self.show_logs()
         shutil.rmtree(self.folder, ignore_errors=True)
+
+    def show_logs(self):
+        """A test failed: what each node saw last."""
+        for node in self.nodes.values():
+            lines = [line for line in node.log().splitlines() if "event=" in line and "event=request" not in line]
+            print("".join(f"# {node.name}: {line}\n" for line in lines[-25:]), end="", flush=True)
 
     def start(self, name, program=PROGRAM):
         if name in self.nodes:
