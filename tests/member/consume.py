@@ -1,6 +1,6 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: Apache-2.0
-"""Three real nodes and a queue with consume=owner: on a directory, under with-redis on Redis, under with-radosgw on a bucket.
+"""Real nodes and a queue with consume=owner: on a directory, under with-redis on Redis, under with-radosgw on a bucket.
 
     consume.py [--figures ROUNDS]
 
@@ -22,6 +22,7 @@ from nodes import BUCKET, PATIENCE, PROGRAM, Cluster, Wrong, holds, until
 
 QUEUE = "lane"
 SHARDS = 3
+NODES = 5  # a case that ends one does not start it again: to see a node as a member takes a lease
 TAKEN = 15.0 if BUCKET else 5.0  # the lease
 
 
@@ -34,14 +35,14 @@ def store_url(cluster):
 
 
 class Lanes(Cluster):
-    """Three nodes on the store of the environment, and one queue."""
+    """Nodes on the store of the environment, and one queue."""
 
-    def __init__(self, nodes=3, shards=SHARDS):
+    def __init__(self, nodes=NODES, shards=SHARDS):
         self.folder = tempfile.mkdtemp(prefix="sluice-consume-")
         self.store = os.path.join(self.folder, "store")
         self.store_url = self.url = store_url(self)
         self.coord, self.options, self.cuttable, self.nodes = "store:", (), False, {}
-        for name in "abc"[:nodes]:
+        for name in "abcde"[:nodes]:
             self.start(name)
         self.shards = shards
         status, answer = self.any().ask("PUT", f"/v1/queues/{QUEUE}", {"consume": "owner", "shards": shards,
@@ -207,8 +208,6 @@ def ownership_transfer(cluster):
     for m in held:
         holds(ack(cluster.any(), m["token"])[1] == "OK", "a lock survives the transfer")
         holds(ack(cluster.any(), m["token"])[1] != "OK", "... and ends once")
-    cluster.start(victim.name)
-    traffic.avoid = None
     traffic.finish()
     holds(not traffic.acked & {m["body"] for m in held}, "a message in flight was given to another worker")
 
@@ -229,7 +228,6 @@ def failover_with_a_pending_queue(cluster):
     took = time.monotonic() - began
     holds(sorted(got) == sorted(keys), "what was sent is what was consumed")
     print(f"# {len(keys)} messages were consumed {took:.1f} s after the kill", flush=True)
-    cluster.start(victim.name)
     until(cluster.all_owned, "every shard has an owner again", 3 * TAKEN + 15)
 
 
