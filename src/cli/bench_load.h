@@ -21,7 +21,8 @@ struct bench_settings {
     uint32_t clients;
     uint32_t batch;
     uint32_t processes;
-    const char *consume; // the setting of the queue; NULL: its default
+    const struct sluice_setting *queue_settings;
+    size_t queue_settings_len;
 };
 
 // The result of a receive. The bodies are valid until the next receive of the same link.

@@ -41,11 +41,10 @@ static void *sluice_target_open(const struct bench_settings *s, char *problem)
     struct handle *h = calloc(1, sizeof *h);
     if (!h) return NULL;
     h->settings = s;
-    struct sluice_setting consume = {"consume", s->consume};
-    size_t settings_len = s->consume ? 1 : 0;
     if (good(sluice_open(s->place, NULL, &h->store, &error), &error, problem) &&
-        good(sluice_queue_create(h->store, s->queue, &consume, settings_len, &error), &error,
-             problem))
+        good(sluice_queue_create(h->store, s->queue, s->queue_settings, s->queue_settings_len,
+                                 &error),
+             &error, problem))
         return h;
     sluice_close(h->store);
     free(h);

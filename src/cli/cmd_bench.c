@@ -7,6 +7,7 @@
 #include "cli/bench_load.h"
 #include "cli/bench_sluice.h"
 #include "cli/cli.h"
+#include "cli/settings.h"
 #include "cli/text.h"
 #include "json/json.h"
 
@@ -25,7 +26,7 @@
 #define PACED_PART       200 // divisor of --messages; the default takes ten seconds
 #define MANY_PROCESSES   8
 
-enum { AT_WORKLOAD, AT_MESSAGES, AT_SIZE, AT_CLIENTS, AT_BATCH, AT_PROCESSES, AT_CONSUME };
+enum { AT_WORKLOAD, AT_MESSAGES, AT_SIZE, AT_CLIENTS, AT_BATCH, AT_PROCESSES };
 
 static const struct cli_option options[] = {
     [AT_WORKLOAD] = {"workload", 0, "NAME", OPTION_TEXT, 0, 0, "bulk, cycle, paced, or all (all)"},
@@ -39,8 +40,6 @@ static const struct cli_option options[] = {
     [AT_PROCESSES] = {"processes", 0, "N", OPTION_COUNT, 1, BENCH_PROCESSES_MAX,
                       "processes that share the clients (1; cycle also 8,\n"
                       "paced also 2)"},
-    [AT_CONSUME] = {"consume", 0, "WORD", OPTION_TEXT, 0, 0,
-                    "consume of the queue: any, owner (any)"},
 };
 
 struct bench {
@@ -224,41 +223,51 @@ static int64_t or_default(const struct cli_value *v, int64_t otherwise)
     return v->given ? v->number : otherwise;
 }
 
+// Runs the workloads that were asked for; `b` has the settings.
+static int measure(struct bench *b, const char *workload)
+{
+    if (!place_init(b))
+        return cli_fail_as(b->cli, SLUICE_UNAVAILABLE, "TMPDIR", "cannot create a directory: %s",
+                           strerror(errno));
+    if (b->dir && b->dir_is_ours) b->disk_us = bench_disk_us(b->dir, b->settings.size);
+    if (b->dir && !b->dir_is_ours && access(b->dir, W_OK) == 0)
+        b->disk_us = bench_disk_us(b->dir, b->settings.size);
+    print_head(b);
+    int status = 0;
+    for (size_t i = 0; i < COUNT_OF(parts) && status == 0; i++) {
+        bool wanted = strcmp(workload, "all") == 0 || strcmp(workload, parts[i].workload) == 0;
+        if (wanted && !(parts[i].extra && b->processes > 0)) status = run_part(b, &parts[i]);
+    }
+    clean_up(b);
+    return status;
+}
+
 static int run_bench(const struct cli *cli, const struct arguments *args)
 {
     const struct cli_value *v = args->options;
     const char *workload = v[AT_WORKLOAD].given ? v[AT_WORKLOAD].texts[0] : "all";
-    if (args->words_len > 0)
-        return cli_usage(cli, args->words[0], "\"%s\": bench takes options only", args->words[0]);
     if (!is_known(workload))
         return cli_usage(cli, "--workload",
                          "--workload \"%s\" is not one of bulk, cycle, paced, all", workload);
+    struct settings settings;
+    int status = settings_read(cli, args->words, args->words_len, NULL, &settings);
+    if (status != 0) return status;
     struct bench b = {.cli = cli, .processes = (uint32_t)or_default(&v[AT_PROCESSES], 0)};
     b.settings =
         (struct bench_settings){.messages = (uint64_t)or_default(&v[AT_MESSAGES], MESSAGES_DEFAULT),
                                 .size = (size_t)or_default(&v[AT_SIZE], SIZE_DEFAULT),
                                 .clients = (uint32_t)or_default(&v[AT_CLIENTS], CLIENTS_DEFAULT),
-                                .batch = (uint32_t)or_default(&v[AT_BATCH], BATCH_DEFAULT)};
-    if (v[AT_CONSUME].given) b.settings.consume = v[AT_CONSUME].texts[0];
-    if (!place_init(&b))
-        return cli_fail_as(cli, SLUICE_UNAVAILABLE, "TMPDIR", "cannot create a directory: %s",
-                           strerror(errno));
-    if (b.dir && b.dir_is_ours) b.disk_us = bench_disk_us(b.dir, b.settings.size);
-    if (b.dir && !b.dir_is_ours && access(b.dir, W_OK) == 0)
-        b.disk_us = bench_disk_us(b.dir, b.settings.size);
-    print_head(&b);
-    int status = 0;
-    for (size_t i = 0; i < COUNT_OF(parts) && status == 0; i++) {
-        bool wanted = strcmp(workload, "all") == 0 || strcmp(workload, parts[i].workload) == 0;
-        if (wanted && !(parts[i].extra && b.processes > 0)) status = run_part(&b, &parts[i]);
-    }
-    clean_up(&b);
+                                .batch = (uint32_t)or_default(&v[AT_BATCH], BATCH_DEFAULT),
+                                .queue_settings = settings.rows,
+                                .queue_settings_len = settings.len};
+    status = measure(&b, workload);
+    settings_done(&settings);
     return cli_end(cli, status);
 }
 
 const struct command command_bench = {
     .name = "bench",
-    .words = NULL,
+    .words = "[KEY=VALUE]...",
     .summary = "Measures throughput and latency on this machine",
     .details = "bulk: all clients send batches, then as many workers receive and acknowledge\n"
                "them.\n"
@@ -267,7 +276,7 @@ const struct command command_bench = {
                "\n"
                "Every answer is durable. For comparison, bench prints the cost of a durable\n"
                "write in the same directory. Without --store it uses a directory under TMPDIR\n"
-               "or /var/tmp and removes it.",
+               "or /var/tmp and removes it. KEY=VALUE are settings of the queue it creates.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_bench,
