@@ -29,6 +29,10 @@ LOCK = 15.0  # seconds
 SENDERS = 4
 
 
+def now_ms():
+    return int(time.time() * 1000)
+
+
 class Worker:
     def __init__(self, most, places, log):
         self.most, self.places, self.held, self.renewed = int(most), places, {}, time.monotonic()
@@ -54,7 +58,7 @@ class Worker:
         space = self.most - len(self.held)
         for message in claim(self.any, f"{LOCK}s", "0s" if self.held else "1s", space) if space else []:
             self.held[message["token"]] = message["id"]
-            self.note("claimed", message["id"], message["token"])
+            self.note("claimed", message["id"], message["token"], message["attempt"], now_ms())
             if message["attempt"] > 1:  # a worker that was killed may have left nothing but the ack of the job
                 listed = history(self.any, message["id"])
                 if len(listed) == SIGNALS and all(row["state"] != "pending" for row in listed):
@@ -75,9 +79,10 @@ class Worker:
             return
         job = self.held[token]
         self.note("got", job, token, number, row["payload"]["n"] if row["kind"] == "steer" else row["payload"])
+        began = now_ms()
         status, outcome = acknowledge(self.any, token, number, token)
         reason = "acked" if status == 200 else outcome.get("reason")
-        self.note(reason, job, token, number)
+        self.note(reason, job, token, number, began)
         if reason in ("lock-expired", "token-mismatch"):
             del self.held[token]
         elif number == SIGNALS:
@@ -128,8 +133,9 @@ class Crowd:
     def start_worker(self):
         number, self.started = self.started, self.started + 1
         said = open(self.log_path(number) + ".err", "wb")
-        process = subprocess.Popen([sys.executable, "-B", os.path.abspath(__file__), Nodes.queue, str(self.most),
-                                    self.places, self.log_path(number)], stdin=subprocess.DEVNULL, stderr=said, preexec_fn=die_with_parent)
+        command = [sys.executable, "-B", os.path.abspath(__file__), Nodes.queue, str(self.most), self.places,
+                   self.log_path(number)]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=said, preexec_fn=die_with_parent)
         said.close()
         process.number = number
         return process
@@ -199,16 +205,25 @@ class Crowd:
         """Returns how many of its questions were missed."""
         listed = history(self.any, job)
         holds([row["number"] for row in listed] == list(range(1, SIGNALS + 1)), (job, listed))
-        missed = [row["number"] for row in listed if row["state"] == "missed"]
-        claims = [row[1] for row in facts if row[0] == "claimed"]
-        holds(set(missed) <= set(ASKS) and (not missed or len(claims) > 1),
-              f"{job} was claimed {len(claims)} times and missed {missed}")
+        missed = {row["number"]: row["endedAt"] for row in listed if row["state"] == "missed"}
+        holds(set(missed) <= set(ASKS), f"{job} missed {missed}")
+        self.check_locks(job, facts, missed)
         acked = [row for row in listed if row["number"] not in missed]
         holds(all(row["state"] == "acked" for row in acked), (job, listed))
         times = [row["endedAt"] for row in acked]
         holds(times == sorted(times), f"{job} is out of order: {times}")
         self.check_effects(job, facts, {str(row["number"]): row["answer"] for row in acked})
         return len(missed)
+
+    def check_locks(self, job, facts, missed):
+        """A question is missed at the end of a lock only: never between a claim and an ack with its token."""
+        claims = [row for row in facts if row[0] == "claimed"]
+        holds(not missed or any(int(row[2]) > 1 for row in claims), f"{job} missed {missed} under its first lock: {claims}")
+        for _, token, _, claimed in claims:
+            last = max([int(row[3]) for row in facts if row[0] == "acked" and row[1] == token], default=0)
+            for number, ended in missed.items():
+                holds(not int(claimed) < ended < last,
+                      f"{job} missed {number} at {ended}, and {token} was valid from {claimed} to {last}")
 
     def check_effects(self, job, facts, answers):
         """One effect of each signal, by the holder that the journal names, in order; each with its own payload."""

@@ -150,7 +150,9 @@ def send_job(node, body="job"):
 
 
 def claim(node, lock="60s", wait="5s", most=1):
-    status, answer = again(lambda: post(node, "/receive", {"wait": wait, "visibility": lock, "max": most}), "a job is claimed")
+    request = secrets.token_hex(16)  # of each attempt: the jobs of an answer that was lost come again
+    status, answer = again(lambda: post(node, "/receive", {"wait": wait, "visibility": lock, "max": most}, request),
+                           "a job is claimed")
     holds(status == 200, answer)
     return answer["messages"]
 
