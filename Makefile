@@ -126,7 +126,7 @@ chaos-remount: build ## a file system that goes down and is mounted again, 100 t
 chaos-stop: build ## a writer that is stopped in a commit, 100 times: how long the others wait (9 minutes)
 	@$(BUILD)/tests/conformance/store/test_store_stopped 100
 
-chaos-signals: build deps-servers ## JOBS=1000 jobs with 10 signals each while nodes and workers are killed: directory, bucket
+chaos-signals: build deps-servers ## JOBS=1000 jobs with 10 signals each while nodes and workers are killed, polls cut after every byte: directory, bucket
 	@for with in "" tests/servers/with-radosgw; do \
 		SLUICE=$(BUILD)/src/cli/sluice $$with tests/member/signals.py --long $(or $(JOBS),1000) || exit 1; done
 

@@ -4,20 +4,24 @@
 
     signals.py [--long JOBS | PART OF A NAME]
 
-SLUICE names the program. signalling.py says which store the nodes use. --long runs the last case with so many jobs, 10
-signals each, while nodes and workers are killed.
+SLUICE names the program. signalling.py says which store the nodes use. --long kills nodes and workers under so many jobs,
+10 signals each, and cuts connections after every byte.
 """
+import http.client
+import os
 import signal
+import subprocess
 import sys
-import time
 import traceback
 
 from crowd import SIGNALS, Crowd
-from nodes import holds, until
-from signalling import (Line, Nodes, acknowledge, all_acked, claim, claim_one, history, poll, receive, send_job, signal_to,
+from cutter import Cutter
+from nodes import BUCKET, PATIENCE, PROGRAM, die_with_parent, holds, until
+from signalling import (TLS, Line, Nodes, acknowledge, all_acked, claim, claim_one, history, poll, receive, send_job, signal_to,
                         steer)
 
 SHORT_JOBS = 12
+CUT_EVERY = 40 if BUCKET or TLS else 10  # bytes
 LOCK = 5.0  # seconds, of a job whose worker is killed
 
 
@@ -105,23 +109,90 @@ def the_worker_is_killed_after_delivery(cluster):
     holds(states == ["acked", "missed"], states)
 
 
-def the_connection_of_a_poll_is_cut(cluster):
-    owner, worker, sender = cluster.roles()
+def cuts_of(lengths, every):
+    """Every so many bytes of a request and of its answer, and its last bytes."""
+    return [(way, at) for way, length in lengths.items() for at in sorted({*range(0, length, every), length - 1, length})]
+
+
+def poll_through(cutter, cluster, worker, sender, job, token):
+    """A poll, and a signal while it waits. The connection may end at any moment."""
+    line = None
+    try:
+        line = Line(cluster, cutter)
+        line.poll(token)
+    except OSError:
+        pass
+    number = steer(sender, job, {"n": 1})["number"]
+    try:
+        if line:
+            line.answer()
+    except (OSError, ValueError, http.client.HTTPException):
+        pass
+    got = receive(worker, token)
+    holds([row["number"] for row in got] == [number], (number, got))
+    holds(acknowledge(worker, token, number)[0] == 200, "the ack is refused")
+
+
+def cut_polls(cutter, cuts, cluster, worker, sender):
+    """Of one job: a list of its signals has at most 100."""
     job = send_job(sender)
-    held = claim_one(worker, "300s")
-    for stage in range(3):  # before the request, while it waits, and when its answer is on the way
-        line = Line(cluster, worker)
-        if stage > 0:
-            line.poll(held["token"])
-        if stage == 1:
-            time.sleep(0.2)
-            line.close()
-        steer(sender, job, {"n": stage + 1})
-        line.close()
-        got = receive(worker, held["token"])
-        holds(got[0]["number"] == stage + 1 and got[0]["payload"] == {"n": stage + 1}, got)
-        holds(acknowledge(worker, held["token"], stage + 1)[0] == 200, "the ack is refused")
+    token = claim_one(worker, "600s")["token"]
+    for cut in cuts:
+        cutter.cuts = [cut]
+        poll_through(cutter, cluster, worker, sender, job, token)
+    listed = history(sender, job)
+    holds([(row["number"], row["state"], row["deliveries"]) for row in listed] ==
+          [(n, "acked", 1) for n in range(1, len(cuts) + 1)], listed)
+
+
+def the_connection_of_a_poll_is_cut_after_any_byte(cluster, every=CUT_EVERY):
+    owner, worker, sender = cluster.roles()
+    cutter = Cutter(worker.address)
+    cut_polls(cutter, [None], cluster, worker, sender)
+    cuts = cuts_of(cutter.lengths, every)
+    for first in range(0, len(cuts), 100):
+        cut_polls(cutter, cuts[first:first + 100], cluster, worker, sender)
+    cutter.close()
+    holds(cutter.done > len(cuts) - 4, f"{cutter.done} of {len(cuts)} connections were cut")  # the lengths vary a little
+    print(f"# {cutter.done} cuts of {cutter.lengths}", flush=True)
+
+
+# A program that notes each signal, and ends after the last one.
+NOTES = """
+import json, os, sys
+with open(sys.argv[1], "w") as out, os.fdopen(int(os.environ["SLUICE_SIGNALS_FD"])) as signals:
+    for line in signals:
+        row = json.loads(line)
+        print(row["number"], file=out, flush=True)
+        os.write(int(os.environ["SLUICE_REPLY_FD"]), json.dumps({"number": row["number"]}).encode() + b"\\n")
+        if row["payload"].get("last"):
+            break
+"""
+
+
+def a_worker_whose_polls_are_cut_handles_each_signal_once(cluster, every=CUT_EVERY):
+    owner, worker, sender = cluster.roles()
+    cutter = Cutter(worker.address, marker=f"/{Nodes.queue}/signals/receive".encode())
+    job, notes = send_job(sender), os.path.join(cluster.folder, "notes")
+    process = subprocess.Popen([PROGRAM, "--store", f"http://{cutter.address}", "work", Nodes.queue, "--once", "--quiet", "--",
+                                sys.executable, "-c", NOTES, notes], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                               preexec_fn=die_with_parent)
+    until(lambda: os.path.exists(notes), "the program runs")
+    steer(sender, job, {})
     all_acked(sender, job)
+    cuts = cuts_of(cutter.lengths, every)
+    cutter.cuts = [one for cut in cuts for one in (cut, None)]  # the next poll passes: a worker waits longer after each failure
+    while cutter.cuts:
+        steer(sender, job, {})
+        all_acked(sender, job)
+    steer(sender, job, {"last": True})
+    holds(process.wait(timeout=PATIENCE) == 0, "the worker ends with 0")
+    cutter.close()
+    with open(notes, encoding="ascii") as file:
+        noted = [int(line) for line in file]
+    holds(noted == list(range(1, history(sender, job)[-1]["number"] + 1)), f"the program noted {noted}")
+    holds(cutter.done >= len(cuts), f"{cutter.done} of {len(cuts)} connections were cut")
+    print(f"# {cutter.done} cuts, {len(noted)} signals", flush=True)
 
 
 def jobs_with_signals_while_nodes_and_workers_are_killed(cluster, jobs=SHORT_JOBS, workers=3, most=3, kills=2):
@@ -136,7 +207,8 @@ def jobs_with_signals_while_nodes_and_workers_are_killed(cluster, jobs=SHORT_JOB
 CASES = [
     a_signal_sent_at_one_node_reaches_a_worker_of_another,
     the_worker_is_killed_after_delivery,
-    the_connection_of_a_poll_is_cut,
+    the_connection_of_a_poll_is_cut_after_any_byte,
+    a_worker_whose_polls_are_cut_handles_each_signal_once,
     the_owner_is_stopped_past_its_lease_and_resumed,
     the_owner_is_killed_after_the_answer,
     the_owner_is_killed_between_commit_and_delivery,
@@ -149,7 +221,13 @@ def chosen_cases():
     if len(sys.argv) == 3 and sys.argv[1] == "--long":
         jobs = int(sys.argv[2])
         return [(f"{jobs} jobs with signals while nodes and workers are killed",
-                 lambda c: jobs_with_signals_while_nodes_and_workers_are_killed(c, jobs, 10, 25, 20))]
+                 lambda c: jobs_with_signals_while_nodes_and_workers_are_killed(c, jobs, 10, 25, 20)),
+                ("the connection of a poll is cut after every byte",
+                 lambda c: the_connection_of_a_poll_is_cut_after_any_byte(c, 1)),
+                ("a worker whose polls are cut after every byte handles each signal once",
+                 lambda c: a_worker_whose_polls_are_cut_handles_each_signal_once(c, 1))]
+    if TLS:  # the proxy cannot see which request is a poll
+        cases = [one for one in cases if one[1] is not a_worker_whose_polls_are_cut_handles_each_signal_once]
     return [one for one in cases if len(sys.argv) == 1 or sys.argv[1] in one[0]]
 
 
