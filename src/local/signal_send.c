@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define PARTS_MAX (SIGNALS_OF_SHARD_MAX / SIGNAL_TARGETS_MAX)
+
 struct signalling {
     struct change change; // first
     struct open_queue *queue;
@@ -24,6 +26,8 @@ struct signalling {
     size_t *members; // of the op under way, in the order of the ids
     size_t count;
     uint32_t shard;
+    uint32_t part; // ops to this shard so far
+    bool more;     // the shard may have further messages for the signal
     struct signal_list *list;
     struct sluice_signal_state *by_id; // in the order of the ids
     struct sluice_error first;
@@ -41,7 +45,9 @@ static void encode_signal(const struct change *ch, const struct request_id *requ
 {
     const struct signalling *g = (const struct signalling *)ch;
     struct op_signal op = g->op;
-    (void)request; // the signal's id
+    (void)request; // the signal's id, or a part of it
+    op.signal = g->op.request;
+    if (g->part > 0) op.request = request_part(op.signal.bytes, g->part);
     CLEANUP(buf_done) struct buf seqs;
     buf_init(&seqs, (size_t)SIGNAL_TARGETS_MAX * sizeof(uint64_t));
     for (size_t i = 0; i < g->count; i++)
@@ -58,7 +64,7 @@ static void encode_withdraw(const struct change *ch, const struct request_id *re
     const struct signalling *g = (const struct signalling *)ch;
     struct op_signal_withdraw op = g->withdraw;
     (void)request; // a repeated call has the same ids
-    op.request = request_part(g->whole.bytes, g->shard);
+    op.request = request_part(g->whole.bytes, (uint64_t)g->part << 32 | g->shard);
     signal_withdraw_encode(out, &op);
 }
 
@@ -111,7 +117,12 @@ static enum sluice_code take(struct change *ch, const struct result *result, enu
          result->reason == REASON_UNKNOWN_SIGNAL);
     if (g->none) return SLUICE_OK;
     if (!result || result->count == 0) return code;
+    bool full = !g->ids && result->count == SIGNAL_TARGETS_MAX, sends = ch->kind == OP_SIGNAL;
+    g->more = full && sends;
     for (size_t i = 0; signal_row_next(&rows, &row); i++) {
+        g->op.after = row.seq;
+        if (!sends && g->part > 0 && row.reason != REASON_NONE) continue; // an earlier op had it
+        g->more = g->more || (full && row.reason == REASON_NONE);
         struct sluice_signal_state *to = NULL;
         // The rows have the order of the op, unless another call has sent this id before.
         bool in_order = i < g->count && g->rows[g->members[i]].seq == row.seq;
@@ -145,13 +156,31 @@ static void note_shard(struct signalling *g, enum sluice_code code, const struct
     if (missing || code) note_error(g, said);
 }
 
-static void change_shard(struct signalling *g, uint32_t shard)
+static void change_part(struct signalling *g)
 {
     struct sluice_error why = {.code = SLUICE_OK};
-    g->shard = g->change.shard = shard;
-    g->none = false;
+    g->change.shard = g->shard;
+    g->none = g->more = false;
     enum sluice_code code = change_open_queue(g->queue, &g->change, &why);
     if (!g->none) note_shard(g, code, &why);
+}
+
+// An op has SIGNAL_TARGETS_MAX messages at most, and a signal PARTS_MAX ops in a shard.
+static void change_shard(struct signalling *g, uint32_t shard)
+{
+    struct sluice_error why;
+    g->shard = shard;
+    g->op.after = 0;
+    g->more = true;
+    for (g->part = 0; g->more && g->part < PARTS_MAX; g->part++)
+        change_part(g);
+    if (!g->more) return;
+    (void)refuse_reason(&why, REASON_SIGNALS_FULL, g->queue->row.name);
+    (void)snprintf(why.message, sizeof why.message,
+                   "the signal went to %d messages of shard %u of queue %s, as many as one signal "
+                   "can have; if there are more, send another one to them",
+                   PARTS_MAX * SIGNAL_TARGETS_MAX, shard, g->queue->row.name);
+    note_shard(g, why.code, &why);
 }
 
 static void send_to_ids(struct signalling *g)

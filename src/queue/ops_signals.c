@@ -55,7 +55,9 @@ uint64_t cancel_seq(const struct op_cancel *op, uint32_t index)
 static bool target_ok(const struct op_signal *op)
 {
     if (op->target == SIGNAL_TO_MESSAGES)
-        return op->count > 0 && op->count <= SIGNAL_TARGETS_MAX && op->name.len == 0;
+        return op->count > 0 && op->count <= SIGNAL_TARGETS_MAX && op->name.len == 0 &&
+               op->after == 0;
+    if (op->after > 0 && !request_id_set(&op->signal)) return false;
     size_t most = op->target == SIGNAL_TO_WORKER ? WORKER_NAME_MAX : MESSAGE_WORKFLOW_MAX;
     return op->count == 0 && op->name.len > 0 && op->name.len <= most;
 }
@@ -87,6 +89,9 @@ void signal_encode(struct buf *out, const struct op_signal *op)
     buf_put_sized(out, op->name);
     buf_put_u32(out, op->count);
     buf_put(out, op->seqs);
+    if (op->after == 0) return;
+    buf_put_u64(out, op->after);
+    buf_put(out, bytes_of(op->signal.bytes, sizeof op->signal.bytes));
 }
 
 static uint8_t read_below(struct reader *r, uint8_t count)
@@ -94,6 +99,15 @@ static uint8_t read_below(struct reader *r, uint8_t count)
     uint8_t v = read_u8(r);
     if (v >= count) r->bad = true;
     return r->bad ? 0 : v;
+}
+
+// What only a further op of a signal has.
+static void read_further(struct reader *r, struct op_signal *out)
+{
+    out->after = read_u64(r);
+    struct bytes id = read_bytes(r, sizeof out->signal.bytes);
+    if (id.len > 0) memcpy(out->signal.bytes, id.data, id.len);
+    if (out->after == 0) r->bad = true;
 }
 
 enum err signal_decode(struct bytes payload, struct op_signal *out)
@@ -113,7 +127,9 @@ enum err signal_decode(struct bytes payload, struct op_signal *out)
     out->count = read_u32(&r);
     if (r.bad || !signal_ok(out)) return ERR_INVALID;
     out->seqs = read_bytes(&r, (size_t)out->count * SEQ_BYTES);
-    return reader_end(&r) ? ERR_OK : ERR_INVALID;
+    out->signal = out->request;
+    if (r.left > 0) read_further(&r, out);
+    return reader_end(&r) && target_ok(out) ? ERR_OK : ERR_INVALID;
 }
 
 void signal_answer_put(struct buf *rows, const struct signal_answer *row)

@@ -53,8 +53,13 @@ enum signal_target {
 };
 
 // The request id is the signal's id, and must be set. Result: one signal_row per message.
+//
+// A workflow or a worker may have more than SIGNAL_TARGETS_MAX messages. An op then takes the first
+// of them by number, and a further op, with a request id of its own, takes those after them.
 struct op_signal {
     struct request_id request;
+    struct request_id signal; // of a further op: the signal's id; else all 0, or `request`
+    uint64_t after;           // of a further op: only messages with a higher number; else 0
     enum signal_kind kind;
     uint8_t flags;         // enum signal_flag; interrupt: 0
     enum signal_then then; // interrupt; else THEN_CANCEL

@@ -25,38 +25,44 @@ static int by_message(const void *a, const void *b)
     return (x->seq > y->seq) - (x->seq < y->seq);
 }
 
-// The signals with this id, by message: pending ones, and if `ended` also those that have ended.
-// The caller frees them.
+// The signals with this id to messages with a higher number than `after`, by message: pending ones
+// and those that have ended. The caller frees them.
 static struct signal_row *known_rows(const struct machine *m, const struct request_id *id,
-                                     bool ended, size_t *len)
+                                     uint64_t after, size_t *len)
 {
     const struct signals *t = &m->signals;
     uint64_t key = signal_id_key(id);
     uint32_t v;
-    size_t cap = 1;
-    for (size_t at = map_first(&t->by_id, key); map_value(&t->by_id, key, &at) != MAP_NONE;)
-        cap++;
-    for (size_t at = map_first(&t->ended_by_id, key);
-         map_value(&t->ended_by_id, key, &at) != MAP_NONE;)
-        cap++;
+    size_t cap = machine_signals_room(m, id) + 1;
     struct signal_row *rows = memory_new(cap * sizeof *rows);
     *len = 0;
     for (size_t at = map_first(&t->by_id, key); (v = map_value(&t->by_id, key, &at)) != MAP_NONE;) {
         const struct signal *s = &t->rows[v];
-        if (same_id(&s->id, id) && !s->settled)
+        if (same_id(&s->id, id) && s->seq > after && !s->settled)
             rows[(*len)++] = (struct signal_row){
                 .seq = s->seq, .number = s->number, .state = SIGNAL_PENDING, .until = s->due};
     }
     for (size_t at = map_first(&t->ended_by_id, key);
-         ended && (v = map_value(&t->ended_by_id, key, &at)) != MAP_NONE;) {
+         (v = map_value(&t->ended_by_id, key, &at)) != MAP_NONE;) {
         const struct ended_signal *e = ended_at(m, ended_number(m, v));
-        if (same_id(&e->id, id))
+        if (same_id(&e->id, id) && e->seq > after)
             rows[(*len)++] = (struct signal_row){
                 .seq = e->seq, .number = e->number, .state = (enum signal_state)e->state};
     }
     CHECK(*len < cap);
     qsort(rows, *len, sizeof *rows, by_message);
     return rows;
+}
+
+// Drops the first ones, which an earlier op took.
+static size_t targets_after(uint64_t *seqs, size_t len, uint64_t after)
+{
+    size_t first = 0;
+    while (first < len && seqs[first] <= after)
+        first++;
+    CHECK(first == len || seqs[first] > after);
+    memmove(seqs, seqs + first, (len - first) * sizeof *seqs);
+    return len - first;
 }
 
 // The messages that the op names, as a list that the caller frees. A long list is cut.
@@ -77,6 +83,7 @@ static uint64_t *targets_of(const struct machine *m, const struct op_signal *op,
     }
     CHECK(len <= cap);
     if (op->target != SIGNAL_TO_MESSAGES) qsort(seqs, len, sizeof *seqs, by_seq);
+    if (op->after > 0) len = targets_after(seqs, len, op->after);
     *count = len < SIGNAL_TARGETS_MAX ? (uint32_t)len : SIGNAL_TARGETS_MAX;
     return seqs;
 }
@@ -85,7 +92,7 @@ static struct signal signal_of(const struct machine *m, const struct op_signal *
 {
     bool interrupt = op->kind == SIGNAL_INTERRUPT;
     CHECK(seq > 0);
-    return (struct signal){.id = op->request,
+    return (struct signal){.id = op->signal,
                            .seq = seq,
                            .slot = m->slot,
                            .sent_at = m->now,
@@ -201,7 +208,7 @@ enum reason apply_signal(struct machine *m, struct bytes payload)
     if (signal_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     size_t known;
-    struct signal_row *rows = known_rows(m, &op.request, true, &known);
+    struct signal_row *rows = known_rows(m, &op.signal, op.after, &known);
     if (known > 0) {
         size_t len = known < SIGNAL_TARGETS_MAX ? known : SIGNAL_TARGETS_MAX;
         enum reason reason = answer_rows(m, rows, len);
@@ -304,13 +311,21 @@ static void withdraw_one(struct machine *m, const struct request_id *id, struct 
     row->until = 0;
 }
 
-// Only the rows of one message, if the op names one.
-static size_t rows_of_message(struct signal_row *rows, size_t len, uint64_t seq)
+// Only the rows of one message, if the op names one. If there are too many for an answer, only
+// pending ones, if there are any: a further op takes the others.
+static size_t rows_to_withdraw(struct signal_row *rows, size_t len, uint64_t seq)
 {
-    size_t kept = 0;
+    size_t kept = 0, pending = 0;
     for (size_t i = 0; i < len; i++)
         if (seq == 0 || rows[i].seq == seq) rows[kept++] = rows[i];
-    CHECK(kept <= len);
+    for (size_t i = 0; i < kept; i++)
+        pending += rows[i].state == SIGNAL_PENDING;
+    CHECK(pending <= kept);
+    if (kept <= SIGNAL_TARGETS_MAX) return kept;
+    len = kept;
+    kept = 0;
+    for (size_t i = 0; i < len; i++)
+        if (pending == 0 || rows[i].state == SIGNAL_PENDING) rows[kept++] = rows[i];
     return kept < SIGNAL_TARGETS_MAX ? kept : SIGNAL_TARGETS_MAX;
 }
 
@@ -320,8 +335,8 @@ enum reason apply_withdraw(struct machine *m, struct bytes payload)
     if (signal_withdraw_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     size_t len;
-    struct signal_row *rows = known_rows(m, &op.signal, true, &len);
-    len = rows_of_message(rows, len, op.seq);
+    struct signal_row *rows = known_rows(m, &op.signal, 0, &len);
+    len = rows_to_withdraw(rows, len, op.seq);
     for (size_t i = 0; i < len; i++) {
         if (rows[i].state == SIGNAL_PENDING)
             withdraw_one(m, &op.signal, &rows[i]);

@@ -153,6 +153,20 @@ static int by_message(const void *a, const void *b)
     return (x->seq > y->seq) - (x->seq < y->seq);
 }
 
+size_t machine_signals_room(const struct machine *m, const struct request_id *id)
+{
+    const struct signals *t = &m->signals;
+    uint64_t key = signal_id_key(id);
+    size_t room = 0;
+    for (size_t at = map_first(&t->by_id, key); map_value(&t->by_id, key, &at) != MAP_NONE;)
+        room++;
+    for (size_t at = map_first(&t->ended_by_id, key);
+         map_value(&t->ended_by_id, key, &at) != MAP_NONE;)
+        room++;
+    CHECK(room <= (size_t)t->used + t->ended_len);
+    return room;
+}
+
 size_t machine_signals_with(const struct machine *m, const struct request_id *id,
                             struct signal_view *out, size_t max)
 {

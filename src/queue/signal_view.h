@@ -52,7 +52,9 @@ size_t machine_signals_pending(const struct machine *m, uint64_t seq, uint32_t n
 // the one that ended last). False: not known any more.
 bool machine_signal_find(const struct machine *m, const struct request_id *id, uint64_t seq,
                          struct signal_view *out);
-// All signals with this id, pending and ended, by message.
+// All signals with this id, pending and ended, by message. machine_signals_room tells how many
+// there are at most.
+size_t machine_signals_room(const struct machine *m, const struct request_id *id);
 size_t machine_signals_with(const struct machine *m, const struct request_id *id,
                             struct signal_view *out, size_t max);
 // Whether a pending or ended signal needs this op of this slot (as machine_reason_lives_at): exact.

@@ -210,8 +210,9 @@ static void listen_tell(struct shard *s, struct call *c)
 static size_t add_ends(const struct shard *s, struct call_signals *l)
 {
     size_t pending = 0;
-    struct signal_view *views = memory_new(SIGNAL_TARGETS_MAX * sizeof *views);
-    size_t len = machine_signals_with(s->machine, &l->signal, views, SIGNAL_TARGETS_MAX);
+    size_t room = machine_signals_room(s->machine, &l->signal);
+    struct signal_view *views = memory_new((room + 1) * sizeof *views);
+    size_t len = machine_signals_with(s->machine, &l->signal, views, room);
     CHECK(l->waits_end);
     l->len = 0;
     for (size_t i = 0; i < len; i++) {

@@ -476,6 +476,43 @@ static void every_step_of_a_signal_is_an_event(void **state)
     rig_close(&r);
 }
 
+// A workflow with more messages than one op has.
+static void a_signal_reaches_every_message_of_a_large_workflow(void **state)
+{
+    (void)state;
+    enum { MESSAGES = 20001, BATCH = 10000 };
+    static struct sluice_send rows[BATCH];
+    struct rig r;
+    struct sluice_signals *list, *again;
+    rig_queue(&r, NULL, 0);
+    for (size_t i = 0; i < BATCH; i++)
+        rows[i] = (struct sluice_send){.body = "x", .body_len = 1, .workflow = "large"};
+    for (size_t left = MESSAGES, len; left > 0; left -= len) {
+        len = left < BATCH ? left : BATCH;
+        FINE(sluice_send(r.s, "tasks", rows, len, NULL, NULL, &error));
+    }
+    struct sluice_request id = {{7}};
+    struct sluice_signal what = {.kind = "ask", .workflow = "large"};
+    FINE(sluice_signal(r.s, "tasks", &what, &id, &list, &error));
+    assert_int_equal(list->len, MESSAGES);
+    for (size_t i = 0; i < list->len; i++)
+        assert_string_equal(list->rows[i].state, "pending");
+    assert_int_equal(stats(r.s).signals, MESSAGES);
+    FINE(sluice_signal(r.s, "tasks", &what, &id, &again, &error)); // one signal
+    assert_int_equal(again->len, MESSAGES);
+    assert_int_equal(stats(r.s).signals, MESSAGES);
+    sluice_signals_free(again);
+    FINE(sluice_signal_wait(r.s, "tasks", list->id, NULL, 0, &again, &error));
+    assert_int_equal(again->len, MESSAGES);
+    sluice_signals_free(again);
+    FINE(sluice_signal_withdraw(r.s, "tasks", list->id, NULL, &again, &error));
+    assert_int_equal(again->len, MESSAGES);
+    assert_int_equal(stats(r.s).signals, 0);
+    sluice_signals_free(again);
+    sluice_signals_free(list);
+    rig_close(&r);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) return 2;
@@ -489,6 +526,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_interrupt_ends_a_running_message_and_keeps_its_reason),
         cmocka_unit_test(a_signal_is_withdrawn_while_it_is_pending),
         cmocka_unit_test(a_worker_and_a_workflow_are_reached_in_every_shard),
+        cmocka_unit_test(a_signal_reaches_every_message_of_a_large_workflow),
         cmocka_unit_test(each_refusal_has_its_row_and_the_others_are_sent),
         cmocka_unit_test(every_step_of_a_signal_is_an_event),
         cmocka_unit_test(bad_input_is_refused_with_its_field),

@@ -55,6 +55,19 @@ static void a_signal_comes_back_as_it_went(void **state)
     assert_true(bytes_equal(out.reason, in.reason));
     assert_true(bytes_equal(out.name, in.name));
     assert_int_equal(out.count, 0);
+    assert_int_equal(out.after, 0);
+    assert_memory_equal(&out.signal, &request, sizeof request);
+    buf_clear(&b);
+    in.signal = (struct request_id){.bytes = {9, 8}};
+    in.after = 10000;
+    signal_encode(&b, &in);
+    assert_int_equal(signal_decode(buf_bytes(&b), &out), ERR_OK);
+    assert_int_equal(out.after, 10000);
+    assert_memory_equal(&out.request, &request, sizeof request);
+    assert_memory_equal(&out.signal, &in.signal, sizeof in.signal);
+    b.data[b.len - 24] ^= 10000 & 255;
+    b.data[b.len - 23] ^= 10000 >> 8;
+    assert_int_equal(signal_decode(buf_bytes(&b), &out), ERR_INVALID); // after 0
     buf_done(&b);
 }
 
