@@ -230,6 +230,24 @@ static void say_half(int fd, const char *megabyte, bool chunked)
     }
 }
 
+struct attempt {
+    struct rig *rig;
+    const struct ask *ask;
+};
+
+// The node may still read what a closed connection sent, and reserve memory for it.
+static bool stored(void *ctx)
+{
+    struct attempt *a = ctx;
+    struct reply reply;
+    ask(a->rig, a->ask, &reply);
+    bool refused = reply.status == 503;
+    if (refused) assert_non_null(strstr(reply.body, "\"reason\":\"no-room\""));
+    if (!refused) assert_int_equal(reply.status, 201);
+    reply_done(&reply);
+    return !refused;
+}
+
 static void half_sent_bodies_take_no_more_than_they_may(void **state)
 {
     (void)state;
@@ -267,10 +285,7 @@ static void half_sent_bodies_take_no_more_than_they_may(void **state)
     // It comes back when they go.
     for (int i = 0; i < CROWD; i++)
         (void)close(fds[i]);
-    await(nothing_taken, &r, "all is given back");
-    ask(&r, &large, &reply);
-    assert_int_equal(reply.status, 201);
-    reply_done(&reply);
+    await(stored, &(struct attempt){&r, &large}, "there is room for a large body again");
     await(nothing_taken, &r, "all is given back");
     free(megabyte);
     rig_stop(&r);
