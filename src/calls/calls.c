@@ -4,9 +4,11 @@
 
 #include "queue/message.h"
 #include "queue/ops.h"
+#include "queue/reason.h"
 
 #include <assert.h>
 #include <stddef.h>
+#include <string.h>
 
 #define ROW(in, kind_, member, name_, min_, max_, fallback_, about_)                               \
     {.name = name_,                                                                                \
@@ -70,4 +72,11 @@ const char *scope_name(enum token_scope s)
         [SCOPE_NONE] = "none", [SCOPE_READ] = "read",     [SCOPE_SEND] = "send",
         [SCOPE_WORK] = "work", [SCOPE_SIGNAL] = "signal", [SCOPE_ADMIN] = "admin"};
     return names[s];
+}
+
+const char *refusal_text(const char *reason, enum sluice_code code)
+{
+    for (enum reason r = REASON_NONE + 1; r < REASON_COUNT; r++)
+        if (strcmp(reason_name(r), reason) == 0) return reason_text(r);
+    return sluice_code_text(code);
 }

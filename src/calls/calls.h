@@ -10,6 +10,9 @@ enum token_scope { SCOPE_NONE, SCOPE_READ, SCOPE_SEND, SCOPE_WORK, SCOPE_SIGNAL,
 const char *scope_name(enum token_scope s); // "send"
 struct json *scopes_json(unsigned scopes);  // a list of names; `scopes` has bits (1 << scope)
 
+// The sentence of a row that was refused: of its reason ("lock-expired"), or of its code.
+const char *refusal_text(const char *reason, enum sluice_code code);
+
 enum call_repeat {
     REPEAT_READ, // it changes nothing
     REPEAT_SAME, // a repetition has the same result

@@ -204,3 +204,13 @@ char *cli_read_all(const struct cli *cli, const char *path, const char *what, si
                         standard ? "standard input" : path, max);
     return NULL;
 }
+
+char *cli_read_text(const struct cli *cli, const char *text, const char *what, size_t max,
+                    size_t *len, int *status)
+{
+    if (*text == '@') return cli_read_all(cli, text + 1, what, max, len, status);
+    *len = strlen(text);
+    if (*len <= max) return memcpy(cli_alloc(*len + 1), text, *len + 1);
+    *status = cli_usage(cli, what, "%s has %zu bytes; at most %zu are possible", what, *len, max);
+    return NULL;
+}

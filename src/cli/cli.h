@@ -131,3 +131,7 @@ void *cli_realloc(void *old, size_t len);
 // the argument in an error ("BODY", "--config"). On NULL the error is printed; return *status.
 char *cli_read_all(const struct cli *cli, const char *path, const char *what, size_t max,
                    size_t *len, int *status);
+// The value of an option: a text, or @FILE with it ("@-" is standard input), of up to max bytes,
+// and a zero. The caller frees it. On NULL the error is printed; return *status.
+char *cli_read_text(const struct cli *cli, const char *text, const char *what, size_t max,
+                    size_t *len, int *status);

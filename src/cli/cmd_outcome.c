@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ack, fail, release and renew: settle locks by their tokens.
+#include "calls/calls.h"
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -91,14 +92,12 @@ static int print_refused(const struct cli *cli, const char *token, const struct 
                          const struct sluice_error *first)
 {
     struct sluice_error error = {.code = o->code, .field = "token"};
-    const char *why = first ? first->message : sluice_code_text(o->code);
-    const char *reason = first || !o->reason[0] ? "" : o->reason;
+    const char *why = first ? first->message : refusal_text(o->reason, o->code);
     bool named = first && strstr(first->message, token); // the message contains the token already
     if (named)
         (void)snprintf(error.message, sizeof error.message, "%s", why);
     else
-        (void)snprintf(error.message, sizeof error.message, "token %.96s: %s%s%.250s", token,
-                       reason, *reason ? ": " : "", why);
+        (void)snprintf(error.message, sizeof error.message, "token %.96s: %.250s", token, why);
     return cli_fail(cli, &error);
 }
 
@@ -124,24 +123,15 @@ static int print_outcomes(const struct cli *cli, struct sluice *s, const char *q
     return status ? status : sluice_code_exit(code);
 }
 
-// The result of ack: a text, or @FILE. The caller frees it.
+// The result of ack. The caller frees it.
 static int read_result(const struct cli *cli, const struct cli_value *o, char **result, size_t *len)
 {
     int status = 0;
     if (o[RESULT_TYPE].given && !o[RESULT].given)
         return cli_usage(cli, "--result-type", "--result-type needs --result");
     if (!o[RESULT].given) return 0;
-    const char *text = o[RESULT].texts[0];
-    if (*text == '@') {
-        *result = cli_read_all(cli, text + 1, "--result", SLUICE_RESULT_MAX, len, &status);
-        return status;
-    }
-    *len = strlen(text);
-    if (*len > SLUICE_RESULT_MAX)
-        return cli_usage(cli, "--result", "--result has %zu bytes; at most %d are possible", *len,
-                         SLUICE_RESULT_MAX);
-    *result = memcpy(cli_alloc(*len + 1), text, *len + 1);
-    return 0;
+    *result = cli_read_text(cli, o[RESULT].texts[0], "--result", SLUICE_RESULT_MAX, len, &status);
+    return status;
 }
 
 static enum sluice_code ack(struct sluice *s, const char *queue, const struct cli_value *o,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// signal: tells a running job something, asks it, or ends it. signals: what was sent to jobs.
+// signal: tells a running job something, asks it, or ends it.
+#include "calls/calls.h"
 #include "cli/answer_watch.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
@@ -13,9 +14,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DAY_MS   (INT64_C(24) * 3600 * 1000)
-#define USAGE    "sluice signal QUEUE ID steer KEY=VALUE... | ask [TEXT] | interrupt"
-#define ROWS_MAX 10000
+#define DAY_MS (INT64_C(24) * 3600 * 1000)
+#define USAGE  "sluice signal QUEUE ID steer KEY=VALUE... | ask [TEXT] | interrupt"
 
 enum {
     WORKFLOW,
@@ -243,8 +243,8 @@ static int print_sent(const struct cli *cli, struct sluice *s, const char *queue
         if (named)
             (void)snprintf(mine.message, sizeof mine.message, "%s", error->message);
         else
-            (void)snprintf(mine.message, sizeof mine.message, "message %.64s: %s: %s", row->message,
-                           row->reason, sluice_code_text(row->code));
+            (void)snprintf(mine.message, sizeof mine.message, "message %.64s: %s", row->message,
+                           refusal_text(row->reason, row->code));
         int one = cli_fail_queue(cli, s, queue, &mine);
         if (status == 0) status = one;
     }
@@ -344,45 +344,4 @@ const struct command command_signal = {
     .options = options,
     .options_len = COUNT_OF(options),
     .run_on = run_signal,
-};
-
-enum { MAX };
-
-static const struct cli_option list_options[] = {
-    [MAX] = {.name = "max",
-             .value = "N",
-             .kind = OPTION_COUNT,
-             .min = 1,
-             .max = ROWS_MAX,
-             .help = "without ID: the most signals to print; default 100"},
-};
-
-static int run_signals(const struct cli *cli, const struct arguments *args, struct sluice *s)
-{
-    const char *queue = args->words[0], *id = args->words_len > 1 ? args->words[1] : NULL;
-    struct sluice_signals *list = NULL;
-    struct sluice_error error = {0};
-    uint32_t max = (uint32_t)args->options[MAX].number;
-    if (sluice_signals(s, queue, id, max, &list, &error) != SLUICE_OK)
-        return cli_fail_queue(cli, s, queue, &error);
-    for (size_t i = 0; cli->json && i < list->len; i++)
-        signal_print(cli, queue, &list->rows[i]);
-    if (!cli->json && list->len > 0) signal_print_table(cli, list, id != NULL);
-    if (list->len == 0)
-        cli_say(cli, id ? "message %s has no signals" : "queue %s has no pending signals",
-                id ? id : queue);
-    sluice_signals_free(list);
-    return 0;
-}
-
-const struct command command_signals = {
-    .name = "signals",
-    .words = "QUEUE [ID]",
-    .summary = "Lists pending signals, or all signals of a message",
-    .details = "Signals that have ended stay for the setting retention, and for at least 10\n"
-               "minutes. JSON keys are those of \"signal\".",
-    .options = list_options,
-    .options_len = COUNT_OF(list_options),
-    .run_on = run_signals,
-    .brief = true,
 };

@@ -53,7 +53,7 @@ void signal_print_answer(const struct cli *cli, const struct sluice_signal_state
     free(answer);
 }
 
-void signal_print_table(const struct cli *cli, const struct sluice_signals *list, bool one)
+static void print_table(const struct cli *cli, const struct sluice_signals *list, bool one)
 {
     static const char *const heads[] = {"MESSAGE", ">NUMBER", "KIND",   "STATE",
                                         "SENT",    "UNTIL",   "SIGNAL", "CONTENT"};
@@ -81,4 +81,12 @@ void signal_print_table(const struct cli *cli, const struct sluice_signals *list
     if (isatty(STDOUT_FILENO)) table_width(t, (size_t)screen_size().columns);
     table_print(t, cli, stdout);
     table_free(t);
+}
+
+void signal_print_rows(const struct cli *cli, const char *queue, const struct sluice_signals *list,
+                       bool one)
+{
+    for (size_t i = 0; cli->json && i < list->len; i++)
+        signal_print(cli, queue, &list->rows[i]);
+    if (!cli->json && list->len > 0) print_table(cli, list, one);
 }

@@ -10,5 +10,6 @@ struct json *signal_json(const char *queue, const struct sluice_signal_state *ro
 void signal_print(const struct cli *cli, const char *queue, const struct sluice_signal_state *row);
 // Only the answer, so that a script can use it. Another end is a remark on standard error.
 void signal_print_answer(const struct cli *cli, const struct sluice_signal_state *row);
-// one: all rows are of one message, so its id is left out.
-void signal_print_table(const struct cli *cli, const struct sluice_signals *list, bool one);
+// A table, or an object for each. one: all rows are of one message, so its id is left out.
+void signal_print_rows(const struct cli *cli, const char *queue, const struct sluice_signals *list,
+                       bool one);

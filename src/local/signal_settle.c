@@ -61,10 +61,14 @@ static void refuse_answer(struct signal_settling *s, size_t at, enum reason reas
     (void)snprintf(o->reason, sizeof o->reason, "%s", reason_name(reason));
     if (s->first.code) return;
     (void)refuse_reason(&s->first, reason, s->queue->row.name);
+    const struct sluice_signal_answer *a = &s->answers[at];
     if (reason == REASON_UNKNOWN_SIGNAL)
         (void)snprintf(s->first.message, sizeof s->first.message,
-                       "signal %u was never delivered to the holder of token %.60s",
-                       s->answers[at].number, s->answers[at].token);
+                       "signal %u was never delivered to the holder of token %.60s", a->number,
+                       a->token);
+    else
+        (void)snprintf(s->first.message, sizeof s->first.message, "signal %u of token %.60s: %s",
+                       a->number, a->token, reason_text(reason));
 }
 
 static enum sluice_code take(struct change *ch, const struct result *result, enum sluice_code code)

@@ -61,6 +61,65 @@ def parameters_come_from_standard_input(sluice):
 
 
 @case
+def a_worker_receives_and_answers_its_signals(sluice):
+    message = locked(sluice)
+    of_lock = ["signals", "tasks", "--token", message["token"]]
+    same(sluice.ok(*of_lock, "--wait", "1ms").out, "")
+    sluice.ok("signal", "tasks", message["id"], "steer", "rate=5")
+    sluice.ok("signal", "tasks", message["id"], "ask", "how far?")
+    rows = sluice.ok(*of_lock, "--json").lines()
+    same([(row["number"], row["kind"], row["token"], row["payload"]) for row in rows],
+         [(1, "steer", message["token"], {"rate": 5}), (2, "ask", message["token"], "how far?")])
+    contains(sluice.ok(*of_lock).out, "NUMBER", "how far?")
+    sluice.refused(CONFLICT, *of_lock, "--ack", "2", says=f"signal 2 of token {message['token']}: an earlier signal")
+    sluice.refused(NOT_FOUND, *of_lock, "--ack", "9", says="signal 9 was never delivered")
+    same(sluice.json(*of_lock, "--decline", "1", "--reason", "too late"),
+         {"token": message["token"], "queue": "tasks", "number": 1, "status": "declined"})
+    same([row["number"] for row in sluice.ok(*of_lock, "--json").lines()], [2])
+    answer = sluice.path("answer.txt", "half way")
+    contains(sluice.ok(*of_lock, "--ack", "2", "--answer", f"@{answer}").out, "signal 2 acked")
+    sluice.refused(CONFLICT, *of_lock, "--ack", "2", says="the signal has ended already")
+    same([(row["number"], row["state"], row["answer"]) for row in signals(sluice, message["id"])],
+         [(2, "acked", "half way"), (1, "declined", "too late")])
+
+
+@case
+def a_worker_waits_for_its_signals(sluice):
+    message = locked(sluice)
+    waits = sluice.start("signals", "tasks", "--token", message["token"], "--wait", "60s", "--json")
+    asked = sluice.start("signal", "tasks", message["id"], "ask", "how far?", "--wait", "60s")
+    same(json.loads(waits.stdout.readline())["payload"], "how far?")
+    same(waits.wait(), 0)
+    sluice.ok("signals", "tasks", "--token", message["token"], "--ack", "1", "--answer", "half way", "--quiet")
+    same([asked.stdout.read(), asked.wait()], [b"half way\n", 0])
+    waits = sluice.start("signals", "tasks", "--token", message["token"], "--wait", "60s")
+    sluice.ok("signal", "tasks", message["id"], "interrupt", "--now")
+    same(waits.wait(), CONFLICT)
+
+
+@case
+def mistakes_of_a_worker_have_their_sentence(sluice):
+    token = locked(sluice)["token"]
+    for words, says in [(["--ack", "1"], "--ack needs --token"), (["--wait", "1s"], "--wait needs --token"),
+                        (["--token", token, "--answer", "x"], "--answer needs --ack"),
+                        (["--token", token, "--reason", "x"], "--reason needs --decline"),
+                        (["--token", token, "--ack", "1", "--decline", "1"], "--ack and --decline exclude each other"),
+                        (["--token", token, "--ack", "0"], "from 1 to"), (["id", "--token", token], "ID and --token"),
+                        (["--token", token, "--token", token, "--ack", "1"], "--ack is for one --token, not for 2"),
+                        (["--token", token, "--ack", "1", "--answer", "@/none"], "/none cannot be read"),
+                        (["--token", token, "--ack", "1", "--answer", "@-"], "262144"),
+                        (["--token", "nonsense"], '"nonsense" is not a lock token')]:
+        sluice.refused(INVALID, "signals", "tasks", *words, says=says, input="x" * 262_145)
+    sluice.refused(NOT_FOUND, "signals", "task", "--token", token, says="tasks")
+    sluice.create_new("other")
+    sluice.refused(NOT_FOUND, "signals", "other", "--token", token, says="belongs to another queue or shard")
+    sluice.refused(NOT_FOUND, "signals", "other", "--token", token, "--ack", "1", says="belongs to another queue")
+    sluice.ok("ack", "tasks", token)
+    sluice.refused(CONFLICT, "signals", "tasks", "--token", token, says="the message is finished")
+    sluice.refused(CONFLICT, "signals", "tasks", "--token", token, "--ack", "1", says="the message is finished")
+
+
+@case
 def a_signal_is_withdrawn(sluice):
     message = locked(sluice)
     sent = sluice.json("signal", "tasks", message["id"], "ask")

@@ -20,6 +20,7 @@ STEPS = 40
 # language of the block, file, needed programs, how it is made, how it is run
 WORKERS = [
     ("bash", "steps.sh", ["bash", "jq"], None, [PROGRAM, "work", "tasks", "--once", "--quiet", "--", "bash", "steps.sh"]),
+    ("shell", "single.sh", ["bash", "jq"], None, ["bash", "single.sh"]),
     ("javascript", "steps.mjs", ["node"], None,
      [PROGRAM, "work", "tasks", "--once", "--quiet", "--", "node", "steps.mjs"]),
     ("c", "steps.c", ["cc"], ["cc", "-Wall", "-Wextra", "-Werror", f"-I{HEADER}", "steps.c", "-o", "steps", f"-L{LIBRARY}",
@@ -30,7 +31,7 @@ WORKERS = [
 class Case:
     def __init__(self, folder, run):
         self.folder, self.run = folder, run
-        self.env = KEEP | {"PATH": os.environ["PATH"], "HOME": folder, "SLUICE_STORE": os.path.join(folder, "store")}
+        self.env = KEEP | {"PATH": f"{os.path.dirname(PROGRAM)}:{os.environ['PATH']}", "HOME": folder, "SLUICE_STORE": os.path.join(folder, "store")}
         self.sluice("queue", "create", "tasks")
         self.sluice("upgrade", "tasks")
 
