@@ -179,7 +179,8 @@ SLUICE_API enum sluice_code sluice_renew_with(struct sluice *s, const char *queu
                                               struct sluice_outcome *outcomes,
                                               struct sluice_error *error);
 
-// The messages whose outcomes are wanted: ids, or a workflow.
+// The messages whose outcomes are wanted: ids, or a workflow. A workflow has its messages that have
+// not ended when the collect is opened, and those that ended before, for `retention`.
 struct sluice_collect {
     const char *const *ids;
     size_t ids_len;
@@ -193,7 +194,8 @@ struct sluice_collector;
 
 // Opens a collect: a reader, which changes nothing unless it asks. It may begin before or after the
 // messages end, and any number of times. Close it before the handle.
-// SLUICE_INVALID: no id, more than 100,000, or the same one twice.
+// SLUICE_INVALID: no id, more than 100,000, or the same one twice. SLUICE_LIMIT: more than 100,000
+// messages of the workflow. SLUICE_NOT_FOUND: no such queue or workflow.
 SLUICE_API enum sluice_code sluice_collect_open(struct sluice *s, const char *queue,
                                                 const struct sluice_collect *what,
                                                 struct sluice_collector **out,

@@ -21,7 +21,6 @@
 #define ASKS_MAX     (SLUICE_COLLECT_MAX / SIGNAL_TARGETS_MAX)
 #define PAUSE_PER_ID 400 // a poll for so many messages is worth a pause of 1 ms ...
 #define PAUSE_MAX_MS 250 // ... but never of more than this
-#define TASKS_MAX    SLUICE_COLLECT_MAX
 #define POSITION_MAX 24
 
 struct question { // a question to the running messages
@@ -87,22 +86,33 @@ static bool take_id(struct sluice_collector *c, const char *id)
     return false;
 }
 
-// The messages of the workflow that have not ended.
-static enum sluice_code open_workflow(struct sluice_collector *c, const char *workflow,
-                                      struct sluice_error *error)
+// The first poll of a workflow tells its messages. Those that are not known any more are left out.
+static void keep_members(struct sluice_collector *c)
 {
-    struct sluice_workflow w;
+    const struct collected *came = c->came;
     size_t len = 0;
-    struct sluice_task *tasks = memory_zeroed(TASKS_MAX, sizeof *tasks);
-    enum sluice_code code =
-        sluice_workflow_show(c->handle, c->queue, workflow, &w, tasks, TASKS_MAX, &len, error);
-    const char **ids = memory_zeroed(len + 1, sizeof *ids);
-    for (size_t i = 0; i < len; i++)
-        ids[i] = tasks[i].id;
-    if (!code) keep_ids(c, ids, len);
+    const char **ids = memory_zeroed(came->len + came->left.len + 1, sizeof *ids);
+    for (size_t i = 0; i < came->len; i++)
+        ids[len++] = came->rows[i].id;
+    for (size_t i = 0; i < came->left.len; i++)
+        ids[len++] = came->left.rows[i];
+    keep_ids(c, ids, len);
     memory_free(ids);
-    memory_free(tasks);
-    return code;
+}
+
+// It brings what has ended, and refuses a queue or a workflow that cannot be collected.
+static enum sluice_code first_poll(struct sluice_collector *c, const struct collect_poll *first,
+                                   struct sluice_error *error)
+{
+    enum sluice_code code =
+        c->handle->calls->collect_poll(c->handle, c->queue, first, &c->came, error);
+    if (code) return code;
+    c->polled_at = clock_boot_ms();
+    if (first->workflow)
+        keep_members(c);
+    else
+        keep_ids(c, first->ids, first->len);
+    return SLUICE_OK;
 }
 
 static enum sluice_code ask_running(struct sluice_collector *c, const char *text,
@@ -156,17 +166,17 @@ enum sluice_code sluice_collect_open(struct sluice *s, const char *queue,
 {
     *out = NULL;
     bool named = what->workflow && *what->workflow;
-    if (named && what->ids_len > 0)
-        return refuse(error, ERR_INVALID, "workflow", "give ids or a workflow, not both");
-    enum sluice_code code = named ? SLUICE_OK : collect_check(what->ids, what->ids_len, error);
+    struct collect_poll first = {
+        .ids = what->ids, .len = what->ids_len, .workflow = named ? what->workflow : NULL};
+    enum sluice_code code = collect_check(&first, error);
+    if (!code) code = read_position(what->position, &first.position, error);
+    if (code) return code;
     struct sluice_collector *c = NEW(struct sluice_collector);
     c->handle = s;
     map_init(&c->at);
     if (queue) memcpy(c->queue, queue, strnlen(queue, sizeof c->queue - 1));
-    if (!code) code = read_position(what->position, &c->given, error);
-    c->from = c->given;
-    if (!code && named) code = open_workflow(c, what->workflow, error);
-    if (!code && !named) keep_ids(c, what->ids, what->ids_len);
+    c->from = c->given = first.position;
+    code = first_poll(c, &first, error);
     if (!code && what->running) code = ask_running(c, what->ask, error);
     if (code)
         sluice_collect_close(c);

@@ -150,6 +150,9 @@
 
 #define COLLECT_FIELDS(F, S)                                                                       \
     F(S, TEXTS, ids, "ids", 0, SLUICE_COLLECT_MAX, 0, "The messages, by their ids.")               \
+    F(S, TEXT, workflow, "workflow", 0, MESSAGE_WORKFLOW_MAX, 0,                                   \
+      "Instead of ids: all messages of this workflow, also those that have ended, for "            \
+      "retention. The answer names those that are left.")                                          \
     F(S, DURATION, wait, "wait", 0, RECEIVE_WAIT_MAX_MS, 0,                                        \
       "How long to wait if no message has ended, up to 20 s. Default 0.")                          \
     F(S, BOOL, all, "all", 0, 1, 0, "Waits until all have ended, not only for the first.")         \
@@ -255,8 +258,8 @@
       .about = "A row for each message. Those that are still pending when the time is over say "   \
                "so.")                                                                              \
     X(COLLECT, collect, .method = "POST", .scope = SCOPE_READ, CALL_QUEUE "/collect",              \
-      .body_max = (size_t)16 << 20, .repeat = REPEAT_SAME, .compact = COMPACT_ANSWER,              \
-      .body = &collect_fields, .takes = "Collect", .tag = "signals",                               \
+      .blocks = true, .conflicts = true, .body_max = (size_t)16 << 20, .repeat = REPEAT_SAME,      \
+      .compact = COMPACT_ANSWER, .body = &collect_fields, .takes = "Collect", .tag = "signals",    \
       .operation = "collectMessages", .summary = "Waits for the outcomes of messages",             \
       .answer = "Collected",                                                                       \
       .about = "The messages that have ended, with their results. Ask for the others again.")

@@ -39,7 +39,7 @@ struct collecting {
     const char *queue;
     FILE *out; // standard output, or a buffer until all is known
     uint64_t processed, failed, unknown, answers;
-    uint64_t ended; // of these: messages of the workflow that ended before
+    uint64_t forgotten; // messages of the workflow whose ids are not known any more
 };
 
 static void print_text(FILE *out, const void *text, size_t len)
@@ -170,7 +170,7 @@ static int collect_all(struct collecting *c, struct sluice_collector *col,
         if (one && o[STREAM].given) progress_end(&p);
         bool processed = one && take(c, one);
         if (one && o[STREAM].given && !cli_output_ok()) break;
-        uint64_t came = c->processed + c->failed + c->unknown - c->ended;
+        uint64_t came = c->processed + c->failed + c->unknown;
         progress_move(&p, came, came, whole);
         if (processed && o[ANY].given) break;
         if (!one && steady_ms() >= end) break;
@@ -179,24 +179,31 @@ static int collect_all(struct collecting *c, struct sluice_collector *col,
     return 0;
 }
 
-// Messages of a workflow that ended before are counted, but their ids are not known any more.
-static void count_ended(struct collecting *c, const char *workflow)
+// Messages of a workflow that ended before the time of retention are counted. `whole`: how many are
+// known.
+static void count_forgotten(struct collecting *c, const char *workflow, size_t whole)
 {
     struct sluice_workflow w;
     size_t len = 0;
     if (sluice_workflow_show(c->s, c->queue, workflow, &w, NULL, 0, &len, NULL) != SLUICE_OK)
         return;
-    c->ended = w.done + w.failed + w.cancelled;
-    c->processed = w.done;
-    c->failed = w.failed + w.cancelled;
+    uint64_t sent = w.open + w.done + w.failed + w.cancelled;
+    if (sent <= whole) return;
+    c->forgotten = sent - whole;
+    uint64_t done = w.done > c->processed ? w.done - c->processed : 0;
+    if (done > c->forgotten) done = c->forgotten;
+    c->processed += done;
+    c->failed += c->forgotten - done;
 }
 
-static void say_ended(const struct collecting *c, const char *workflow)
+static void say_forgotten(const struct collecting *c, const char *workflow)
 {
     char count[TEXT_MAX];
-    if (c->ended > 0)
-        cli_say(c->cli, "%s message%s of workflow %s ended before: sluice workflow show %s %s",
-                number_text(c->ended, count), c->ended == 1 ? "" : "s", workflow, c->queue,
+    if (c->forgotten > 0)
+        cli_say(c->cli,
+                "%s message%s of workflow %s ended before, and how is not kept any more: sluice "
+                "workflow show %s %s",
+                number_text(c->forgotten, count), c->forgotten == 1 ? "" : "s", workflow, c->queue,
                 workflow);
 }
 
@@ -232,16 +239,18 @@ static int run_collect(const struct cli *cli, const struct arguments *args, stru
     if (status == 0 && sluice_collect_open(s, c.queue, &what, &col, &error) != SLUICE_OK)
         status = cli_fail_queue(cli, s, c.queue, &error);
     if (col) {
-        if (what.workflow) count_ended(&c, what.workflow);
+        const char *const *missing;
+        size_t whole = sluice_collect_missing(col, &missing);
         if (!o[STREAM].given) c.out = open_memstream(&text, &text_len);
         if (!c.out) c.out = stdout;
         status = collect_all(&c, col, o);
+        if (what.workflow) count_forgotten(&c, what.workflow, whole);
         if (status == 0 && cli->json) print_missing(&c, col);
         if (c.out != stdout) (void)fclose(c.out);
         if (text) (void)fwrite(text, 1, text_len, stdout);
         (void)fflush(stdout); // the remarks follow
         if (status == 0 && !cli->json) print_missing(&c, col);
-        if (what.workflow) say_ended(&c, what.workflow);
+        if (what.workflow) say_forgotten(&c, what.workflow);
         if (status == 0) status = status_of(&c, col, o[ANY].given);
     }
     free(text);

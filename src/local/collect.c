@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "local/async.h"
 #include "local/listen.h"
+#include "local/named_ids.h"
 #include "os/clock.h"
 
 #include <assert.h>
@@ -86,14 +87,76 @@ static bool parse_ids(struct collect_call *l, bool may_block)
     return !blocks;
 }
 
+// The messages of a workflow, which is in one shard.
+struct members {
+    const char *workflow;
+    uint64_t *seqs;
+    size_t len;
+    bool found;
+};
+
+static void read_members(void *ctx, const struct machine *m, int64_t now)
+{
+    struct members *w = ctx;
+    struct workflow_view v;
+    struct bytes id = bytes_str(w->workflow);
+    size_t max = SLUICE_COLLECT_MAX + 1;
+    w->found = machine_workflow(m, id, &v);
+    if (!w->found) return;
+    w->seqs = memory_new(2 * max * sizeof *w->seqs);
+    w->len = machine_workflow_messages(m, id, w->seqs, max);
+    w->len += machine_workflow_finished(m, id, now, w->seqs + w->len, max);
+}
+
+static void add_members(struct collect_call *l, uint32_t shard, const struct members *w)
+{
+    struct local_call *c = &l->listen.call;
+    if (w->len > SLUICE_COLLECT_MAX) {
+        (void)refuse(call_error(c), ERR_LIMIT, "workflow",
+                     "workflow \"%.100s\" has more than %d messages; collect them by their ids",
+                     w->workflow, SLUICE_COLLECT_MAX);
+        return;
+    }
+    if (w->len == 0) return; // how its messages ended is not known any more
+    struct listen_part *p = listen_add_part(&l->listen, shard, w->len);
+    p->what.messages = true;
+    p->what.all = l->poll.all;
+    p->what.len = w->len;
+    for (size_t i = 0; i < w->len; i++)
+        p->asks[i].ref.seq = w->seqs[i];
+}
+
+// It reads each shard up to its tail, until it finds the workflow.
+static bool find_members(struct collect_call *l)
+{
+    struct local_call *c = &l->listen.call;
+    struct members w = {.workflow = l->poll.workflow};
+    for (uint32_t i = 0; i < c->queue->row.birth.shards && !w.found; i++) {
+        struct shard_runner *d;
+        if (queue_synced_runner(c->queue, i, &d, call_error(c))) return false;
+        runner_inspect(d, read_members, &w);
+        if (w.found) add_members(l, i, &w);
+    }
+    memory_free(w.seqs);
+    if (!w.found)
+        (void)refuse(call_error(c), ERR_NOT_FOUND, "workflow",
+                     "queue %s has no workflow \"%.100s\"; a finished one is kept for retention",
+                     c->queue->row.name, w.workflow);
+    return !call_code(c);
+}
+
 static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
 {
     struct collect_call *l = collect_of(c);
     enum call_built opened = call_open_queue(c, may_block);
     if (opened != CALL_BUILT) return opened;
-    enum sluice_code code = collect_check(l->poll.ids, l->poll.len, call_error(c));
-    if (code) return CALL_ENDED;
-    if (!parse_ids(l, may_block)) return CALL_BLOCKS;
+    if (collect_check(&l->poll, call_error(c))) return CALL_ENDED;
+    bool reads = l->poll.workflow || !queue_has_rules(c->queue, RULES_SIGNALS);
+    if (reads && !may_block) return CALL_BLOCKS;
+    if (reads && queue_needs_rules(c->queue, RULES_SIGNALS, "a collect needs", call_error(c)))
+        return CALL_ENDED;
+    if (l->poll.workflow ? !find_members(l) : !parse_ids(l, may_block))
+        return l->poll.workflow ? CALL_ENDED : CALL_BLOCKS;
     if (call_code(c) || l->listen.parts_len == 0) return CALL_ENDED;
     if (l->out->len > 0 && !l->poll.all) c->until = 0; // unknown ones are told at once
     *plan = (struct call_plan){.shards = l->listen.parts_len, .all = l->poll.all};
@@ -111,6 +174,7 @@ static void own(struct local_call *c)
     for (size_t i = 0; i < l->poll.len; i++)
         rows[i] = text_append(&at, bytes_str(l->poll.ids[i]));
     l->poll.ids = rows;
+    l->poll.workflow = memory_text(l->poll.workflow);
 }
 
 // What a shard knows about the messages of a part. The rows and places are filled under its lock.
@@ -264,6 +328,23 @@ static enum err read_part(struct collect_call *l, uint32_t part, int64_t *positi
     return err;
 }
 
+// The rows are in the order of the asks.
+static void add_left(struct collect_call *l)
+{
+    struct collected *out = l->out;
+    const struct listen_part *p = &l->listen.parts[0];
+    size_t row = 0;
+    for (size_t i = 0; i < p->what.len; i++) {
+        char id[SLUICE_ID_MAX];
+        id_print(l->listen.call.queue, p->shard, p->asks[i].ref.seq, id);
+        if (row < out->len && strcmp(out->rows[row].id, id) == 0)
+            row++;
+        else
+            collected_add_id(out, &out->left, id);
+    }
+    CHECK(row == out->len);
+}
+
 static bool deliver(struct local_call *c, bool may_block)
 {
     struct collect_call *l = collect_of(c);
@@ -281,6 +362,7 @@ static bool deliver(struct local_call *c, bool may_block)
         return true;
     }
     l->out->position = l->out->more || position == INT64_MAX ? 0 : position;
+    if (l->poll.workflow) add_left(l);
     return true;
 }
 
@@ -293,7 +375,10 @@ static void release(struct local_call *c)
 {
     struct collect_call *l = collect_of(c);
     listen_release(&l->listen);
-    if (c->owns) memory_free((void *)(uintptr_t)l->poll.ids);
+    if (c->owns) {
+        memory_free((void *)(uintptr_t)l->poll.ids);
+        memory_free((void *)(uintptr_t)l->poll.workflow);
+    }
     collected_free(l->out);
     memory_free(l);
 }

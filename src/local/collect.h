@@ -11,6 +11,7 @@
 struct collect_poll {
     const char *const *ids;
     size_t len;
+    const char *workflow; // instead of ids: all its messages; NULL: none
     int64_t wait_ms;
     bool all;         // wait for all of them, not for the first
     int64_t position; // outcomes before this time were collected earlier; 0: none
@@ -18,6 +19,11 @@ struct collect_poll {
 #define COLLECT_WAIT_MAX_MS 20000
 #define COLLECT_ROWS_MAX    1000
 #define COLLECT_BYTES_MAX   ((size_t)16 << 20) // of results in one answer, unless one has more
+
+struct collected_ids {
+    const char **rows;
+    size_t len;
+};
 
 // A row of a message that has ended: id, state, reason, worker, attempts, finished_at and result
 // are set. The state "unknown" means that it was never sent. A row with a time before the position
@@ -29,16 +35,18 @@ struct collected {
     bool more;        // some that have ended did not fit
     // All that ended before this time has been told. 0: not known, because some did not fit.
     int64_t position;
+    struct collected_ids left; // of a workflow: its messages that have no row in this answer
 };
 
 // Builds it. A row is valid until the next one is added.
 struct collected *collected_new(void);
 struct sluice_message *collected_add(struct collected *c);
+void collected_add_id(struct collected *c, struct collected_ids *to, const char *id); // copies it
 const void *collected_keep(struct collected *c, const void *text, size_t len); // a zero follows
 void collected_free(struct collected *c);                                      // NULL is allowed
 
-// INVALID: no id, too many, or the same one twice.
-enum sluice_code collect_check(const char *const *ids, size_t len, struct sluice_error *error);
+// INVALID: no id, too many, or the same one twice; ids and a workflow.
+enum sluice_code collect_check(const struct collect_poll *poll, struct sluice_error *error);
 
 struct sluice;
 struct async_call;

@@ -57,6 +57,14 @@ const void *collected_keep(struct collected *c, const void *text, size_t len)
     return t->bytes;
 }
 
+void collected_add_id(struct collected *c, struct collected_ids *to, const char *id)
+{
+    bool full = (to->len & (to->len - 1)) == 0; // the capacity is a power of two
+    if (full)
+        to->rows = memory_resize(to->rows, (to->len > 0 ? 2 * to->len : 1) * sizeof *to->rows);
+    to->rows[to->len++] = collected_keep(c, id, strlen(id));
+}
+
 void collected_free(struct collected *c)
 {
     struct builder *b = (struct builder *)c;
@@ -66,12 +74,20 @@ void collected_free(struct collected *c)
         b->texts = t->next;
         memory_free(t);
     }
+    memory_free(c->left.rows);
     memory_free(c->rows);
     memory_free(b);
 }
 
-enum sluice_code collect_check(const char *const *ids, size_t len, struct sluice_error *error)
+enum sluice_code collect_check(const struct collect_poll *poll, struct sluice_error *error)
 {
+    const char *const *ids = poll->ids;
+    size_t len = poll->len;
+    if (poll->workflow && len > 0)
+        return refuse(error, ERR_INVALID, "workflow", "give ids or a workflow, not both");
+    if (poll->workflow && !*poll->workflow)
+        return refuse(error, ERR_INVALID, "workflow", "workflow is empty; name one, or give ids");
+    if (poll->workflow) return SLUICE_OK;
     if (len == 0 || len > SLUICE_COLLECT_MAX)
         return refuse(error, ERR_INVALID, "ids", "a collect has 1 to %d messages, not %zu",
                       SLUICE_COLLECT_MAX, len);

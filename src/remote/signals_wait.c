@@ -109,6 +109,7 @@ enum sluice_code remote_collect_poll(struct sluice *s, const char *queue,
     buf_init(&body, SIZE_MAX);
     *out = NULL;
     struct collect_in in = {.ids = {poll->ids, poll->len},
+                            .workflow = poll->workflow,
                             .wait = poll->wait_ms,
                             .all = poll->all,
                             .position = poll->position};

@@ -78,8 +78,10 @@ void collect_stream(struct exchange *x, const struct collect_in *in)
     // The header is newer than the body.
     const char *from = x->last_event;
     (void)snprintf(position, sizeof position, "%lld", (long long)in->position);
-    struct sluice_collect what = {
-        .ids = in->ids.rows, .ids_len = in->ids.len, .position = from ? from : position};
+    struct sluice_collect what = {.ids = in->ids.rows,
+                                  .ids_len = in->ids.len,
+                                  .workflow = in->workflow,
+                                  .position = from ? from : position};
     struct collect_stream *c = NEW(struct collect_stream);
     c->stream.feed = feed;
     c->stream.free = stream_free;

@@ -116,6 +116,14 @@ void handle_signal_wait(struct exchange *x)
     wait_for(x, in.wait, start_wait, &in);
 }
 
+static struct json *ids_json(const struct collected_ids *ids)
+{
+    struct json *list = json_list_new();
+    for (size_t i = 0; i < ids->len; i++)
+        json_list_text(list, ids->rows[i]);
+    return list;
+}
+
 static struct json *collected_json(const struct collected *c)
 {
     struct json *o = json_new(), *rows = json_list_new();
@@ -125,6 +133,7 @@ static struct json *collected_json(const struct collected *c)
     json_number(o, "missing", (int64_t)c->missing);
     json_bool(o, "more", c->more);
     if (c->position > 0) json_number(o, "position", c->position);
+    if (c->left.len > 0) json_take(o, "left", ids_json(&c->left));
     return o;
 }
 
@@ -163,8 +172,11 @@ void handle_collect(struct exchange *x)
         collect_stream(x, &in);
         return;
     }
-    struct collect_poll poll = {
-        .ids = in.ids.rows, .len = in.ids.len, .all = in.all, .position = in.position};
+    struct collect_poll poll = {.ids = in.ids.rows,
+                                .len = in.ids.len,
+                                .workflow = in.workflow,
+                                .all = in.all,
+                                .position = in.position};
     x->async.done = collected;
     wait_for(x, in.wait, start_collect, &poll);
 }

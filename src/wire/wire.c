@@ -14,6 +14,7 @@
 
 #define VERSION      2
 #define FAILURES_MAX (FAILURES_KEPT + 1)
+#define ID_BYTES     5 // a text has at least its length and a 0
 
 static void put_head(struct buf *to, size_t count)
 {
@@ -498,6 +499,28 @@ bool wire_read_signals(struct bytes from, struct sluice_signals **out, struct sl
     return *out;
 }
 
+static void put_ids(struct buf *to, const struct collected_ids *ids)
+{
+    buf_put_u32(to, (uint32_t)ids->len);
+    for (size_t i = 0; i < ids->len; i++) {
+        buf_put_sized(to, bytes_str(ids->rows[i]));
+        buf_put_u8(to, 0);
+    }
+}
+
+static void read_ids(struct reader *r, struct collected *c, struct collected_ids *to)
+{
+    size_t count = read_u32(r);
+    if (count > SLUICE_COLLECT_MAX || count > r->left / ID_BYTES) r->bad = true;
+    for (size_t i = 0; reader_ok(r) && i < count; i++) {
+        struct bytes id = read_sized(r, SLUICE_ID_MAX - 1);
+        if (read_u8(r) != 0 || !reader_ok(r) || memchr(id.data, 0, id.len))
+            r->bad = true;
+        else
+            collected_add_id(c, to, (const char *)id.data);
+    }
+}
+
 void wire_put_collected(struct buf *to, const struct collected *c)
 {
     put_head(to, c->len);
@@ -506,6 +529,7 @@ void wire_put_collected(struct buf *to, const struct collected *c)
     buf_put_u64(to, c->missing);
     buf_put_u8(to, c->more);
     buf_put_i64(to, c->position);
+    put_ids(to, &c->left);
 }
 
 bool wire_read_collected(struct bytes from, struct collected **out)
@@ -520,6 +544,7 @@ bool wire_read_collected(struct bytes from, struct collected **out)
     uint8_t more = read_u8(&r);
     c->more = more;
     c->position = read_i64(&r);
+    read_ids(&r, c, &c->left);
     bool good = reader_end(&r) && more <= 1;
     if (!good) collected_free(c);
     *out = good ? c : NULL;

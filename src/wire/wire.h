@@ -47,7 +47,8 @@
 //               (text)
 //     collected u8 version, u32 count, each: id, state, reason, worker (texts), u32 attempts, i64
 //               finished at, result (data), result type (text); then u64 how many have not ended,
-//               u8 1 if more have, i64 position
+//               u8 1 if more have, i64 position; then the messages of a workflow that are left: u32
+//               count, ids (texts)
 //     error     u8 version, then its fields: u8 code, reason, field, message (texts)
 #pragma once
 

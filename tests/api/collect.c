@@ -329,6 +329,93 @@ static void a_workflow_is_collected(void **state)
     rig_close(&r);
 }
 
+// Some end before the collect begins, and some after.
+static void messages_of_a_workflow_that_ended_before_come_too(void **state)
+{
+    (void)state;
+    struct sluice_setting shards = {"shards", "4"};
+    struct rig r;
+    char id[SLUICE_ID_MAX];
+    rig_queue(&r, &shards, 1);
+    for (int i = 0; i < 3; i++)
+        send_one(r.s, &(struct sluice_send){.body = "x", .body_len = 1, .workflow = "order"}, id);
+    struct sluice_batch *b = receive(r.s, "w", 3);
+    assert_int_equal(b->len, 3);
+    struct sluice_ack acks[] = {{b->messages[0].token, "one", 3, "text/plain"},
+                                {b->messages[1].token, "two", 3, "text/plain"}};
+    FINE(sluice_ack_with(r.s, "tasks", acks, 2, NULL, &error));
+    struct sluice_collector *c;
+    struct sluice_collect what = {.workflow = "order"};
+    FINE(sluice_collect_open(r.s, "tasks", &what, &c, &error));
+    const char *const *missing;
+    const struct sluice_collected *one;
+    assert_int_equal(sluice_collect_missing(c, &missing), 3);
+    for (int i = 0; i < 2; i++) {
+        FINE(sluice_collect_next(c, WAIT_MS, &one, &error));
+        assert_string_equal(one->message.state, "processed");
+        assert_int_equal(one->message.result_len, 3);
+    }
+    assert_int_equal(sluice_collect_missing(c, &missing), 1);
+    assert_string_equal(missing[0], b->messages[2].id);
+    FINE(sluice_ack(r.s, "tasks", (const char *const[]){b->messages[2].token}, 1, NULL, &error));
+    assert_int_equal(collect_all(c).processed, 1);
+    sluice_collect_close(c);
+    sluice_batch_free(b);
+    rig_close(&r);
+}
+
+// Its workflow has more messages than one answer.
+static void a_large_workflow_is_collected(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_queue(&r, NULL, 0);
+    struct sluice_send *sends = calloc(MANY, sizeof *sends);
+    for (int i = 0; i < MANY; i++)
+        sends[i] = (struct sluice_send){.body = "x", .body_len = 1, .workflow = "large"};
+    FINE(sluice_send(r.s, "tasks", sends, MANY, NULL, NULL, &error));
+    free(sends);
+    struct jobs j = {.rig = r};
+    size_t done = 0;
+    for (int i = 0; i < 20 && done < MANY / 2; i++)
+        done += work(&j, 500, false);
+    struct sluice_collector *c;
+    struct sluice_collect what = {.workflow = "large"};
+    FINE(sluice_collect_open(r.s, "tasks", &what, &c, &error));
+    for (int i = 0; i < 20 && done < MANY; i++)
+        done += work(&j, 500, false);
+    assert_int_equal(done, MANY);
+    assert_int_equal(collect_all(c).processed, MANY);
+    sluice_collect_close(c);
+    rig_close(&r);
+}
+
+static void a_queue_of_older_rules_is_refused_at_once(void **state)
+{
+    (void)state;
+    struct sluice_setting rules = {"rules", "5"};
+    struct rig r;
+    char id[SLUICE_ID_MAX];
+    rig_queue(&r, &rules, 1);
+    send_one(r.s, &(struct sluice_send){.body = "x", .body_len = 1, .workflow = "order"}, id);
+    const char *list[] = {id};
+    struct sluice_collector *c;
+    struct sluice_error e;
+    struct sluice_collect what[] = {{.ids = list, .ids_len = 1},
+                                    {.ids = list, .ids_len = 1, .running = 1},
+                                    {.workflow = "order"}};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(sluice_collect_open(r.s, "tasks", &what[i], &c, &e), SLUICE_CONFLICT);
+        assert_string_equal(e.reason, "upgrade-needed");
+        assert_non_null(strstr(e.message, "sluice upgrade tasks"));
+    }
+    struct sluice_upgrade done;
+    FINE(sluice_queue_upgrade(r.s, "tasks", SLUICE_UPGRADE_FORCE, &done, &error));
+    FINE(sluice_collect_open(r.s, "tasks", what, &c, &error));
+    sluice_collect_close(c);
+    rig_close(&r);
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) return 2;
@@ -347,6 +434,9 @@ int main(int argc, char **argv)
         cmocka_unit_test(running_messages_are_asked),
         cmocka_unit_test(results_come_with_the_outcomes),
         cmocka_unit_test(a_workflow_is_collected),
+        cmocka_unit_test(messages_of_a_workflow_that_ended_before_come_too),
+        cmocka_unit_test(a_large_workflow_is_collected),
+        cmocka_unit_test(a_queue_of_older_rules_is_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -339,8 +339,20 @@ def a_workflow_is_collected_and_running_jobs_are_asked(sluice):
     row = signals(sluice, message["id"])[0]
     same([row["kind"], row["payload"]], ["ask", "how far?"])
     sluice.ok("ack", "tasks", message["token"])
-    ended = sluice.ok("collect", "tasks", "--workflow", "w")  # counted, though the ids are not known any more
-    contains(ended.err, "1 message of workflow w ended before")
+    ended = sluice.ok("collect", "tasks", "--workflow", "w")  # it ended before
+    same((ended.out, ended.err), (f"{message['id']}  processed\n", ""))
+
+
+@case
+def messages_of_a_workflow_that_are_not_kept_are_counted(sluice):
+    sluice.ok("queue", "create", "tasks", "retention=0s")
+    for _ in range(2):
+        sluice.send("tasks", "x", "--workflow", "w")
+    sluice.ok("ack", "tasks", sluice.one("tasks")["token"])
+    status, rows, end = collected(sluice, "--workflow", "w", "--timeout", "0")
+    same((status, rows, end["processed"], len(end["missing"])), (1, [], 1, 1))
+    ended = sluice.run("collect", "tasks", "--workflow", "w", "--timeout", "0")
+    contains(ended.err, "1 message of workflow w ended before, and how is not kept any more")
 
 
 @case

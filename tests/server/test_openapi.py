@@ -493,8 +493,37 @@ def a_collect_can_be_a_stream(sluice):
         connection = node.connect()
         connection.request("POST", "/v1/queues/none/collect", body,
                            {"Content-Type": "application/json", "Accept": "text/event-stream"})
-        same(re.findall("event: (.*)", connection.getresponse().read().decode()), ["error"])
+        same(connection.getresponse().status, 404)
         connection.close()
+
+
+@case
+def a_workflow_is_collected_with_what_ended_before(sluice):
+    sluice.ok("queue", "create", "tasks")
+    sluice.ok("queue", "create", "old", "rules=5")
+    with Node(sluice) as node:
+        for i in range(3):
+            node.ask("sendMessages", 201, {"body": str(i), "workflow": "order-7"})
+        held = node.ask("receiveMessages", 200, {"max": 3})["messages"]
+        node.ask("ackMessages", 200, {"token": held[0]["token"]})
+        first = node.ask("collectMessages", 200, {"workflow": "order-7"})
+        same([m["id"] for m in first["messages"]], [held[0]["id"]])
+        same((first["missing"], sorted(first["left"])), (2, sorted(m["id"] for m in held[1:])))
+        for message in held[1:]:
+            node.ask("ackMessages", 200, {"token": message["token"]})
+        rest = node.ask("collectMessages", 200, {"ids": first["left"], "all": True, "wait": "10s"})
+        same((rest["missing"], sorted(m["id"] for m in rest["messages"]), "left" in rest),
+             (0, sorted(first["left"]), False))
+        connection = node.connect()
+        connection.request("POST", "/v1/queues/tasks/collect", json.dumps({"workflow": "order-7"}),
+                           {"Content-Type": JSON, "Accept": "text/event-stream"})
+        same(re.findall("event: (.*)", connection.getresponse().read().decode()), 3 * ["outcome"] + ["end"])
+        connection.close()
+        node.ask("collectMessages", 404, {"workflow": "order-8"})
+        refused(node, "collectMessages", "workflow", {"workflow": ""})
+        refused(node, "collectMessages", "workflow", {"workflow": "order-7", "ids": first["left"]})
+        for body in ({"workflow": "order-7"}, {"ids": first["left"], "wait": "10s"}):
+            same(node.ask("collectMessages", 409, body, queue="old")["reason"], "upgrade-needed")
 
 
 @case
