@@ -98,7 +98,7 @@ void failures_attach(const struct failures_seen *f, size_t index,
         text += rows[i].worker.len + 1;
         if (rows[i].kind == FAILURE_FAILED) text += (*reasons)[read++].text.len + 1;
     }
-    if (!to) *reasons += read;
+    if (!to && read > 0) *reasons += read; // without any there may be no list
     if (!to) return;
     struct sluice_failure *block = memory_new(len * sizeof *block + text);
     char *at = (char *)(block + len);

@@ -179,11 +179,11 @@ static void set_progress(struct peek_batch *h, struct sluice_message *m,
 }
 
 // Adds the failures and the progress to messages first .. first + len - 1 of `seen`, which have
-// their bodies.
+// their bodies. The texts are those of texts_of: `progress` is where the progress begins.
 static void add_texts(struct peek_batch *h, const struct seen *seen, size_t first, size_t len,
-                      size_t batch_first, const struct reason_text *reasons,
-                      const struct reason_text *progress)
+                      size_t batch_first, const struct reason_text *texts, size_t progress)
 {
+    const struct reason_text *reasons = texts;
     struct sluice_batch *batch = batch_take(h->batch);
     for (size_t i = first; i < first + len; i++) {
         char id[SLUICE_ID_MAX];
@@ -192,7 +192,7 @@ static void add_texts(struct peek_batch *h, const struct seen *seen, size_t firs
         bool there = m && strcmp(m->id, id) == 0;
         failures_attach(&seen->failures, i, &reasons, there ? m : NULL);
         bool has = seen->progress[i].at != 0;
-        if (there && has) set_progress(h, m, &seen->progress[i], progress);
+        if (there && has) set_progress(h, m, &seen->progress[i], &texts[progress]);
         if (has) progress++;
         if (there) batch_first++;
     }
@@ -230,8 +230,7 @@ static enum sluice_code add_piece(struct peek_batch *h, const struct seen *seen,
     }
     size_t before = batch_len(h->batch);
     if (*added > 0) code = add_fetched(h, views, *added, answer.deliveries);
-    if (*added > 0)
-        add_texts(h, seen, first, *added, before, answer.reasons, answer.reasons + failures);
+    if (*added > 0) add_texts(h, seen, first, *added, before, answer.reasons, failures);
     h->left -= more < h->left ? more : h->left;
     memory_free(reasons);
     runner_answer_done(&answer);
@@ -419,9 +418,7 @@ static enum sluice_code find_piece(struct peek_batch *h, const struct seen *seen
         ++*at;
         *stop = batch_len(h->batch) == h->max || h->found->bytes >= h->bytes_max;
     }
-    if (!code)
-        add_texts(h, seen, first, *at - first, batch_first, answer.reasons,
-                  answer.reasons + failures);
+    if (!code) add_texts(h, seen, first, *at - first, batch_first, answer.reasons, failures);
     memory_free(reasons);
     runner_answer_done(&answer);
     return code;
