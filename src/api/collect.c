@@ -2,7 +2,7 @@
 // Collects the outcomes of messages: polls for those that are left, and hands out what came. It is
 // the same on a store and through a node. While many messages are left, it polls less often, so
 // that each poll brings several outcomes.
-#include "local/collect.h"
+#include "api/collector.h"
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -17,19 +17,9 @@
 #include <string.h>
 
 #define WAIT_PART_MS COLLECT_WAIT_MAX_MS
-#define ASK_EVERY_MS 200 // how often answers of running jobs are looked for
-#define ASKS_MAX     (SLUICE_COLLECT_MAX / SIGNAL_TARGETS_MAX)
 #define PAUSE_PER_ID 400 // a poll for so many messages is worth a pause of 1 ms ...
 #define PAUSE_MAX_MS 250 // ... but never of more than this
 #define POSITION_MAX 24
-
-struct question { // a question to the running messages
-    char signal[SLUICE_SIGNAL_ID_MAX];
-    struct sluice_signals *rows; // of the last look; NULL: none yet
-    size_t next;                 // the row that is told next
-    bool *told;                  // by row
-    bool over;
-};
 
 struct sluice_collector {
     struct sluice *handle;
@@ -43,8 +33,7 @@ struct sluice_collector {
     int64_t given; // the position that the caller gave; 0: none
     int64_t from;  // the position of the last poll whose rows were all told
     char position[POSITION_MAX];
-    struct question asks[ASKS_MAX];
-    size_t asks_len;
+    size_t next_answer; // ... the answer
     int64_t polled_at;
     struct sluice_collected told;
 };
@@ -115,39 +104,7 @@ static enum sluice_code first_poll(struct sluice_collector *c, const struct coll
     return SLUICE_OK;
 }
 
-static enum sluice_code ask_running(struct sluice_collector *c, const char *text,
-                                    struct sluice_error *error)
-{
-    for (size_t at = 0; at < c->left_len; at += SIGNAL_TARGETS_MAX) {
-        size_t len = c->left_len - at < SIGNAL_TARGETS_MAX ? c->left_len - at : SIGNAL_TARGETS_MAX;
-        struct sluice_signal what = {.kind = "ask",
-                                     .ids = c->left + at,
-                                     .ids_len = len,
-                                     .payload = text ? text : "",
-                                     .payload_len = text ? strlen(text) : 0,
-                                     .when_idle = "refuse"};
-        struct sluice_signals *rows = NULL;
-        struct sluice_error why = {.code = SLUICE_OK};
-        enum sluice_code code = sluice_signal(c->handle, c->queue, &what, NULL, &rows, &why);
-        bool none = !rows; // as a whole: the queue, the store
-        size_t accepted = 0;
-        for (size_t i = 0; rows && i < rows->len; i++)
-            accepted += rows->rows[i].code == SLUICE_OK;
-        struct question *ask = &c->asks[c->asks_len];
-        *ask = (struct question){.over = accepted == 0};
-        if (rows) (void)snprintf(ask->signal, sizeof ask->signal, "%s", rows->id);
-        c->asks_len += accepted > 0;
-        sluice_signals_free(rows);
-        // Messages that are not running are not asked.
-        bool refused = code == SLUICE_CONFLICT || code == SLUICE_NOT_FOUND || code == SLUICE_OK;
-        if (!none || (refused && strcmp(why.reason, "upgrade-needed") != 0)) continue;
-        if (error) *error = why;
-        return code;
-    }
-    return SLUICE_OK;
-}
-
-static enum sluice_code read_position(const char *text, int64_t *out, struct sluice_error *error)
+enum sluice_code collector_position(const char *text, int64_t *out, struct sluice_error *error)
 {
     char *end = NULL;
     *out = 0;
@@ -160,24 +117,19 @@ static enum sluice_code read_position(const char *text, int64_t *out, struct slu
     return SLUICE_OK;
 }
 
-enum sluice_code sluice_collect_open(struct sluice *s, const char *queue,
-                                     const struct sluice_collect *what,
-                                     struct sluice_collector **out, struct sluice_error *error)
+enum sluice_code collector_open(struct sluice *s, const char *queue,
+                                const struct collect_poll *first, struct sluice_collector **out,
+                                struct sluice_error *error)
 {
     *out = NULL;
-    bool named = what->workflow && *what->workflow;
-    struct collect_poll first = {
-        .ids = what->ids, .len = what->ids_len, .workflow = named ? what->workflow : NULL};
-    enum sluice_code code = collect_check(&first, error);
-    if (!code) code = read_position(what->position, &first.position, error);
+    enum sluice_code code = collect_check(first, error);
     if (code) return code;
     struct sluice_collector *c = NEW(struct sluice_collector);
     c->handle = s;
     map_init(&c->at);
     if (queue) memcpy(c->queue, queue, strnlen(queue, sizeof c->queue - 1));
-    c->from = c->given = first.position;
-    code = first_poll(c, &first, error);
-    if (!code && what->running) code = ask_running(c, what->ask, error);
+    c->from = c->given = first->position;
+    code = first_poll(c, first, error);
     if (code)
         sluice_collect_close(c);
     else
@@ -185,13 +137,24 @@ enum sluice_code sluice_collect_open(struct sluice *s, const char *queue,
     return code;
 }
 
+enum sluice_code sluice_collect_open(struct sluice *s, const char *queue,
+                                     const struct sluice_collect *what,
+                                     struct sluice_collector **out, struct sluice_error *error)
+{
+    bool named = what->workflow && *what->workflow;
+    struct collect_poll first = {.ids = what->ids,
+                                 .len = what->ids_len,
+                                 .workflow = named ? what->workflow : NULL,
+                                 .running = what->running,
+                                 .ask = what->running ? what->ask : NULL};
+    *out = NULL;
+    enum sluice_code code = collector_position(what->position, &first.position, error);
+    return code ? code : collector_open(s, queue, &first, out, error);
+}
+
 void sluice_collect_close(struct sluice_collector *c)
 {
     if (!c) return;
-    for (size_t i = 0; i < c->asks_len; i++) {
-        sluice_signals_free(c->asks[i].rows);
-        memory_free(c->asks[i].told);
-    }
     collected_free(c->came);
     map_done(&c->at);
     memory_free(c->left);
@@ -223,43 +186,15 @@ static bool next_row(struct sluice_collector *c)
 
 static bool next_answer(struct sluice_collector *c)
 {
-    for (size_t a = 0; a < c->asks_len; a++) {
-        struct question *ask = &c->asks[a];
-        for (; ask->rows && ask->next < ask->rows->len; ask->next++) {
-            const struct sluice_signal_state *row = &ask->rows->rows[ask->next];
-            if (ask->told[ask->next] || row->ended_at == 0) continue;
-            ask->told[ask->next++] = true;
-            c->told = (struct sluice_collected){.kind = "answer", .answer = *row};
-            (void)snprintf(c->told.message.id, sizeof c->told.message.id, "%s", row->message);
-            c->told.message.state = "locked";
-            return true;
-        }
+    const struct sluice_signals *answers = c->came ? c->came->answers : NULL;
+    while (answers && c->next_answer < answers->len) {
+        const struct sluice_signal_state *row = &answers->rows[c->next_answer++];
+        if (row->code) continue; // it is not known any more how the question ended
+        c->told = (struct sluice_collected){.kind = "answer", .answer = *row};
+        (void)snprintf(c->told.message.id, sizeof c->told.message.id, "%s", row->message);
+        c->told.message.state = "locked";
+        return true;
     }
-    return false;
-}
-
-// Looks for answers to the questions. The rows of a signal keep their order.
-static void look_for_answers(struct sluice_collector *c)
-{
-    for (size_t a = 0; a < c->asks_len; a++) {
-        struct question *ask = &c->asks[a];
-        struct sluice_signals *rows = NULL;
-        if (ask->over) continue;
-        if (sluice_signal_wait(c->handle, c->queue, ask->signal, NULL, 0, &rows, NULL)) continue;
-        if (!ask->told) ask->told = memory_zeroed(SIGNAL_TARGETS_MAX, sizeof *ask->told);
-        sluice_signals_free(ask->rows);
-        ask->rows = rows;
-        ask->next = 0;
-        ask->over = true;
-        for (size_t i = 0; i < rows->len; i++)
-            if (rows->rows[i].ended_at == 0) ask->over = false;
-    }
-}
-
-static bool has_questions(const struct sluice_collector *c)
-{
-    for (size_t a = 0; a < c->asks_len; a++)
-        if (!c->asks[a].over) return true;
     return false;
 }
 
@@ -276,14 +211,21 @@ static void pause_before(struct sluice_collector *c, int64_t until)
 
 static enum sluice_code poll(struct sluice_collector *c, int64_t until, struct sluice_error *error)
 {
-    if (!c->came || !c->came->more) pause_before(c, until);
-    int64_t left = until - clock_boot_ms(), most = has_questions(c) ? ASK_EVERY_MS : WAIT_PART_MS;
-    struct collect_poll ask = {.ids = c->left, .len = c->left_len, .position = c->given};
-    ask.wait_ms = left < 0 ? 0 : left < most ? left : most;
-    collected_free(c->came);
-    c->came = NULL;
-    c->next = 0;
-    return c->handle->calls->collect_poll(c->handle, c->queue, &ask, &c->came, error);
+    struct collected *before = c->came;
+    if (!before->more) pause_before(c, until);
+    int64_t left = until - clock_boot_ms();
+    struct collect_poll next = {.ids = c->left, .len = c->left_len, .position = c->given};
+    next.wait_ms = left < 0 ? 0 : left < WAIT_PART_MS ? left : WAIT_PART_MS;
+    collect_go_on(&next, before);
+    enum sluice_code code =
+        c->handle->calls->collect_poll(c->handle, c->queue, &next, &c->came, error);
+    if (code) { // all of it was told, and its questions are open
+        c->came = before;
+        return code;
+    }
+    c->next = c->next_answer = 0;
+    collected_free(before);
+    return SLUICE_OK;
 }
 
 enum sluice_code sluice_collect_next(struct sluice_collector *c, int64_t wait_ms,
@@ -302,8 +244,8 @@ enum sluice_code sluice_collect_next(struct sluice_collector *c, int64_t wait_ms
         last = clock_boot_ms() >= until;
         enum sluice_code code = poll(c, until, error);
         if (code) return code;
-        look_for_answers(c);
-        last = last || (clock_boot_ms() >= until && c->came->len == 0);
+        bool came = c->came->len > 0 || (c->came->answers && c->came->answers->len > 0);
+        last = last || (clock_boot_ms() >= until && !came);
     }
 }
 

@@ -157,7 +157,14 @@
       "How long to wait if no message has ended, up to 20 s. Default 0.")                          \
     F(S, BOOL, all, "all", 0, 1, 0, "Waits until all have ended, not only for the first.")         \
     F(S, NUMBER, position, "position", 0, INT64_MAX, 0,                                            \
-      "The position of an earlier answer: what ended before it comes without its result.")
+      "The position of an earlier answer: what ended before it comes without its result.")         \
+    F(S, BOOL, running, "running", 0, 1, 0,                                                        \
+      "Asks the running messages first. It needs the scope signal. The answers come, too.")        \
+    F(S, TEXT, ask, "ask", 0, SIGNAL_PAYLOAD_MAX, 0, "The text of that question.")                 \
+    F(S, TEXTS, signals, "signals", 0, SLUICE_COLLECT_MAX / SIGNAL_TARGETS_MAX, 0,                 \
+      "The questions of an earlier answer, whose answers are awaited.")                            \
+    F(S, TEXTS, asked, "asked", 0, SLUICE_COLLECT_MAX, 0,                                          \
+      "The messages of an earlier answer, whose answers are awaited.")
 
 // A message that has ended.
 #define COLLECTED_ANSWER(A, S)                                                                     \

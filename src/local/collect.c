@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "local/async.h"
+#include "local/collect_answers.h"
 #include "local/listen.h"
 #include "local/named_ids.h"
 #include "os/clock.h"
@@ -20,7 +21,8 @@ struct collect_call {
     struct listen_call listen; // first
     struct collect_poll poll;  // the ids are borrowed, unless the call owns its arguments
     struct collected *out;
-    size_t bytes; // of results so far
+    size_t bytes;                 // of results so far
+    struct request_id *questions; // owned; poll.signals_len
 };
 static_assert(sizeof(struct collect_call) <= CALL_BYTES_MAX, "malloc has it at hand");
 
@@ -40,33 +42,67 @@ static void add_unknown(struct collect_call *l, const char *id)
     row->state = "unknown";
 }
 
-struct parsed {
-    uint32_t shard;
-    uint64_t seq; // 0: it is no id of this queue
+// The messages of a poll: those whose ends it waits for, then those that were asked.
+struct wanted {
+    struct parsed {
+        uint32_t shard;
+        uint32_t after; // of its ask
+        uint64_t seq;   // 0: it is no id of this queue
+    } * rows;
+    size_t len;
 };
 
-static void make_parts(struct collect_call *l, const struct parsed *ids, uint32_t shards)
+static void make_parts(struct collect_call *l, const struct wanted *w)
 {
+    uint32_t shards = l->listen.call.queue->row.birth.shards;
     size_t *counts = memory_zeroed(shards, sizeof *counts);
-    for (size_t i = 0; i < l->poll.len; i++)
-        if (ids[i].seq > 0) counts[ids[i].shard]++;
+    for (size_t i = 0; i < w->len; i++)
+        if (w->rows[i].seq > 0) counts[w->rows[i].shard]++;
     for (uint32_t shard = 0; shard < shards; shard++) {
         if (counts[shard] == 0) continue;
         struct listen_part *p = listen_add_part(&l->listen, shard, counts[shard]);
         p->what.messages = true;
         p->what.all = l->poll.all;
-        for (size_t i = 0; i < l->poll.len; i++)
-            if (ids[i].seq > 0 && ids[i].shard == shard)
-                p->asks[p->what.len++].ref.seq = ids[i].seq;
+        p->what.questions = l->questions;
+        p->what.questions_len = l->poll.signals_len;
+        for (size_t i = 0; i < w->len; i++)
+            if (w->rows[i].seq > 0 && w->rows[i].shard == shard)
+                p->asks[p->what.len++] =
+                    (struct listen_ask){.ref.seq = w->rows[i].seq, .after = w->rows[i].after};
     }
     memory_free(counts);
 }
 
+static struct parsed *wanted_add(struct wanted *w, size_t len)
+{
+    w->rows = memory_resize(w->rows, (w->len + len) * sizeof *w->rows);
+    struct parsed *rows = w->rows + w->len;
+    memset(rows, 0, len * sizeof *rows);
+    w->len += len;
+    return rows;
+}
+
+// The messages that were asked. One of another queue was never asked: it is left out.
+static void add_asked(struct collect_call *l, struct wanted *w)
+{
+    const struct collect_poll *poll = &l->poll;
+    if (poll->asked_len == 0) return;
+    l->questions = memory_zeroed(poll->signals_len, sizeof *l->questions);
+    for (size_t i = 0; i < poll->signals_len; i++)
+        (void)signal_id_parse(poll->signals[i], &l->questions[i], NULL); // it was checked
+    struct parsed *rows = wanted_add(w, poll->asked_len);
+    for (size_t i = 0; i < poll->asked_len; i++) {
+        struct parsed row = {.after = LISTEN_ANSWER};
+        if (!id_parse(l->listen.call.queue, poll->asked[i], &row.shard, &row.seq, NULL))
+            rows[i] = row;
+    }
+}
+
 // An id of another queue, or of an earlier life of this one, is listed as unknown.
-static bool parse_ids(struct collect_call *l, bool may_block)
+static bool parse_ids(struct collect_call *l, struct wanted *w, bool may_block)
 {
     struct local_call *c = &l->listen.call;
-    struct parsed *ids = memory_zeroed(l->poll.len, sizeof *ids);
+    struct parsed *ids = wanted_add(w, l->poll.len);
     size_t bad = 0;
     for (int round = 0; round < 2; round++) {
         bad = 0;
@@ -82,8 +118,6 @@ static bool parse_ids(struct collect_call *l, bool may_block)
     bool blocks = bad == l->poll.len && !may_block;
     for (size_t i = 0; !blocks && i < l->poll.len; i++)
         if (ids[i].seq == 0) add_unknown(l, l->poll.ids[i]);
-    if (!blocks) make_parts(l, ids, c->queue->row.birth.shards);
-    memory_free(ids);
     return !blocks;
 }
 
@@ -108,26 +142,24 @@ static void read_members(void *ctx, const struct machine *m, int64_t now)
     w->len += machine_workflow_finished(m, id, now, w->seqs + w->len, max);
 }
 
-static void add_members(struct collect_call *l, uint32_t shard, const struct members *w)
+static void add_members(struct collect_call *l, uint32_t shard, const struct members *m,
+                        struct wanted *to)
 {
     struct local_call *c = &l->listen.call;
-    if (w->len > SLUICE_COLLECT_MAX) {
+    if (m->len > SLUICE_COLLECT_MAX) {
         (void)refuse(call_error(c), ERR_LIMIT, "workflow",
                      "workflow \"%.100s\" has more than %d messages; collect them by their ids",
-                     w->workflow, SLUICE_COLLECT_MAX);
+                     m->workflow, SLUICE_COLLECT_MAX);
         return;
     }
-    if (w->len == 0) return; // how its messages ended is not known any more
-    struct listen_part *p = listen_add_part(&l->listen, shard, w->len);
-    p->what.messages = true;
-    p->what.all = l->poll.all;
-    p->what.len = w->len;
-    for (size_t i = 0; i < w->len; i++)
-        p->asks[i].ref.seq = w->seqs[i];
+    if (m->len == 0) return; // how its messages ended is not known any more
+    struct parsed *rows = wanted_add(to, m->len);
+    for (size_t i = 0; i < m->len; i++)
+        rows[i] = (struct parsed){.shard = shard, .seq = m->seqs[i]};
 }
 
 // It reads each shard up to its tail, until it finds the workflow.
-static bool find_members(struct collect_call *l)
+static bool find_members(struct collect_call *l, struct wanted *to)
 {
     struct local_call *c = &l->listen.call;
     struct members w = {.workflow = l->poll.workflow};
@@ -135,7 +167,7 @@ static bool find_members(struct collect_call *l)
         struct shard_runner *d;
         if (queue_synced_runner(c->queue, i, &d, call_error(c))) return false;
         runner_inspect(d, read_members, &w);
-        if (w.found) add_members(l, i, &w);
+        if (w.found) add_members(l, i, &w, to);
     }
     memory_free(w.seqs);
     if (!w.found)
@@ -143,6 +175,11 @@ static bool find_members(struct collect_call *l)
                      "queue %s has no workflow \"%.100s\"; a finished one is kept for retention",
                      c->queue->row.name, w.workflow);
     return !call_code(c);
+}
+
+static void wanted_done(struct wanted *w)
+{
+    memory_free(w->rows);
 }
 
 static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
@@ -155,26 +192,37 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
     if (reads && !may_block) return CALL_BLOCKS;
     if (reads && queue_needs_rules(c->queue, RULES_SIGNALS, "a collect needs", call_error(c)))
         return CALL_ENDED;
-    if (l->poll.workflow ? !find_members(l) : !parse_ids(l, may_block))
+    CLEANUP(wanted_done) struct wanted w = {0};
+    if (l->poll.workflow ? !find_members(l, &w) : !parse_ids(l, &w, may_block))
         return l->poll.workflow ? CALL_ENDED : CALL_BLOCKS;
+    add_asked(l, &w);
+    make_parts(l, &w);
     if (call_code(c) || l->listen.parts_len == 0) return CALL_ENDED;
     if (l->out->len > 0 && !l->poll.all) c->until = 0; // unknown ones are told at once
     *plan = (struct call_plan){.shards = l->listen.parts_len, .all = l->poll.all};
     return CALL_BUILT;
 }
 
+// One block: the rows, then their texts.
+static const char *const *copy_texts(const char *const *from, size_t len)
+{
+    size_t bytes = len * sizeof(char *) + 1;
+    for (size_t i = 0; i < len; i++)
+        bytes += strlen(from[i]) + 1;
+    const char **rows = memory_new(bytes);
+    char *at = (char *)(rows + len);
+    for (size_t i = 0; i < len; i++)
+        rows[i] = text_append(&at, bytes_str(from[i]));
+    return rows;
+}
+
 static void own(struct local_call *c)
 {
-    struct collect_call *l = collect_of(c);
-    size_t bytes = l->poll.len * sizeof(char *) + 1;
-    for (size_t i = 0; i < l->poll.len; i++)
-        bytes += strlen(l->poll.ids[i]) + 1;
-    const char **rows = memory_new(bytes);
-    char *at = (char *)(rows + l->poll.len);
-    for (size_t i = 0; i < l->poll.len; i++)
-        rows[i] = text_append(&at, bytes_str(l->poll.ids[i]));
-    l->poll.ids = rows;
-    l->poll.workflow = memory_text(l->poll.workflow);
+    struct collect_poll *poll = &collect_of(c)->poll;
+    poll->ids = copy_texts(poll->ids, poll->len);
+    poll->signals = copy_texts(poll->signals, poll->signals_len);
+    poll->asked = copy_texts(poll->asked, poll->asked_len);
+    poll->workflow = memory_text(poll->workflow);
 }
 
 // What a shard knows about the messages of a part. The rows and places are filled under its lock.
@@ -263,10 +311,11 @@ static void read_ends(void *ctx, const struct machine *m, int64_t now)
     struct collect_call *l = e->call;
     e->now = machine_now(m) < now ? machine_now(m) : now;
     for (size_t i = 0; i < e->part->what.len; i++) {
+        if (e->part->asks[i].after) continue; // it is about an answer
         if (l->out->len >= COLLECT_ROWS_MAX) {
             l->out->more = true;
-            l->out->missing += e->part->what.len - i; // of these some may have ended
-            return;
+            l->out->missing++; // it may have ended
+            continue;
         }
         if (!add_ended(e, m, e->part->asks[i].ref.seq)) l->out->missing++;
     }
@@ -332,16 +381,18 @@ static enum err read_part(struct collect_call *l, uint32_t part, int64_t *positi
 static void add_left(struct collect_call *l)
 {
     struct collected *out = l->out;
-    const struct listen_part *p = &l->listen.parts[0];
     size_t row = 0;
-    for (size_t i = 0; i < p->what.len; i++) {
-        char id[SLUICE_ID_MAX];
-        id_print(l->listen.call.queue, p->shard, p->asks[i].ref.seq, id);
-        if (row < out->len && strcmp(out->rows[row].id, id) == 0)
-            row++;
-        else
-            collected_add_id(out, &out->left, id);
-    }
+    for (const struct listen_part *p = l->listen.parts; p < l->listen.parts + l->listen.parts_len;
+         p++)
+        for (size_t i = 0; i < p->what.len; i++) {
+            char id[SLUICE_ID_MAX];
+            if (p->asks[i].after) continue; // it is about an answer
+            id_print(l->listen.call.queue, p->shard, p->asks[i].ref.seq, id);
+            if (row < out->len && strcmp(out->rows[row].id, id) == 0)
+                row++;
+            else
+                collected_add_id(out, &out->left, id);
+        }
     CHECK(row == out->len);
 }
 
@@ -355,11 +406,22 @@ static bool deliver(struct local_call *c, bool may_block)
         listen_refuse(c, call_slot_of(c, CALL_AWAIT, r->shard));
         return true;
     }
-    for (uint32_t i = 0; i < l->listen.parts_len; i++) {
+    struct collect_answers answers = {.questions = l->questions,
+                                      .questions_len = l->poll.signals_len,
+                                      .out = l->out,
+                                      .list = signal_list_new(),
+                                      .left = COLLECT_BYTES_MAX};
+    for (uint32_t i = 0; !call_code(c) && i < l->listen.parts_len; i++) {
         enum err err = read_part(l, i, &position);
-        if (!err) continue;
-        (void)refuse_why(call_error(c), err, c->queue->row.name, "");
-        return true;
+        if (err) (void)refuse_why(call_error(c), err, c->queue->row.name, "");
+        struct shard_runner *d = err ? NULL : listen_runner(c, i);
+        if (d) collect_answers(&answers, c->queue, &l->listen.parts[i], d, call_error(c));
+    }
+    l->out->answers = signal_list_take(answers.list);
+    for (size_t i = 0; l->out->asked.len > 0 && i < l->poll.signals_len; i++) {
+        char id[SLUICE_SIGNAL_ID_MAX]; // the caller's texts may be gone
+        signal_id_print(&l->questions[i], id);
+        collected_add_id(l->out, &l->out->signals, id);
     }
     l->out->position = l->out->more || position == INT64_MAX ? 0 : position;
     if (l->poll.workflow) add_left(l);
@@ -377,8 +439,11 @@ static void release(struct local_call *c)
     listen_release(&l->listen);
     if (c->owns) {
         memory_free((void *)(uintptr_t)l->poll.ids);
+        memory_free((void *)(uintptr_t)l->poll.signals);
+        memory_free((void *)(uintptr_t)l->poll.asked);
         memory_free((void *)(uintptr_t)l->poll.workflow);
     }
+    memory_free(l->questions);
     collected_free(l->out);
     memory_free(l);
 }
@@ -407,12 +472,25 @@ enum sluice_code direct_collect_poll(struct sluice *s, const char *queue,
                                      const struct collect_poll *poll, struct collected **out,
                                      struct sluice_error *error)
 {
-    struct collect_call *l = collect_new(s, queue, poll, NULL);
+    struct collect_poll own = *poll;
+    struct collected *asked = NULL;
+    *out = NULL;
+    if (poll->running) {
+        asked = collected_new();
+        enum sluice_code code = collect_ask(s, queue, poll, &(struct acting){0}, asked, error);
+        if (code) {
+            collected_free(asked);
+            return code;
+        }
+        collect_go_on(&own, asked);
+    }
+    struct collect_call *l = collect_new(s, queue, &own, NULL);
     atomic_fetch_add(&l->listen.call.refs, 1); // for the rows
     enum sluice_code code = call_blocking(&l->listen.call, error);
     *out = code ? NULL : l->out;
     if (!code) l->out = NULL;
     call_release(&l->listen.call);
+    collected_free(asked);
     return code;
 }
 

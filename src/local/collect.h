@@ -15,7 +15,16 @@ struct collect_poll {
     int64_t wait_ms;
     bool all;         // wait for all of them, not for the first
     int64_t position; // outcomes before this time were collected earlier; 0: none
+    // Asks the running messages first. The answer names the questions and the messages.
+    bool running;
+    const char *ask; // the text of the question; NULL: empty
+    // Questions that were asked earlier, and the messages whose answers are still awaited.
+    const char *const *signals;
+    size_t signals_len;
+    const char *const *asked;
+    size_t asked_len;
 };
+#define COLLECT_SIGNALS_MAX (SLUICE_COLLECT_MAX / SIGNAL_TARGETS_MAX)
 #define COLLECT_WAIT_MAX_MS 20000
 #define COLLECT_ROWS_MAX    1000
 #define COLLECT_BYTES_MAX   ((size_t)16 << 20) // of results in one answer, unless one has more
@@ -35,7 +44,10 @@ struct collected {
     bool more;        // some that have ended did not fit
     // All that ended before this time has been told. 0: not known, because some did not fit.
     int64_t position;
-    struct collected_ids left; // of a workflow: its messages that have no row in this answer
+    struct collected_ids left;      // of a workflow: its messages that have no row in this answer
+    struct collected_ids signals;   // the questions to running messages
+    struct collected_ids asked;     // the messages whose answers have not come yet
+    struct sluice_signals *answers; // NULL: none came
 };
 
 // Builds it. A row is valid until the next one is added.
@@ -49,7 +61,15 @@ void collected_free(struct collected *c);                                      /
 enum sluice_code collect_check(const struct collect_poll *poll, struct sluice_error *error);
 
 struct sluice;
+struct acting;
 struct async_call;
+// Asks the running messages of a poll. *out has the questions and the messages that were asked:
+// give them to the poll. Messages that are not running are left out. It blocks.
+enum sluice_code collect_ask(struct sluice *s, const char *queue, const struct collect_poll *poll,
+                             const struct acting *as, struct collected *out,
+                             struct sluice_error *error);
+// The poll goes on with the questions of an earlier answer, which must stay as long as the poll.
+void collect_go_on(struct collect_poll *poll, const struct collected *before);
 // The answer has async_answer.collected, which the call frees. async_cancel ends it early.
 void async_collect(struct sluice *s, const char *queue, const struct collect_poll *poll,
                    struct async_call *l);

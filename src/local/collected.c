@@ -4,8 +4,9 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/memory.h"
-#include "local/inside.h"
+#include "local/signal_list.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct text {
@@ -75,14 +76,43 @@ void collected_free(struct collected *c)
         memory_free(t);
     }
     memory_free(c->left.rows);
+    memory_free(c->signals.rows);
+    memory_free(c->asked.rows);
+    sluice_signals_free(c->answers);
     memory_free(c->rows);
     memory_free(b);
+}
+
+static enum sluice_code check_questions(const struct collect_poll *poll, struct sluice_error *error)
+{
+    struct request_id id;
+    enum sluice_code code = SLUICE_OK;
+    if (poll->signals_len > COLLECT_SIGNALS_MAX)
+        return refuse(error, ERR_INVALID, "signals", "a collect has up to %d signals, not %zu",
+                      COLLECT_SIGNALS_MAX, poll->signals_len);
+    if (poll->asked_len > SLUICE_COLLECT_MAX)
+        return refuse(error, ERR_INVALID, "asked", "a collect has up to %d messages, not %zu",
+                      SLUICE_COLLECT_MAX, poll->asked_len);
+    if ((poll->signals_len > 0) != (poll->asked_len > 0))
+        return refuse(error, ERR_INVALID, "asked",
+                      "give signals and asked, as the answer before has them, or none of them");
+    if (poll->running && poll->asked_len > 0)
+        return refuse(error, ERR_INVALID, "running", "give running or asked, not both");
+    if (poll->ask && !poll->running)
+        return refuse(error, ERR_INVALID, "ask", "ask needs running: it asks the running messages");
+    for (size_t i = 0; !code && i < poll->signals_len; i++) {
+        code = signal_id_parse(poll->signals[i], &id, error);
+        if (code && error) (void)snprintf(error->field, sizeof error->field, "signals");
+    }
+    return code;
 }
 
 enum sluice_code collect_check(const struct collect_poll *poll, struct sluice_error *error)
 {
     const char *const *ids = poll->ids;
     size_t len = poll->len;
+    enum sluice_code code = check_questions(poll, error);
+    if (code) return code;
     if (poll->workflow && len > 0)
         return refuse(error, ERR_INVALID, "workflow", "give ids or a workflow, not both");
     if (poll->workflow && !*poll->workflow)
@@ -92,7 +122,6 @@ enum sluice_code collect_check(const struct collect_poll *poll, struct sluice_er
         return refuse(error, ERR_INVALID, "ids", "a collect has 1 to %d messages, not %zu",
                       SLUICE_COLLECT_MAX, len);
     struct map seen;
-    enum sluice_code code = SLUICE_OK;
     map_init(&seen);
     for (size_t i = 0; !code && i < len; i++) {
         uint64_t key = hash64_of(bytes_str(ids[i]), 0);

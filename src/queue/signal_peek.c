@@ -78,6 +78,18 @@ uint32_t machine_signals_waiting(const struct machine *m, const struct lock_ref 
     return b ? m->signals.boxes[b].waiting : 0;
 }
 
+bool machine_signal_waits(const struct machine *m, const struct request_id *id, uint64_t seq)
+{
+    const struct signals *t = &m->signals;
+    uint32_t b = signal_box_find(m, seq);
+    CHECK(b < t->boxes_len || b == 0);
+    for (uint32_t s = b ? t->boxes[b].first : 0; s; s = t->rows[s].next) {
+        const struct signal *row = &t->rows[s];
+        if (!row->settled && memcmp(row->id.bytes, id->bytes, sizeof id->bytes) == 0) return true;
+    }
+    return false;
+}
+
 size_t machine_signals_of(const struct machine *m, uint64_t seq, struct signal_view *out,
                           size_t max)
 {

@@ -41,6 +41,8 @@ struct signal_view {
 enum reason machine_signals(const struct machine *m, const struct lock_ref *ref, uint32_t after,
                             struct signal_view *out, size_t max, size_t *len);
 uint32_t machine_signals_waiting(const struct machine *m, const struct lock_ref *ref); // how many
+// Whether this signal is pending for the message.
+bool machine_signal_waits(const struct machine *m, const struct request_id *id, uint64_t seq);
 // The pending signals of a message, then those that have ended, the newest of them first.
 size_t machine_signals_of(const struct machine *m, uint64_t seq, struct signal_view *out,
                           size_t max);

@@ -3,6 +3,7 @@
 #include "local/collect.h"
 #include "local/signal_list.h"
 #include "os/clock.h"
+#include "os/entropy.h"
 #include "remote/remote.h"
 #include "wire/wire.h"
 
@@ -112,12 +113,19 @@ enum sluice_code remote_collect_poll(struct sluice *s, const char *queue,
                             .workflow = poll->workflow,
                             .wait = poll->wait_ms,
                             .all = poll->all,
-                            .position = poll->position};
+                            .position = poll->position,
+                            .running = poll->running,
+                            .ask = poll->ask,
+                            .signals = {poll->signals, poll->signals_len},
+                            .asked = {poll->asked, poll->asked_len}};
+    struct sluice_request request; // a repeat asks the same questions
+    entropy_fill(request.bytes, sizeof request.bytes);
     json_write(fields_json(&collect_fields, &in), &body);
     struct ask ask = {.call = CALL_COLLECT,
                       .queue = queue,
                       .wire_answer = true,
                       .body = buf_bytes(&body),
+                      .request = poll->running ? &request : NULL,
                       .until = remote_until(r),
                       .wait_ms = poll->wait_ms};
     enum sluice_code code = remote_check(r, queue, error);

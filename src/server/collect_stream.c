@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST .../collect with Accept: text/event-stream: each outcome as it comes, as Server-Sent Events.
 // The stream ends when all messages have ended.
+#include "api/collector.h"
 #include "os/clock.h"
 #include "server/sse.h"
 
 #include "base/memory.h"
 
 #include <stdio.h>
+#include <string.h>
 
 struct collect_stream {
     struct event_stream stream; // first
@@ -50,6 +52,12 @@ static bool write_end(struct collect_stream *c)
     return write_event(c, "end", o);
 }
 
+static struct json *event_json(const struct sluice_collected *one)
+{
+    if (strcmp(one->kind, "answer") == 0) return fields_json(&signal_answer, &one->answer);
+    return fields_json(&collected_answer, &one->message);
+}
+
 static bool feed(struct event_stream *e)
 {
     struct collect_stream *c = (struct collect_stream *)e;
@@ -63,7 +71,7 @@ static bool feed(struct event_stream *e)
         if (code && !none)
             return write_event(c, "error", problem_json(err_http((enum err)code), &error));
         if (!code && !one) return write_end(c);
-        if (!code) open = write_event(c, one->kind, fields_json(&collected_answer, &one->message));
+        if (!code) open = write_event(c, one->kind, event_json(one));
         if (clock_boot_ms() < beat_at) continue;
         open = open && write_beat(c);
         beat_at = clock_boot_ms() + SSE_BEAT_MS;
@@ -71,22 +79,24 @@ static bool feed(struct event_stream *e)
     return open;
 }
 
-void collect_stream(struct exchange *x, const struct collect_in *in)
+// Last-Event-ID is newer than the body.
+static bool read_last(struct exchange *x, int64_t *position)
 {
     struct sluice_error error;
-    char position[32];
-    // The header is newer than the body.
-    const char *from = x->last_event;
-    (void)snprintf(position, sizeof position, "%lld", (long long)in->position);
-    struct sluice_collect what = {.ids = in->ids.rows,
-                                  .ids_len = in->ids.len,
-                                  .workflow = in->workflow,
-                                  .position = from ? from : position};
+    if (!x->last_event) return true;
+    return answer_unless(x, collector_position(x->last_event, position, &error), &error);
+}
+
+void collect_stream(struct exchange *x, const struct collect_poll *poll)
+{
+    struct sluice_error error;
+    struct collect_poll first = *poll;
+    if (!read_last(x, &first.position)) return;
     struct collect_stream *c = NEW(struct collect_stream);
     c->stream.feed = feed;
     c->stream.free = stream_free;
     enum sluice_code code =
-        sluice_collect_open(x->server->store, x->queue, &what, &c->collector, &error);
+        collector_open(x->server->store, x->queue, &first, &c->collector, &error);
     if (code || !sse_begin(&c->stream, x)) {
         if (code) answer_error(x, &error);
         stream_free(&c->stream);

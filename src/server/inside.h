@@ -266,8 +266,12 @@ void waiting_shown_free(struct waiting_shown *w); // NULL is allowed
 void receive_end_all(struct server *s); // the receives that wait end without messages
 // Returns [{"name", "receives"}]: the receives of a queue that wait at this node.
 // The outcomes of a collect as Server-Sent Events (collect_stream.c).
-struct collect_in;
-void collect_stream(struct exchange *x, const struct collect_in *in);
+struct collect_poll; // local/collect.h
+struct collected;
+void collect_stream(struct exchange *x, const struct collect_poll *poll);
+// Asks the running messages of a poll, which goes on with the questions in *asked. Free that after
+// the poll. False: the request was answered.
+bool collect_ask_running(struct exchange *x, struct collect_poll *poll, struct collected **asked);
 struct sluice_error receive_too_many(const struct server *s);
 struct json *receive_waiting(struct server *s, const char *queue);
 // Call it when the exchange ends. If the answer was not delivered, the messages in it are released,

@@ -2,6 +2,7 @@
 // Acting on single messages: cancel and signals.
 #include "local/signals.h"
 #include "local/cancel.h"
+#include "local/collect.h"
 #include "server/inside.h"
 #include "wire/wire.h"
 
@@ -128,6 +129,20 @@ void handle_signal(struct exchange *x)
     struct acting as = acting_of(x);
     enum sluice_code code = signal_send(x->server->store, x->queue, &what, &as, &out, &error);
     answer_signals(x, out, code, &error);
+}
+
+bool collect_ask_running(struct exchange *x, struct collect_poll *poll, struct collected **asked)
+{
+    struct sluice_error error = {.code = SLUICE_OK};
+    struct acting as = acting_of(x);
+    if (!auth_allow(x, SCOPE_SIGNAL, x->queue)) return false;
+    *asked = collected_new();
+    enum sluice_code code = collect_ask(x->server->store, x->queue, poll, &as, *asked, &error);
+    collect_go_on(poll, *asked);
+    if (!code) return true;
+    collected_free(*asked);
+    *asked = NULL;
+    return answer_unless(x, code, &error);
 }
 
 void handle_signal_withdraw(struct exchange *x)

@@ -8,12 +8,18 @@
 
 #include <string.h>
 
-static struct json *signals_json(const struct sluice_signals *list)
+static struct json *signal_rows_json(const struct sluice_signals *list)
 {
-    struct json *o = json_new(), *rows = json_list_new();
+    struct json *rows = json_list_new();
     for (size_t i = 0; i < list->len; i++)
         json_list_take(rows, fields_json(&signal_answer, &list->rows[i]));
-    json_take(o, "signals", rows);
+    return rows;
+}
+
+static struct json *signals_json(const struct sluice_signals *list)
+{
+    struct json *o = json_new();
+    json_take(o, "signals", signal_rows_json(list));
     return o;
 }
 
@@ -134,6 +140,9 @@ static struct json *collected_json(const struct collected *c)
     json_bool(o, "more", c->more);
     if (c->position > 0) json_number(o, "position", c->position);
     if (c->left.len > 0) json_take(o, "left", ids_json(&c->left));
+    if (c->asked.len > 0) json_take(o, "signals", ids_json(&c->signals));
+    if (c->asked.len > 0) json_take(o, "asked", ids_json(&c->asked));
+    if (c->answers && c->answers->len > 0) json_take(o, "answers", signal_rows_json(c->answers));
     return o;
 }
 
@@ -166,17 +175,25 @@ static void start_collect(struct exchange *x, int64_t wait_ms, const void *in)
 void handle_collect(struct exchange *x)
 {
     struct collect_in in = {0};
+    struct collected *asked = NULL;
     if (!read_request(x, &in)) return;
-    const char *accept = httpd_header(x->http, "Accept");
-    if (accept && strcmp(accept, "text/event-stream") == 0) {
-        collect_stream(x, &in);
-        return;
-    }
     struct collect_poll poll = {.ids = in.ids.rows,
                                 .len = in.ids.len,
                                 .workflow = in.workflow,
                                 .all = in.all,
-                                .position = in.position};
+                                .position = in.position,
+                                .running = in.running,
+                                .ask = in.ask,
+                                .signals = in.signals.rows,
+                                .signals_len = in.signals.len,
+                                .asked = in.asked.rows,
+                                .asked_len = in.asked.len};
+    if (poll.running && !collect_ask_running(x, &poll, &asked)) return;
+    const char *accept = httpd_header(x->http, "Accept");
     x->async.done = collected;
-    wait_for(x, in.wait, start_collect, &poll);
+    if (accept && strcmp(accept, "text/event-stream") == 0)
+        collect_stream(x, &poll);
+    else
+        wait_for(x, in.wait, start_collect, &poll);
+    collected_free(asked);
 }

@@ -78,10 +78,12 @@ struct call_signals {
     uint32_t *hits; // asks whose message changed
     size_t hits_len, hits_cap;
     struct call *next_hit;
-    bool waits_end; // of `signal`
-    bool messages;  // it waits for the end of messages ...
-    bool all;       // ... of all of them
-    size_t left;    // ... which are so many; ask.after is 1 for the others
+    bool waits_end;               // of `signal`
+    bool messages;                // it waits for the end of messages ...
+    bool all;                     // ... of all of them
+    size_t left;                  // ... which are so many
+    struct request_id *questions; // ... or for the end of one of these
+    size_t questions_len;
     bool as_owner;
     struct request_id signal;
     uint64_t seq;

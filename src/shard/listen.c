@@ -18,6 +18,7 @@ void signals_free(struct call_signals *signals)
     memory_free(signals->watches); // the shard's rows are freed with it
     memory_free(signals->rows);
     memory_free(signals->asks);
+    memory_free(signals->questions);
     memory_free(signals->hits);
     memory_free(signals);
 }
@@ -300,21 +301,33 @@ static bool is_over_message(const struct shard *s, uint64_t seq)
     return err || v.state == STATE_DEAD || v.state == STATE_OUTBOUND;
 }
 
+#define LISTEN_HAS 1 // of ask.after: what it waits for is there
+
+static bool is_answered(const struct shard *s, const struct call_signals *l, uint64_t seq)
+{
+    for (size_t i = 0; i < l->questions_len; i++)
+        if (machine_signal_waits(s->machine, &l->questions[i], seq)) return false;
+    return true;
+}
+
 // Notes which of the messages have ended. Returns whether the call has what it waits for.
 static bool add_over(const struct shard *s, struct call_signals *l, const uint32_t *asks,
                      size_t len)
 {
-    bool any = false;
+    bool ended = false, answered = false;
     CHECK(l->messages && l->left <= l->asks_len);
     for (size_t i = 0; i < len; i++) {
         struct listen_ask *ask = &l->asks[asks ? asks[i] : i];
-        if (ask->after == 0 && !is_over_message(s, ask->ref.seq)) continue;
-        l->left -= ask->after == 0;
-        ask->after = 1;
-        any = true;
+        bool question = ask->after & LISTEN_ANSWER, had = ask->after & LISTEN_HAS;
+        if (!had &&
+            !(question ? is_answered(s, l, ask->ref.seq) : is_over_message(s, ask->ref.seq)))
+            continue;
+        l->left -= !had && !question;
+        ask->after |= LISTEN_HAS;
+        *(question ? &answered : &ended) = true;
     }
     l->len = 0;
-    bool found = l->all ? l->left == 0 : any;
+    bool found = answered || (ended && (!l->all || l->left == 0));
     if (found) row_add(l)->waiting = 1;
     return found;
 }
@@ -414,12 +427,17 @@ void shard_listen(struct shard *s, uint64_t ticket, const struct shard_listen *w
     l->as_owner = what->as_owner;
     l->messages = what->messages;
     l->all = what->all;
-    l->left = what->len;
     l->signal = what->signal;
     l->seq = what->seq;
     l->asks = memory_zeroed(what->len, sizeof *l->asks);
     l->asks_len = what->len;
     if (what->len > 0) memcpy(l->asks, what->asks, what->len * sizeof *l->asks);
+    for (size_t i = 0; i < what->len; i++)
+        l->left += what->messages && what->asks[i].after == 0;
+    l->questions_len = what->questions_len;
+    l->questions = memory_zeroed(what->questions_len, sizeof *l->questions);
+    if (l->questions_len > 0)
+        memcpy(l->questions, what->questions, l->questions_len * sizeof *l->questions);
     listen_try(s, c);
     shard_notify_next(s, now);
 }

@@ -122,18 +122,23 @@ struct listen_ask {
 // Or waits until a signal has ended for a message of this shard (seq 0: for all). The answer has a
 // row for each message, also if some are still pending at wait_until. No row: it is not known.
 // Or waits until one of these messages has ended (only ref.seq of an ask counts), or all of them. A
-// message has ended if it is finished or dead, or was never sent. The answer has a row then.
+// message has ended if it is finished or dead, or was never sent. The answer has a row then. An ask
+// with `after` LISTEN_ANSWER waits until none of the questions is pending for the message. The
+// first such ask ends the wait, also if `all` messages are wanted.
 struct shard_listen {
     const struct listen_ask *asks;
     size_t len; // 0: for the end of `signal`
     bool messages;
     bool all;
+    const struct request_id *questions;
+    size_t questions_len;
     struct request_id signal;
     uint64_t seq;
     bool as_owner; // ends with REASON_NOT_OWNER when this handle is not the owner
 };
-#define LISTEN_ASKS_MAX     10000 // locks
-#define LISTEN_MESSAGES_MAX 100000
+#define LISTEN_ASKS_MAX     10000  // locks
+#define LISTEN_MESSAGES_MAX 200000 // ends and answers of 100,000 messages
+#define LISTEN_ANSWER       2
 #define SIGNALS_ANSWER_MAX  256
 void shard_listen(struct shard *s, uint64_t ticket, const struct shard_listen *what,
                   int64_t wait_until, int64_t deadline, struct interval now);

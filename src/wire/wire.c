@@ -530,6 +530,23 @@ void wire_put_collected(struct buf *to, const struct collected *c)
     buf_put_u8(to, c->more);
     buf_put_i64(to, c->position);
     put_ids(to, &c->left);
+    put_ids(to, &c->signals);
+    put_ids(to, &c->asked);
+    size_t answers = c->answers ? c->answers->len : 0;
+    buf_put_u32(to, (uint32_t)answers);
+    for (size_t i = 0; i < answers; i++)
+        compact_put(to, &compact_signal, &c->answers->rows[i]);
+}
+
+// The texts are views into the input, which the outcomes keep.
+static struct sluice_signals *read_answers(struct reader *r)
+{
+    struct signal_list *l = signal_list_new();
+    size_t count = read_u32(r);
+    if (count > r->left / compact_min(&compact_signal)) r->bad = true;
+    for (size_t i = 0; reader_ok(r) && i < count; i++)
+        compact_read(r, &compact_signal, signal_list_add(l), NULL);
+    return signal_list_take(l);
 }
 
 bool wire_read_collected(struct bytes from, struct collected **out)
@@ -545,6 +562,9 @@ bool wire_read_collected(struct bytes from, struct collected **out)
     c->more = more;
     c->position = read_i64(&r);
     read_ids(&r, c, &c->left);
+    read_ids(&r, c, &c->signals);
+    read_ids(&r, c, &c->asked);
+    c->answers = read_answers(&r);
     bool good = reader_end(&r) && more <= 1;
     if (!good) collected_free(c);
     *out = good ? c : NULL;

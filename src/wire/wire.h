@@ -47,8 +47,9 @@
 //               (text)
 //     collected u8 version, u32 count, each: id, state, reason, worker (texts), u32 attempts, i64
 //               finished at, result (data), result type (text); then u64 how many have not ended,
-//               u8 1 if more have, i64 position; then the messages of a workflow that are left: u32
-//               count, ids (texts)
+//               u8 1 if more have, i64 position; then three lists, each u32 count, ids (texts):
+//               messages of a workflow that are left, questions, messages that were asked; then the
+//               answers: u32 count, each a signal as above
 //     error     u8 version, then its fields: u8 code, reason, field, message (texts)
 #pragma once
 

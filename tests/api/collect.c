@@ -277,6 +277,86 @@ static void running_messages_are_asked(void **state)
     rig_close(&j.rig);
 }
 
+static void answer_one(struct sluice *s, const char *token, const char *text)
+{
+    struct sluice_signals *signals;
+    FINE(sluice_signals_receive(s, "tasks", &token, 1, WAIT_MS, &signals, &error));
+    assert_int_equal(signals->len, 1);
+    struct sluice_signal_answer answer = {.token = token,
+                                          .number = signals->rows[0].number,
+                                          .answer = text,
+                                          .answer_len = strlen(text)};
+    FINE(sluice_signals_ack(s, "tasks", &answer, 1, NULL, &error));
+    sluice_signals_free(signals);
+}
+
+// In several shards. Each answer comes once, and a question that the job did not answer is missed.
+static void each_running_message_of_a_collect_answers_once(void **state)
+{
+    (void)state;
+    struct sluice_setting shards = {"shards", "4"};
+    struct jobs j;
+    jobs_init(&j, &shards, 1);
+    struct sluice_batch *held[3];
+    for (int i = 0; i < 3; i++)
+        held[i] = receive(j.rig.s, "w", 1);
+    struct sluice_collector *c;
+    struct sluice_collect what = {.ids = j.list, .ids_len = JOBS, .running = 1, .ask = "how far"};
+    FINE(sluice_collect_open(j.rig.s, "tasks", &what, &c, &error));
+    const struct sluice_collected *one;
+    for (int i = 0; i < 2; i++) {
+        answer_one(j.rig.s, held[i]->messages[0].token, i == 0 ? "first" : "second");
+        FINE(sluice_collect_next(c, WAIT_MS, &one, &error));
+        assert_string_equal(one->kind, "answer");
+        assert_string_equal(one->message.id, held[i]->messages[0].id);
+        assert_string_equal(one->answer.answer, i == 0 ? "first" : "second");
+    }
+    const char *token = held[2]->messages[0].token;
+    FINE(sluice_ack(j.rig.s, "tasks", &token, 1, NULL, &error));
+    bool missed = false, ended = false;
+    for (int i = 0; i < 2; i++) {
+        FINE(sluice_collect_next(c, WAIT_MS, &one, &error));
+        assert_string_equal(one->message.id, held[2]->messages[0].id);
+        bool answer = strcmp(one->kind, "answer") == 0;
+        if (answer) assert_string_equal(one->answer.state, "missed");
+        missed = missed || answer;
+        ended = ended || strcmp(one->kind, "outcome") == 0;
+    }
+    assert_true(missed && ended);
+    struct sluice_error e;
+    assert_int_equal(sluice_collect_next(c, 50, &one, &e), SLUICE_NOT_FOUND);
+    sluice_collect_close(c);
+    for (int i = 0; i < 3; i++)
+        sluice_batch_free(held[i]);
+    rig_close(&j.rig);
+}
+
+static void the_running_messages_of_a_workflow_are_asked(void **state)
+{
+    (void)state;
+    struct rig r;
+    char id[SLUICE_ID_MAX];
+    rig_queue(&r, NULL, 0);
+    for (int i = 0; i < 3; i++)
+        send_one(r.s, &(struct sluice_send){.body = "x", .body_len = 1, .workflow = "order"}, id);
+    struct sluice_batch *b = receive(r.s, "w", 2);
+    const char *token = b->messages[0].token;
+    FINE(sluice_ack(r.s, "tasks", &token, 1, NULL, &error));
+    struct sluice_collector *c;
+    struct sluice_collect what = {.workflow = "order", .running = 1};
+    FINE(sluice_collect_open(r.s, "tasks", &what, &c, &error));
+    answer_one(r.s, b->messages[1].token, "half");
+    const struct sluice_collected *one;
+    FINE(sluice_collect_next(c, WAIT_MS, &one, &error));
+    assert_string_equal(one->kind, "outcome");
+    FINE(sluice_collect_next(c, WAIT_MS, &one, &error));
+    assert_string_equal(one->kind, "answer");
+    assert_string_equal(one->message.id, b->messages[1].id);
+    sluice_collect_close(c);
+    sluice_batch_free(b);
+    rig_close(&r);
+}
+
 static void results_come_with_the_outcomes(void **state)
 {
     (void)state;
@@ -432,6 +512,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(many_messages_take_a_few_polls),
         cmocka_unit_test(bad_collects_have_their_sentences),
         cmocka_unit_test(running_messages_are_asked),
+        cmocka_unit_test(each_running_message_of_a_collect_answers_once),
+        cmocka_unit_test(the_running_messages_of_a_workflow_are_asked),
         cmocka_unit_test(results_come_with_the_outcomes),
         cmocka_unit_test(a_workflow_is_collected),
         cmocka_unit_test(messages_of_a_workflow_that_ended_before_come_too),

@@ -527,6 +527,46 @@ def a_workflow_is_collected_with_what_ended_before(sluice):
 
 
 @case
+def a_collect_asks_running_messages(sluice):
+    sluice.ok("queue", "create", "tasks")
+    with Node(sluice) as node:
+        (one, token), (two, other) = node.lock(), node.lock()
+        body = {"ids": [one, two]}
+        first = node.ask("collectMessages", 200, body | {"running": True, "ask": "how far?"})
+        same((first["missing"], sorted(first["asked"]), len(first["signals"])), (2, sorted([one, two]), 1))
+        came = node.ask("receiveSignals", 200, {"tokens": [token]})["signals"]
+        same([(s["kind"], s["payload"], s["id"]) for s in came], [("ask", "how far?", first["signals"][0])])
+        node.ask("ackSignals", 200, {"token": token, "number": 1, "answer": {"step": 3}})
+        goes_on = {"signals": first["signals"], "asked": first["asked"], "wait": "10s"}
+        second = node.ask("collectMessages", 200, body | goes_on)
+        same([(a["message"], a["state"], a["answer"]) for a in second["answers"]], [(one, "acked", {"step": 3})])
+        same((second["asked"], second["signals"], second["messages"]), ([two], first["signals"], []))
+        node.ask("ackMessages", 200, {"token": other})
+        last = node.ask("collectMessages", 200, body | goes_on | {"asked": [two]})
+        same([(a["message"], a["state"]) for a in last["answers"]], [(two, "missed")])
+        same(([m["id"] for m in last["messages"]], "asked" in last, "signals" in last), ([two], False, False))
+        lost = node.ask("collectMessages", 200, body | goes_on | {"signals": [32 * "7"], "asked": [one]})
+        same([(a["message"], a["code"], a["reason"]) for a in lost["answers"]], [(one, "NOT_FOUND", "unknown-signal")])
+        refused(node, "collectMessages", "asked", body | {"asked": [one]})
+        refused(node, "collectMessages", "asked", body | {"signals": first["signals"]})
+        refused(node, "collectMessages", "signals", body | {"signals": ["x"], "asked": [one]})
+        refused(node, "collectMessages", "running", body | {"running": True} | goes_on)
+        refused(node, "collectMessages", "ask", body | {"ask": "how far?"})
+        connection = node.connect()
+        connection.request("POST", "/v1/queues/tasks/collect", json.dumps({"ids": [one], "running": True}),
+                           {"Content-Type": JSON, "Accept": "text/event-stream"})
+        answer = connection.getresponse()
+        node.ask("receiveSignals", 200, {"tokens": [token], "after": [1], "wait": "10s"})
+        node.ask("ackSignals", 200, {"token": token, "number": 2, "answer": "soon"})
+        while not (line := answer.readline().decode()).startswith("event:"):
+            pass
+        same((line, json.loads(answer.readline().decode()[6:])["answer"]), ("event: answer\n", "soon"))
+        node.ask("ackMessages", 200, {"token": token})
+        same(re.findall("event: (.*)", answer.read().decode()), ["outcome", "end"])
+        connection.close()
+
+
+@case
 def null_is_a_field_that_was_not_given(sluice):
     with Node(sluice) as node:
         node.ask("createQueue", 201)
@@ -792,6 +832,9 @@ def the_scope_signal_acts_on_messages_and_nothing_else(sluice):
             problem = node.ask("signalMessage", 403, ask, id=held["id"], headers=tokens[name])
             holds("scope signal" in problem["detail"], problem)
             node.ask("cancelMessage", 403, id=held["id"], headers=tokens[name])
+        problem = node.ask("collectMessages", 403, {"ids": [held["id"]], "running": True}, headers=tokens["read"])
+        holds("scope signal" in problem["detail"], problem)
+        node.ask("collectMessages", 200, {"ids": [held["id"]]}, headers=tokens["read"])
         node.ask("signalMessage", 200, ask, id=held["id"], headers=tokens["signal"])
         node.ask("ackSignals", 403, {"token": held["token"], "number": 1}, headers=tokens["signal"])
         node.ask("listSignals", 403, headers=tokens["signal"])
