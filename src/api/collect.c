@@ -198,34 +198,47 @@ static bool next_answer(struct sluice_collector *c)
     return false;
 }
 
-// Pauses between polls, by the number of messages that a poll has to look at.
-static void pause_before(struct sluice_collector *c, int64_t until)
+const struct sluice_collected *collector_tell(struct sluice_collector *c)
 {
-    int64_t pause = (int64_t)c->left_len / PAUSE_PER_ID, now = clock_boot_ms();
-    if (pause > PAUSE_MAX_MS) pause = PAUSE_MAX_MS;
-    int64_t at = c->polled_at + pause;
-    if (at > until) at = until;
-    if (c->polled_at > 0 && at > now) clock_sleep(at - now);
+    return next_answer(c) || next_row(c) ? &c->told : NULL;
+}
+
+void collector_poll(const struct sluice_collector *c, struct collect_poll *out)
+{
+    *out = (struct collect_poll){.ids = c->left, .len = c->left_len, .position = c->given};
+    collect_go_on(out, c->came);
+}
+
+void collector_take(struct sluice_collector *c, struct collected *came)
+{
+    collected_free(c->came);
+    c->came = came;
+    c->next = c->next_answer = 0;
     c->polled_at = clock_boot_ms();
+}
+
+// By the number of messages that a poll has to look at.
+int64_t collector_pause_ms(const struct sluice_collector *c)
+{
+    int64_t pause = (int64_t)c->left_len / PAUSE_PER_ID;
+    if (pause > PAUSE_MAX_MS) pause = PAUSE_MAX_MS;
+    int64_t left = c->polled_at + pause - clock_boot_ms();
+    return left > 0 && !c->came->more ? left : 0;
 }
 
 static enum sluice_code poll(struct sluice_collector *c, int64_t until, struct sluice_error *error)
 {
-    struct collected *before = c->came;
-    if (!before->more) pause_before(c, until);
-    int64_t left = until - clock_boot_ms();
-    struct collect_poll next = {.ids = c->left, .len = c->left_len, .position = c->given};
+    int64_t pause = collector_pause_ms(c), left = until - clock_boot_ms();
+    if (pause > 0 && left > 0) clock_sleep(pause < left ? pause : left);
+    struct collect_poll next;
+    struct collected *came = NULL;
+    left = until - clock_boot_ms();
+    collector_poll(c, &next);
     next.wait_ms = left < 0 ? 0 : left < WAIT_PART_MS ? left : WAIT_PART_MS;
-    collect_go_on(&next, before);
     enum sluice_code code =
-        c->handle->calls->collect_poll(c->handle, c->queue, &next, &c->came, error);
-    if (code) { // all of it was told, and its questions are open
-        c->came = before;
-        return code;
-    }
-    c->next = c->next_answer = 0;
-    collected_free(before);
-    return SLUICE_OK;
+        c->handle->calls->collect_poll(c->handle, c->queue, &next, &came, error);
+    if (!code) collector_take(c, came); // else all was told, and the questions stay open
+    return code;
 }
 
 enum sluice_code sluice_collect_next(struct sluice_collector *c, int64_t wait_ms,
@@ -235,10 +248,8 @@ enum sluice_code sluice_collect_next(struct sluice_collector *c, int64_t wait_ms
     int64_t until = clock_boot_ms() + (wait_ms > 0 ? wait_ms : 0);
     *out = NULL;
     for (bool last = false;;) {
-        if (next_answer(c) || next_row(c)) {
-            *out = &c->told;
-            return SLUICE_OK;
-        }
+        *out = collector_tell(c);
+        if (*out) return SLUICE_OK;
         if (c->left_len == 0) return SLUICE_OK;
         if (last) return refuse(error, ERR_NOT_FOUND, "", "no outcome came in this time");
         last = clock_boot_ms() >= until;

@@ -27,9 +27,9 @@ struct async_answer {
     size_t len;                 // of sent or outcomes; 0: the call failed before the first of them
     struct sluice_batch *batch; // receive; NULL unless code is SLUICE_OK
     struct sluice_signals *signals; // signals_poll, signal_wait; the call frees it
-    struct collected *collected;    // async_collect (local/collect.h); the call frees it
-    const bool *away;               // which of sent or outcomes another node did; NULL: none
-    bool batch_away;                // the messages are another node's
+    struct collected *collected; // async_collect (local/collect.h); `done` frees it; NULL: an error
+    const bool *away;            // which of sent or outcomes another node did; NULL: none
+    bool batch_away;             // the messages are another node's
 };
 
 // The memory that an answer with messages may take. A server has one for each answer, because it

@@ -430,7 +430,10 @@ static bool deliver(struct local_call *c, bool may_block)
 
 static void answer(struct local_call *c, struct async_answer *out)
 {
-    out->collected = collect_of(c)->out; // it stays the call's
+    struct collect_call *l = collect_of(c);
+    if (call_code(c)) return;
+    out->collected = l->out;
+    l->out = NULL;
 }
 
 static void release(struct local_call *c)

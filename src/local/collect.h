@@ -70,6 +70,6 @@ enum sluice_code collect_ask(struct sluice *s, const char *queue, const struct c
                              struct sluice_error *error);
 // The poll goes on with the questions of an earlier answer, which must stay as long as the poll.
 void collect_go_on(struct collect_poll *poll, const struct collected *before);
-// The answer has async_answer.collected, which the call frees. async_cancel ends it early.
+// The answer has async_answer.collected, which `done` frees. async_cancel ends it early.
 void async_collect(struct sluice *s, const char *queue, const struct collect_poll *poll,
                    struct async_call *l);

@@ -102,7 +102,7 @@ static bool write_some(struct cluster_stream *c, size_t *len)
     return open;
 }
 
-static bool feed(struct event_stream *stream)
+static enum sse_end feed(struct event_stream *stream)
 {
     struct cluster_stream *c = (struct cluster_stream *)stream;
     struct membership *m = stream->server->member;
@@ -118,7 +118,7 @@ static bool feed(struct event_stream *stream)
         }
         (void)membership_events_wait(m, c->at, SSE_SLICE_MS);
     }
-    return open;
+    return open ? SSE_ENDED : SSE_CUT;
 }
 
 static bool take_place(struct cluster_stream *c, struct exchange *x, const char *from)

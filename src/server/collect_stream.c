@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // POST .../collect with Accept: text/event-stream: each outcome as it comes, as Server-Sent Events.
-// The stream ends when all messages have ended.
+// The stream ends when all messages have ended. It has a thread only while it writes.
 #include "api/collector.h"
 #include "os/clock.h"
 #include "server/sse.h"
@@ -10,9 +10,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#define POLL_MS     5000 // delay until a disconnect is noticed
+#define UNPLACED_MS 1000 // ... if the stream has no place among those that wait
+
 struct collect_stream {
     struct event_stream stream; // first
     struct sluice_collector *collector;
+    int64_t beat_at;
+    enum sluice_code code; // of the last poll
+    struct sluice_error error;
+    _Atomic int arrived; // see arrive
 };
 
 static void stream_free(struct event_stream *e)
@@ -58,25 +65,63 @@ static struct json *event_json(const struct sluice_collected *one)
     return fields_json(&collected_answer, &one->message);
 }
 
-static bool feed(struct event_stream *e)
+// The poll has ended, and the thread that began it has left: the stream goes on.
+static void arrive(struct collect_stream *c)
+{
+    if (atomic_fetch_add(&c->arrived, 1) == 1) sse_resume(&c->stream);
+}
+
+static void polled(struct async_call *l, const struct async_answer *a)
+{
+    struct exchange *x = (struct exchange *)l;
+    struct collect_stream *c = (struct collect_stream *)x->stream;
+    wait_end(x);
+    c->code = a->code;
+    if (a->code) c->error = *a->error;
+    if (!a->code) collector_take(c->collector, a->collected);
+    arrive(c);
+}
+
+// Waits for outcomes like a long poll, without a thread.
+static void wait_for_more(struct collect_stream *c)
+{
+    struct exchange *x = c->stream.exchange;
+    struct httpd_request *http = x->http;
+    struct collect_poll poll;
+    clock_sleep(collector_pause_ms(c->collector));
+    collector_poll(c->collector, &poll);
+    httpd_keep(http); // the stream may end before the poll has returned
+    bool waits = wait_begin(x, NULL);
+    poll.wait_ms = waits ? POLL_MS : UNPLACED_MS;
+    atomic_store(&c->arrived, 0);
+    x->async.done = polled;
+    async_collect(x->server->store, x->queue, &poll, &x->async);
+    if (waits) wait_begun(x);
+    arrive(c);
+    httpd_drop(http);
+}
+
+static enum sse_end feed(struct event_stream *e)
 {
     struct collect_stream *c = (struct collect_stream *)e;
-    int64_t beat_at = clock_boot_ms() + SSE_BEAT_MS;
+    const struct sluice_collected *one = NULL;
+    const char *const *missing;
     bool open = true;
-    while (open && !sse_is_over(e)) {
-        const struct sluice_collected *one;
-        struct sluice_error error = {.code = SLUICE_OK};
-        enum sluice_code code = sluice_collect_next(c->collector, SSE_SLICE_MS, &one, &error);
-        bool none = code == SLUICE_NOT_FOUND && !*error.field; // none has ended in this time
-        if (code && !none)
-            return write_event(c, "error", problem_json(err_http((enum err)code), &error));
-        if (!code && !one) return write_end(c);
-        if (!code) open = write_event(c, one->kind, event_json(one));
-        if (clock_boot_ms() < beat_at) continue;
-        open = open && write_beat(c);
-        beat_at = clock_boot_ms() + SSE_BEAT_MS;
+    if (c->code) {
+        struct json *why = problem_json(err_http((enum err)c->code), &c->error);
+        return write_event(c, "error", why) ? SSE_ENDED : SSE_CUT;
     }
-    return open;
+    while (open && !sse_is_over(e) && (one = collector_tell(c->collector)))
+        open = write_event(c, one->kind, event_json(one));
+    bool over = sse_is_over(e), all = sluice_collect_missing(c->collector, &missing) == 0;
+    if (open && !over && all) open = write_end(c);
+    if (open && !over && !all && clock_boot_ms() >= c->beat_at) {
+        open = write_beat(c);
+        c->beat_at = clock_boot_ms() + SSE_BEAT_MS;
+    }
+    if (!open || over || all) return open ? SSE_ENDED : SSE_CUT;
+    wait_for_more(c);
+    return SSE_WAITS;
 }
 
 // Last-Event-ID is newer than the body.
@@ -95,6 +140,8 @@ void collect_stream(struct exchange *x, const struct collect_poll *poll)
     struct collect_stream *c = NEW(struct collect_stream);
     c->stream.feed = feed;
     c->stream.free = stream_free;
+    c->beat_at = clock_boot_ms() + SSE_BEAT_MS;
+    x->stream = &c->stream;
     enum sluice_code code =
         collector_open(x->server->store, x->queue, &first, &c->collector, &error);
     if (code || !sse_begin(&c->stream, x)) {

@@ -279,8 +279,7 @@ static bool write_beat(struct events_call *c)
     return !text.bad && sse_write(&c->stream, &text);
 }
 
-// Returns false if a write failed.
-static bool feed(struct event_stream *stream)
+static enum sse_end feed(struct event_stream *stream)
 {
     struct events_call *c = (struct events_call *)stream;
     int64_t beat_at = clock_boot_ms() + SSE_BEAT_MS;
@@ -300,7 +299,7 @@ static bool feed(struct event_stream *stream)
         open = open && write_beat(c);
         beat_at = clock_boot_ms() + SSE_BEAT_MS;
     }
-    return open;
+    return open ? SSE_ENDED : SSE_CUT;
 }
 
 void handle_events(struct exchange *x)

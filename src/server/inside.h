@@ -135,6 +135,7 @@ struct exchange {
     int status;
     int64_t began_ns;
     const char *last_event;      // Last-Event-ID; NULL: not given
+    struct event_stream *stream; // of a collect (collect_stream.c); NULL: none
     enum settle_kind outcome;    // ack, fail, release, renew
     struct answer_budget budget; // for the messages in its answer
     size_t budget_part;          // bytes of the server's budget that it holds

@@ -82,6 +82,8 @@ bool wait_begin(struct exchange *x, const char *worker)
     struct share *taken_from = NULL;
     (void)snprintf(x->worker, sizeof x->worker, "%s", worker ? worker : "");
     (void)pthread_mutex_lock(&s->lock);
+    x->begun = x->unwanted = false; // a stream waits several times
+    x->next = x->before = NULL;
     x->waits =
         !atomic_load(&s->stopping) && share_take(&s->waiters, &x->waiting, x->client, &taken_from);
     if (x->waits) {

@@ -162,6 +162,7 @@ static void collected(struct async_call *l, const struct async_answer *a)
     } else {
         answer_json(x, 200, collected_json(a->collected));
     }
+    collected_free(a->collected);
     call_end(s);
 }
 

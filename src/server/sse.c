@@ -64,7 +64,7 @@ bool sse_begin(struct event_stream *e, struct exchange *x)
                           x->server->config.streams_max);
 }
 
-static void run_stream(struct pool_job *job)
+static void open_stream(struct event_stream *e)
 {
     static const struct httpd_pair fresh = {"Cache-Control", "no-store"};
     struct httpd_answer a = {.status = 200,
@@ -72,16 +72,33 @@ static void run_stream(struct pool_job *job)
                              .body = bytes_str("retry: 1000\n\n"),
                              .headers = &fresh,
                              .headers_len = 1};
-    struct event_stream *e =
-        (struct event_stream *)((char *)job - offsetof(struct event_stream, job));
     METRICS_ADD(&e->server->metrics, streams, 1);
     e->exchange->status = 200;
     e->http = httpd_stream_open(e->exchange->http, &a);
-    if (e->feed(e) && !atomic_load(&e->lost))
+}
+
+static void end_stream(struct event_stream *e, enum sse_end end)
+{
+    if (end == SSE_ENDED && !atomic_load(&e->lost))
         httpd_stream_end(e->http);
     else
         httpd_stream_cut(e->http, CUT_MS);
     sse_over(e);
+}
+
+static void run_stream(struct pool_job *job)
+{
+    struct event_stream *e =
+        (struct event_stream *)((char *)job - offsetof(struct event_stream, job));
+    if (!e->http) open_stream(e);
+    enum sse_end end = e->feed(e);
+    if (end != SSE_WAITS) end_stream(e, end); // else another thread may have it already
+}
+
+void sse_resume(struct event_stream *e)
+{
+    if (pool_share_run(e->server->stream_threads, e->exchange->client, &e->job) != ERR_OK)
+        end_stream(e, SSE_CUT);
 }
 
 bool sse_run(struct event_stream *e, struct sluice_error *error)

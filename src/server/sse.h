@@ -9,15 +9,22 @@
 #define SSE_BEAT_MS  15000 // between comments, which keep proxies from closing the connection
 #define SSE_SLICE_MS 250   // delay until a disconnect or the end of the node is noticed
 
+enum sse_end {
+    SSE_ENDED,
+    SSE_CUT,   // a write failed
+    SSE_WAITS, // sse_resume calls `feed` again, perhaps already: the stream needs no thread until
+               // then
+};
+
 struct event_stream {
     struct share share; // first; under the server's lock
     struct server *server;
     atomic_bool lost; // another client took its place
     struct httpd_stream *http;
     struct exchange *exchange;
-    struct pool_job job; // the stream, from its first byte to its last
-    // Writes the stream until sse_is_over. Returns false if a write failed.
-    bool (*feed)(struct event_stream *e);
+    struct pool_job job; // writes the stream
+    // Writes the stream until sse_is_over, or until there is nothing to write.
+    enum sse_end (*feed)(struct event_stream *e);
     void (*free)(struct event_stream *e);
 };
 
@@ -29,6 +36,8 @@ enum sluice_code filter_message(const char *id, char out[SLUICE_ID_MAX],
 bool sse_begin(struct event_stream *e, struct exchange *x);
 // Runs the stream on a thread. Returns false, with an error, if there is no thread.
 bool sse_run(struct event_stream *e, struct sluice_error *error);
+// A stream that waits has something to write. It does not block. The stream may be freed.
+void sse_resume(struct event_stream *e);
 // Gives the place back and frees the stream.
 void sse_over(struct event_stream *e);
 bool sse_is_over(struct event_stream *e); // the client or the node ends it

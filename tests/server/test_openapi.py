@@ -566,6 +566,28 @@ def a_collect_asks_running_messages(sluice):
         connection.close()
 
 
+def threads(node):
+    return len(os.listdir(f"/proc/{node.process.pid}/task"))
+
+
+@case
+def streams_of_collects_wait_without_a_thread(sluice):
+    sluice.ok("queue", "create", "tasks")
+    with Node(sluice) as node:
+        message, token = node.lock()
+        before, streams = threads(node), []
+        for _ in range(40):
+            connection = node.connect()
+            connection.request("POST", "/v1/queues/tasks/collect", json.dumps({"ids": [message]}),
+                               {"Content-Type": JSON, "Accept": "text/event-stream"})
+            streams.append((connection, connection.getresponse()))
+        until(lambda: threads(node) < before + 20, "the streams have no threads")
+        node.ask("ackMessages", 200, {"token": token})
+        for connection, answer in streams:
+            same(re.findall("event: (.*)", answer.read().decode()), ["outcome", "end"])
+            connection.close()
+
+
 @case
 def null_is_a_field_that_was_not_given(sluice):
     with Node(sluice) as node:
