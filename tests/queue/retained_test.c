@@ -48,7 +48,7 @@ static void say(struct rig *r, uint16_t kind, const struct said *rows, uint32_t 
 
 static struct op_outcome op_at(const struct rig *r, struct op_place place)
 {
-    struct op_outcome op;
+    struct op_outcome op = {0};
     for (size_t i = 0; i < r->log_len; i++) {
         if (r->log[i].slot != place.slot) continue;
         assert_int_equal(outcome_decode(r->log[i].ops[place.op].payload, &op), ERR_OK);
