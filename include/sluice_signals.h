@@ -81,9 +81,10 @@ SLUICE_API void sluice_signals_free(struct sluice_signals *list); // NULL is all
 //   SLUICE_CONFLICT    A message has ended ("terminal"), or is not locked ("not-running").
 //   SLUICE_NOT_FOUND   No such message was sent ("unknown-message"), the worker holds nothing
 //                      ("unknown-worker"), or there is no such workflow.
-//   SLUICE_LIMIT       256 signals of the message or 100,000 of the shard are pending
-//                      ("signals-full"). Or the workflow or worker has 100,000 messages in a shard,
-//                      and may have more: a row without a message says so.
+//   SLUICE_LIMIT       256 signals of the message or 100,000 of the shard are pending, or the shard
+//                      had 1,000,000 in ten minutes ("signals-full"). Or the workflow or worker has
+//                      100,000 messages in a shard, and may have more: a row without a message says
+//                      so.
 SLUICE_API enum sluice_code sluice_signal(struct sluice *s, const char *queue,
                                           const struct sluice_signal *what,
                                           const struct sluice_request *request,

@@ -98,6 +98,7 @@ enum mutant {
     MUTANT_SIGNAL_TOKEN_OFF,        // any token ends the signals of a message
     MUTANT_SIGNAL_ORDER_OFF,        // a signal is acknowledged before an earlier one
     MUTANT_SIGNAL_AGAIN,            // a signal is delivered after its ack
+    MUTANT_SIGNAL_FORGOTTEN,        // the id of a signal is forgotten if many end after it
     MUTANT_SIGNAL_ONCE_STAYS,       // no signal is missed when its lock ends
     MUTANT_INTERRUPT_ENDLESS,       // the lock of an interrupted message has no new end
     MUTANT_RESULT_OTHER,            // a message has the result of the one before it

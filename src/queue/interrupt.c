@@ -12,7 +12,7 @@ const struct signal *interrupt_of(const struct machine *m, uint64_t seq)
     uint32_t b = signal_box_find(m, seq);
     for (uint32_t s = b ? t->boxes[b].first : 0; s; s = t->rows[s].next)
         if (t->rows[s].kind == SIGNAL_INTERRUPT) newest = &t->rows[s];
-    CHECK(!newest || newest->seq == seq);
+    CHECK(!newest || signal_seq_of(m, newest) == seq);
     return newest;
 }
 

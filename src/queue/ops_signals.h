@@ -14,7 +14,10 @@
 #define SIGNAL_GRACE_DEFAULT_MS (INT64_C(30) * 1000)
 #define SIGNALS_OF_MESSAGE_MAX  256    // pending
 #define SIGNALS_OF_SHARD_MAX    100000 // pending
-#define SIGNALS_ENDED_MAX       100000 // rows about signals that have ended
+#define SIGNALS_ENDED_MAX       100000 // signals that have ended and have their answers
+// Pending ones and those that have ended. The ids of all these are known. It is so many that no id
+// is forgotten within ten minutes of its end: further signals are refused.
+#define SIGNALS_KNOWN_MAX       1000000
 #define RESULT_CONTENT_MAX      ((size_t)256 << 10)
 #define PROGRESS_TEXT_MAX       256
 #define PROGRESS_PERCENT_MAX    100

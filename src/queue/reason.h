@@ -61,7 +61,9 @@
       "the message is being processed; stop it with: sluice signal QUEUE ID interrupt", CONFLICT)  \
     X(NOT_RUNNING, "not-running", "no worker is processing the message", CONFLICT)                 \
     X(SIGNALS_FULL, "signals-full",                                                                \
-      "as many signals wait as may wait: 256 of a message, 100,000 of a shard", LIMIT)             \
+      "as many signals wait as may wait (256 of a message, 100,000 of a shard), or a shard had "   \
+      "1,000,000 in ten minutes",                                                                  \
+      LIMIT)                                                                                       \
     X(SIGNAL_SETTLED, "signal-settled", "the signal has ended already", CONFLICT)                  \
     X(UNKNOWN_SIGNAL, "unknown-signal", "no such signal was delivered, or it is forgotten",        \
       NOT_FOUND)                                                                                   \

@@ -31,20 +31,19 @@ static struct signal_row *known_rows(const struct machine *m, const struct reque
                                      uint64_t after, size_t *len)
 {
     const struct signals *t = &m->signals;
-    uint64_t key = signal_id_key(id);
-    uint32_t v;
     size_t cap = machine_signals_room(m, id) + 1;
     struct signal_row *rows = memory_new(cap * sizeof *rows);
     *len = 0;
-    for (size_t at = map_first(&t->by_id, key); (v = map_value(&t->by_id, key, &at)) != MAP_NONE;) {
-        const struct signal *s = &t->rows[v];
-        if (same_id(&s->id, id) && s->seq > after && !s->settled)
+    for (uint32_t i = signal_same_first(m, id); i; i = t->rows[i].same_next) {
+        const struct signal *s = &t->rows[i];
+        uint64_t seq = signal_seq_of(m, s);
+        if (same_id(&s->id, id) && seq > after && !s->settled)
             rows[(*len)++] = (struct signal_row){
-                .seq = s->seq, .number = s->number, .state = SIGNAL_PENDING, .until = s->due};
+                .seq = seq, .number = s->number, .state = SIGNAL_PENDING, .until = s->due};
     }
-    for (size_t at = map_first(&t->ended_by_id, key);
-         (v = map_value(&t->ended_by_id, key, &at)) != MAP_NONE;) {
-        const struct ended_signal *e = ended_at(m, ended_number(m, v));
+    uint64_t n;
+    for (bool more = ended_same_first(m, id, &n); more; more = ended_same_next(m, &n)) {
+        const struct ended_signal *e = ended_at(m, n);
         if (same_id(&e->id, id) && e->seq > after)
             rows[(*len)++] = (struct signal_row){
                 .seq = e->seq, .number = e->number, .state = (enum signal_state)e->state};
@@ -88,14 +87,13 @@ static uint64_t *targets_of(const struct machine *m, const struct op_signal *op,
     return seqs;
 }
 
-static struct signal signal_of(const struct machine *m, const struct op_signal *op, uint64_t seq)
+static struct signal signal_of(const struct machine *m, const struct op_signal *op)
 {
     bool interrupt = op->kind == SIGNAL_INTERRUPT;
-    CHECK(seq > 0);
+    CHECK(m->slot <= SIGNAL_SLOT_MAX);
     return (struct signal){.id = op->signal,
-                           .seq = seq,
-                           .slot = m->slot,
-                           .sent_at = m->now,
+                           .slot = m->slot & SIGNAL_SLOT_MAX,
+                           .sent_at = SIGNAL_TIME(m->now),
                            .due = m->deadline_base + (interrupt ? op->grace_ms : op->ttl_ms),
                            .op = m->op_index,
                            .kind = op->kind & 15,
@@ -106,13 +104,13 @@ static struct signal signal_of(const struct machine *m, const struct op_signal *
 // An interrupt that needs no holder: the message, or its lock, ends in this op.
 static void interrupt_now(struct machine *m, const struct op_signal *op, uint64_t seq, bool running)
 {
-    struct signal s = signal_of(m, op, seq);
-    struct event *e = emit_signal(m, EVENT_SIGNAL_SENT, &s, SIGNAL_APPLIED);
+    struct signal s = signal_of(m, op);
+    struct event *e = emit_signal(m, EVENT_SIGNAL_SENT, &s, seq, SIGNAL_APPLIED);
     if (e) emit_failure_text(m, e, op->reason);
-    (void)emit_signal(m, EVENT_SIGNAL_ENDED, &s, SIGNAL_APPLIED);
+    (void)emit_signal(m, EVENT_SIGNAL_ENDED, &s, seq, SIGNAL_APPLIED);
     ended_add(m, &(struct ended_signal){.id = s.id,
                                         .seq = seq,
-                                        .sent_at = m->now,
+                                        .sent_at = SIGNAL_TIME(m->now),
                                         .at = m->now,
                                         .kind = SIGNAL_INTERRUPT,
                                         .state = SIGNAL_APPLIED});
@@ -127,23 +125,29 @@ static void interrupt_now(struct machine *m, const struct op_signal *op, uint64_
                          &(struct interrupt){.then = op->then, .why = why, .text = op->reason});
 }
 
+static bool is_full(const struct machine *m, uint64_t seq, bool waits)
+{
+    const struct signals *t = &m->signals;
+    uint32_t known = signal_box_find(m, seq);
+    CHECK(t->pending + t->ended_len <= SIGNALS_KNOWN_MAX);
+    if (t->pending + t->ended_len == SIGNALS_KNOWN_MAX) return true;
+    return waits && (t->used >= SIGNALS_OF_SHARD_MAX ||
+                     (known && t->boxes[known].rows >= SIGNALS_OF_MESSAGE_MAX));
+}
+
 static struct signal_row accept(struct machine *m, const struct op_signal *op, uint64_t seq,
                                 uint32_t h, bool running)
 {
     struct signals *t = &m->signals;
-    uint32_t known = signal_box_find(m, seq);
-    bool full = t->used >= SIGNALS_OF_SHARD_MAX ||
-                (known && t->boxes[known].rows >= SIGNALS_OF_MESSAGE_MAX);
-    if (full) return (struct signal_row){.seq = seq, .reason = REASON_SIGNALS_FULL};
     uint32_t b = signal_box_need(m, seq);
     struct signal_box *box = &t->boxes[b];
     m->digest -= signal_box_hash(box);
     box->number++;
     m->digest += signal_box_hash(box);
-    struct signal signal = signal_of(m, op, seq);
+    struct signal signal = signal_of(m, op);
     signal.number = box->number;
     uint32_t s = signal_add(m, b, &signal);
-    struct event *e = emit_signal(m, EVENT_SIGNAL_SENT, &signal, SIGNAL_PENDING);
+    struct event *e = emit_signal(m, EVENT_SIGNAL_SENT, &signal, seq, SIGNAL_PENDING);
     if (e) emit_failure_text(m, e, op->reason);
     if (running) signal_deliver(m, s);
     if (op->kind == SIGNAL_INTERRUPT) interrupt_limit_lock(m, h);
@@ -166,8 +170,10 @@ static struct signal_row signal_one(struct machine *m, const struct op_signal *o
         row.reason = REASON_TERMINAL;
     else if (!running && (interrupts ? op->then != THEN_CANCEL : op->flags & SIGNAL_REFUSE_IDLE))
         row.reason = REASON_NOT_RUNNING;
+    bool waits = !interrupts || (running && op->grace_ms > 0);
+    if (row.reason == REASON_NONE && is_full(m, seq, waits)) row.reason = REASON_SIGNALS_FULL;
     if (row.reason != REASON_NONE) return row;
-    if (!interrupts || (running && op->grace_ms > 0)) return accept(m, op, seq, h, running);
+    if (waits) return accept(m, op, seq, h, running);
     interrupt_now(m, op, seq, running);
     row.state = SIGNAL_APPLIED;
     return row;
@@ -237,7 +243,7 @@ static enum reason settle_find(const struct machine *m, uint32_t b, uint32_t num
     if (!b || number == 0 || number > t->boxes[b].number) return REASON_UNKNOWN_SIGNAL;
     for (uint32_t s = t->boxes[b].first; s; s = t->rows[s].next) {
         if (t->rows[s].settled) continue;
-        CHECK(t->rows[s].seq == t->boxes[b].seq);
+        CHECK(t->rows[s].box == b);
         *row = s;
         if (t->rows[s].number == number)
             return earlier && !MUTANT(SIGNAL_ORDER_OFF) ? REASON_SIGNAL_ORDER : REASON_NONE;

@@ -7,18 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void view_row(const struct signal *s, struct signal_view *out)
+static void view_row(const struct machine *m, const struct signal *s, struct signal_view *out)
 {
-    CHECK(s->seq > 0 && s->kind < SIGNAL_KIND_COUNT);
+    CHECK(s->kind < SIGNAL_KIND_COUNT);
     *out = (struct signal_view){.id = s->id,
-                                .seq = s->seq,
+                                .seq = signal_seq_of(m, s),
                                 .number = s->number,
                                 .kind = (enum signal_kind)s->kind,
                                 .state = SIGNAL_PENDING,
                                 .once = s->once,
                                 .then = (enum signal_then)s->then,
                                 .deliveries = s->deliveries,
-                                .sent_at = s->sent_at,
+                                .sent_at = signal_time(s->sent_at),
                                 .until = s->due,
                                 .carried = {s->slot, s->op, 0}};
 }
@@ -32,7 +32,7 @@ static void view_ended(const struct ended_signal *e, struct signal_view *out)
                                 .kind = (enum signal_kind)e->kind,
                                 .state = (enum signal_state)e->state,
                                 .deliveries = e->deliveries,
-                                .sent_at = e->sent_at,
+                                .sent_at = signal_time(e->sent_at),
                                 .ended_at = e->at,
                                 .answer = {e->slot, e->op, e->index}};
 }
@@ -44,7 +44,7 @@ static size_t view_box(const struct machine *m, uint32_t b, uint32_t after, stru
     const struct signals *t = &m->signals;
     size_t len = 0;
     for (uint32_t s = b ? t->boxes[b].first : 0; s && len < max; s = t->rows[s].next)
-        if (!t->rows[s].settled && t->rows[s].number > after) view_row(&t->rows[s], &out[len++]);
+        if (!t->rows[s].settled && t->rows[s].number > after) view_row(m, &t->rows[s], &out[len++]);
     CHECK(len <= max);
     return len;
 }
@@ -136,26 +136,21 @@ bool machine_signal_find(const struct machine *m, const struct request_id *id, u
                          struct signal_view *out)
 {
     const struct signals *t = &m->signals;
-    uint64_t key = signal_id_key(id), newest = 0;
     const struct signal *first = NULL;
-    bool ended = false;
-    uint32_t v;
-    for (size_t at = map_first(&t->by_id, key); (v = map_value(&t->by_id, key, &at)) != MAP_NONE;) {
-        const struct signal *s = &t->rows[v];
-        if (s->settled || !is_wanted(&s->id, id, s->seq, seq)) continue;
-        if (!first || s->seq < first->seq) first = s;
+    uint64_t lowest = UINT64_MAX, n;
+    for (uint32_t i = signal_same_first(m, id); i; i = t->rows[i].same_next) {
+        const struct signal *s = &t->rows[i];
+        uint64_t at = signal_seq_of(m, s);
+        if (s->settled || !is_wanted(&s->id, id, at, seq) || at >= lowest) continue;
+        first = s;
+        lowest = at;
     }
-    if (first) view_row(first, out);
+    if (first) view_row(m, first, out);
     if (first) return true;
-    for (size_t at = map_first(&t->ended_by_id, key);
-         (v = map_value(&t->ended_by_id, key, &at)) != MAP_NONE;) {
-        uint64_t number = ended_number(m, v);
-        const struct ended_signal *e = ended_at(m, number);
-        if (!is_wanted(&e->id, id, e->seq, seq) || (ended && number < newest)) continue;
-        newest = number;
-        ended = true;
-    }
-    if (ended) view_ended(ended_at(m, newest), out);
+    bool ended = ended_same_first(m, id, &n);
+    while (ended && !is_wanted(&ended_at(m, n)->id, id, ended_at(m, n)->seq, seq))
+        ended = ended_same_next(m, &n);
+    if (ended) view_ended(ended_at(m, n), out);
     return ended;
 }
 
@@ -168,12 +163,11 @@ static int by_message(const void *a, const void *b)
 size_t machine_signals_room(const struct machine *m, const struct request_id *id)
 {
     const struct signals *t = &m->signals;
-    uint64_t key = signal_id_key(id);
     size_t room = 0;
-    for (size_t at = map_first(&t->by_id, key); map_value(&t->by_id, key, &at) != MAP_NONE;)
+    uint64_t n;
+    for (uint32_t i = signal_same_first(m, id); i; i = t->rows[i].same_next)
         room++;
-    for (size_t at = map_first(&t->ended_by_id, key);
-         map_value(&t->ended_by_id, key, &at) != MAP_NONE;)
+    for (bool more = ended_same_first(m, id, &n); more; more = ended_same_next(m, &n))
         room++;
     CHECK(room <= (size_t)t->used + t->ended_len);
     return room;
@@ -183,19 +177,13 @@ size_t machine_signals_with(const struct machine *m, const struct request_id *id
                             struct signal_view *out, size_t max)
 {
     const struct signals *t = &m->signals;
-    uint64_t key = signal_id_key(id);
     size_t len = 0;
-    uint32_t v;
-    for (size_t at = map_first(&t->by_id, key);
-         len < max && (v = map_value(&t->by_id, key, &at)) != MAP_NONE;) {
-        const struct signal *s = &t->rows[v];
-        if (!s->settled && is_wanted(&s->id, id, s->seq, 0)) view_row(s, &out[len++]);
-    }
-    for (size_t at = map_first(&t->ended_by_id, key);
-         len < max && (v = map_value(&t->ended_by_id, key, &at)) != MAP_NONE;) {
-        const struct ended_signal *e = ended_at(m, ended_number(m, v));
-        if (is_wanted(&e->id, id, e->seq, 0)) view_ended(e, &out[len++]);
-    }
+    uint64_t n;
+    for (uint32_t i = signal_same_first(m, id); i && len < max; i = t->rows[i].same_next)
+        if (!t->rows[i].settled && is_wanted(&t->rows[i].id, id, 0, 0))
+            view_row(m, &t->rows[i], &out[len++]);
+    for (bool more = ended_same_first(m, id, &n); more && len < max; more = ended_same_next(m, &n))
+        if (is_wanted(&ended_at(m, n)->id, id, 0, 0)) view_ended(ended_at(m, n), &out[len++]);
     CHECK(len <= max);
     qsort(out, len, sizeof *out, by_message);
     return len;
@@ -206,7 +194,7 @@ bool machine_signal_lives_at(const struct machine *m, uint64_t slot, uint32_t op
     const struct signals *t = &m->signals;
     if (map_find(&m->marks, slot / PLACE_SPAN) == MAP_NONE) return false;
     for (uint32_t s = 1; s < t->len; s++)
-        if (t->rows[s].seq && t->rows[s].slot == slot && t->rows[s].op == op) return true;
+        if (t->rows[s].box && t->rows[s].slot == slot && t->rows[s].op == op) return true;
     for (uint32_t b = 1; b < t->boxes_len; b++) {
         const struct signal_box *box = &t->boxes[b];
         if (box->seq && box->progress_slot == slot && box->progress_op == op) return true;

@@ -30,7 +30,7 @@ static void save_signal(const struct signal *s, struct buf *out)
     save_id(&s->id, out);
     buf_put_u64(out, s->slot);
     buf_put_u32(out, s->op);
-    buf_put_i64(out, s->sent_at);
+    buf_put_i64(out, signal_time(s->sent_at));
     buf_put_i64(out, s->due);
     buf_put_u32(out, s->number);
     buf_put_u16(out, s->deliveries);
@@ -76,7 +76,7 @@ void signals_save(const struct machine *m, struct buf *out)
         const struct ended_signal *e = ended_at(m, n);
         save_id(&e->id, out);
         buf_put_u64(out, e->seq);
-        buf_put_i64(out, e->sent_at);
+        buf_put_i64(out, signal_time(e->sent_at));
         buf_put_i64(out, e->at);
         buf_put_u64(out, e->slot);
         buf_put_u32(out, e->op);
@@ -112,20 +112,30 @@ static bool is_unfinished(enum message_state state)
 
 static bool signal_ok(const struct machine *m, const struct signal *s, uint32_t after, bool running)
 {
-    if (s->number <= after || s->slot == 0 || s->slot > m->slot || s->sent_at > m->now)
+    if (s->number <= after || s->slot == 0 || s->slot > m->slot || signal_time(s->sent_at) > m->now)
         return false;
     if (s->kind == SIGNAL_INTERRUPT) return running && !s->once && s->due > m->now;
     return !s->settled && s->then == THEN_CANCEL && s->due > m->now;
 }
 
+// A time that a row can have.
+static bool time_ok(int64_t t)
+{
+    return signal_time(SIGNAL_TIME(t)) == t;
+}
+
 static uint32_t load_signal(struct machine *m, uint32_t b, struct reader *r, uint32_t after,
                             bool running)
 {
-    struct signal s = {.seq = m->signals.boxes[b].seq};
+    struct signal s = {0};
     load_id(r, &s.id);
-    s.slot = read_u64(r);
+    uint64_t slot = read_u64(r);
+    if (slot > SIGNAL_SLOT_MAX) r->bad = true;
+    s.slot = slot & SIGNAL_SLOT_MAX;
     s.op = read_u32(r);
-    s.sent_at = read_i64(r);
+    int64_t sent_at = read_i64(r);
+    if (!time_ok(sent_at)) r->bad = true;
+    s.sent_at = SIGNAL_TIME(sent_at);
     s.due = read_i64(r);
     s.number = read_u32(r);
     s.deliveries = read_u16(r);
@@ -133,8 +143,8 @@ static uint32_t load_signal(struct machine *m, uint32_t b, struct reader *r, uin
     if (kind >= SIGNAL_KIND_COUNT || then >= SIGNAL_THEN_COUNT || flags > 3) r->bad = true;
     s.kind = kind & 15U;
     s.then = then & 15U;
-    s.once = flags & 1;
-    s.settled = flags >> 1 & 1;
+    s.once = flags & 1U;
+    s.settled = flags >> 1 & 1U;
     if (r->bad || !signal_ok(m, &s, after, running) || s.number > m->signals.boxes[b].number) {
         r->bad = true;
         return 0;
@@ -187,14 +197,18 @@ static uint64_t load_box(struct machine *m, struct reader *r, uint64_t after)
     return seq;
 }
 
-static void load_ended(struct machine *m, struct reader *r, int64_t *after)
+static void load_ended(struct machine *m, struct reader *r, uint32_t newer, int64_t *after)
 {
     struct ended_signal e = {0};
     load_id(r, &e.id);
     e.seq = read_u64(r);
-    e.sent_at = read_i64(r);
+    int64_t sent_at = read_i64(r);
+    if (!time_ok(sent_at)) r->bad = true;
+    e.sent_at = SIGNAL_TIME(sent_at);
     e.at = read_i64(r);
-    e.slot = read_u64(r);
+    uint64_t slot = read_u64(r);
+    if (slot > SIGNAL_SLOT_MAX) r->bad = true;
+    e.slot = slot & SIGNAL_SLOT_MAX;
     e.op = read_u32(r);
     e.index = read_u32(r);
     e.number = read_u32(r);
@@ -203,15 +217,15 @@ static void load_ended(struct machine *m, struct reader *r, int64_t *after)
     if (kind >= SIGNAL_KIND_COUNT || state == SIGNAL_PENDING || state >= SIGNAL_STATE_COUNT)
         r->bad = true;
     if (e.seq == 0 || e.seq >= m->seq_next || e.slot > m->slot) r->bad = true;
-    if (e.at < *after || e.at > m->now || e.sent_at > e.at) r->bad = true;
-    if (r->bad || ended_is_over(m, &e)) {
+    if (e.at < *after || e.at > m->now || sent_at > e.at) r->bad = true;
+    if (newer >= SIGNALS_ENDED_MAX && e.slot > 0) r->bad = true;
+    if (r->bad || ended_is_over(m, &e, newer)) {
         r->bad = true;
         return;
     }
     e.kind = kind & 15U;
     e.state = state & 15U;
     *after = e.at;
-    CHECK(m->signals.ended_len < SIGNALS_ENDED_MAX);
     ended_add(m, &e);
 }
 
@@ -228,9 +242,10 @@ void signals_load(struct machine *m, struct reader *r)
         seq = load_box(m, r, seq);
     uint32_t ended = read_u32(r);
     int64_t at = INT64_MIN;
-    if (ended > SIGNALS_ENDED_MAX || ended > r->left / ENDED_BYTES) r->bad = true;
+    if (ended > SIGNALS_KNOWN_MAX - m->signals.pending || ended > r->left / ENDED_BYTES)
+        r->bad = true;
     for (uint32_t i = 0; i < ended && reader_ok(r); i++)
-        load_ended(m, r, &at);
+        load_ended(m, r, ended - 1 - i, &at);
     m->signals.ends = (struct signal_ends){0};
 }
 
@@ -245,7 +260,7 @@ static void check_box(const struct machine *m, uint32_t b, uint32_t *rows, uint3
     CHECK(box->progress_slot == 0 || running);
     for (uint32_t s = box->first; s; s = t->rows[s].next) {
         const struct signal *row = &t->rows[s];
-        CHECK(row->seq == box->seq && row->number > number && row->number <= box->number);
+        CHECK(row->box == b && row->number > number && row->number <= box->number);
         CHECK(signal_ok(m, row, number, running));
         CHECK(!running || row->deliveries > 0);
         CHECK(heap_has(&t->timers, s) == (row->kind != SIGNAL_INTERRUPT));
@@ -269,6 +284,27 @@ static void check_limit(const struct machine *m, uint64_t seq)
     CHECK(msg->state == STATE_LOCKED && lock_of(m, msg)->deadline <= interrupt_limit(m, seq));
 }
 
+// Every row is in the list of its id, and each list is in its map once.
+static void check_same(const struct machine *m)
+{
+    const struct signals *t = &m->signals;
+    uint64_t lists = 0, n, newest = 0;
+    for (uint32_t s = 1; s < t->len; s++) {
+        const struct signal *row = &t->rows[s];
+        if (!row->box) continue;
+        lists += row->same_prev == 0;
+        CHECK(row->same_prev ? t->rows[row->same_prev].same_next == s
+                             : signal_same_first(m, &row->id) == s);
+        CHECK(!row->same_next || t->rows[row->same_next].same_prev == s);
+    }
+    CHECK(lists == t->by_id.len);
+    for (uint64_t at = t->ended_first; at < t->ended_first + t->ended_len; at++) {
+        CHECK(ended_same_first(m, &ended_at(m, at)->id, &n) && n >= at);
+        newest += n == at;
+    }
+    CHECK(newest == t->ended_by_id.len);
+}
+
 void signals_check(const struct machine *m)
 {
     const struct signals *t = &m->signals;
@@ -282,15 +318,18 @@ void signals_check(const struct machine *m)
         boxes++;
     }
     for (uint32_t s = 1; s < t->len; s++)
-        interrupts += t->rows[s].seq && t->rows[s].kind == SIGNAL_INTERRUPT;
+        interrupts += t->rows[s].box && t->rows[s].kind == SIGNAL_INTERRUPT;
     CHECK(boxes == t->boxes_used && rows == t->used && pending == t->pending);
-    CHECK(t->by_id.len == t->used && t->timers.len == t->used - interrupts);
-    CHECK(t->by_seq.len == t->boxes_used && t->ended_by_id.len == t->ended_len);
+    CHECK(t->timers.len == t->used - interrupts && t->by_seq.len == t->boxes_used);
+    check_same(m);
     for (uint32_t s = t->free; s; s = t->rows[s].next)
         rows++;
     CHECK(t->len == 0 || rows == t->len - 1);
+    CHECK(t->pending + t->ended_len <= SIGNALS_KNOWN_MAX);
     for (uint64_t n = t->ended_first; n < t->ended_first + t->ended_len; n++) {
-        CHECK(!ended_is_over(m, ended_at(m, n)));
+        uint64_t newer = t->ended_first + t->ended_len - 1 - n;
+        CHECK(!ended_is_over(m, ended_at(m, n), newer));
+        CHECK(newer < SIGNALS_ENDED_MAX || ended_at(m, n)->slot == 0);
         CHECK(n == t->ended_first || ended_at(m, n - 1)->at <= ended_at(m, n)->at);
     }
 }

@@ -26,9 +26,16 @@ uint64_t signal_id_key(const struct request_id *id)
     return mix(lo, hi);
 }
 
-uint64_t signal_hash(const struct signal *s)
+uint64_t signal_seq_of(const struct machine *m, const struct signal *s)
 {
-    uint64_t h = mix(mix(mix(signal_id_key(&s->id), s->seq), s->slot), (uint64_t)s->sent_at);
+    CHECK(s->box > 0 && s->box < m->signals.boxes_len);
+    return m->signals.boxes[s->box].seq;
+}
+
+uint64_t signal_hash(const struct machine *m, const struct signal *s)
+{
+    uint64_t h = mix(mix(signal_id_key(&s->id), signal_seq_of(m, s)), s->slot);
+    h = mix(h, (uint64_t)signal_time(s->sent_at));
     h = mix(mix(h, (uint64_t)s->due), (uint64_t)s->op << 32 | s->number);
     return mix(h, (uint64_t)s->deliveries << 16 | (uint64_t)s->kind << 8 | (uint64_t)s->then << 4 |
                       (uint64_t)s->once << 1 | (uint64_t)s->settled);
@@ -91,6 +98,43 @@ static void box_free(struct machine *m, uint32_t b)
     t->boxes_used--;
 }
 
+uint32_t signal_same_first(const struct machine *m, const struct request_id *id)
+{
+    uint32_t s = map_find(&m->signals.by_id, signal_id_key(id));
+    CHECK(s == MAP_NONE || m->signals.rows[s].same_prev == 0);
+    return s == MAP_NONE ? 0 : s;
+}
+
+// The first row of a list stays the first, so that the map does not change.
+static void same_add(struct signals *t, uint32_t s, uint32_t first)
+{
+    struct signal *row = &t->rows[s];
+    row->same_next = row->same_prev = 0;
+    if (first == 0) {
+        map_add(&t->by_id, signal_id_key(&row->id), s);
+        return;
+    }
+    CHECK(first != s);
+    row->same_prev = first;
+    row->same_next = t->rows[first].same_next;
+    t->rows[first].same_next = s;
+    if (row->same_next) t->rows[row->same_next].same_prev = s;
+}
+
+static void same_remove(struct signals *t, uint32_t s)
+{
+    const struct signal *row = &t->rows[s];
+    uint64_t key = signal_id_key(&row->id);
+    CHECK(row->same_prev || map_find(&t->by_id, key) == s);
+    if (row->same_next) t->rows[row->same_next].same_prev = row->same_prev;
+    if (row->same_prev)
+        t->rows[row->same_prev].same_next = row->same_next;
+    else if (row->same_next)
+        *map_at(&t->by_id, key) = row->same_next;
+    else
+        map_remove(&t->by_id, key, s);
+}
+
 uint32_t signal_add(struct machine *m, uint32_t b, const struct signal *signal)
 {
     struct signals *t = &m->signals;
@@ -106,8 +150,9 @@ uint32_t signal_add(struct machine *m, uint32_t b, const struct signal *signal)
         s = t->len++;
     }
     struct signal_box *box = &t->boxes[b];
-    CHECK(box->seq == signal->seq && signal->number <= box->number && signal->slot > 0);
+    CHECK(box->seq > 0 && signal->number <= box->number && signal->slot > 0);
     t->rows[s] = *signal;
+    t->rows[s].box = b;
     t->rows[s].next = 0;
     *(box->last ? &t->rows[box->last].next : &box->first) = s;
     box->last = s;
@@ -117,10 +162,10 @@ uint32_t signal_add(struct machine *m, uint32_t b, const struct signal *signal)
         box->waiting++;
         t->pending++;
     }
-    map_add(&t->by_id, signal_id_key(&signal->id), s);
-    if (signal->kind != SIGNAL_INTERRUPT) heap_push(&t->timers, signal->due, signal->seq, s);
+    same_add(t, s, signal_same_first(m, &signal->id));
+    if (signal->kind != SIGNAL_INTERRUPT) heap_push(&t->timers, signal->due, box->seq, s);
     if (!MUTANT(SIGNAL_COLLECTED)) msg_mark(m, signal->slot);
-    m->digest += signal_hash(&t->rows[s]);
+    m->digest += signal_hash(m, &t->rows[s]);
     return s;
 }
 
@@ -128,7 +173,7 @@ static void row_free(struct machine *m, uint32_t s)
 {
     struct signals *t = &m->signals;
     struct signal *row = &t->rows[s];
-    struct signal_box *box = &t->boxes[signal_box_find(m, row->seq)];
+    struct signal_box *box = &t->boxes[row->box];
     CHECK(row->settled && t->used > 0 && box->first);
     uint32_t before = 0, at = box->first;
     while (at != s) {
@@ -140,8 +185,8 @@ static void row_free(struct machine *m, uint32_t s)
     if (box->last == s) box->last = before;
     CHECK(box->rows > 0);
     box->rows--;
-    m->digest -= signal_hash(row);
-    map_remove(&t->by_id, signal_id_key(&row->id), s);
+    m->digest -= signal_hash(m, row);
+    same_remove(t, s);
     if (row->kind != SIGNAL_INTERRUPT) heap_remove(&t->timers, s);
     if (!MUTANT(SIGNAL_COLLECTED)) msg_unmark(m, row->slot);
     *row = (struct signal){.next = t->free};
@@ -151,18 +196,18 @@ static void row_free(struct machine *m, uint32_t s)
 
 // An event about a signal: its message may have no record.
 struct event *emit_signal(struct machine *m, enum event_kind kind, const struct signal *s,
-                          enum signal_state state)
+                          uint64_t seq, enum signal_state state)
 {
-    uint32_t h = map_find(&m->by_seq, s->seq);
+    uint32_t h = map_find(&m->by_seq, seq);
     struct event *e = emit(m, kind, h == MAP_NONE ? 0 : h);
-    CHECK(s->seq > 0);
+    CHECK(seq > 0);
     if (!e) return NULL;
-    const struct range *r = h == MAP_NONE ? backlog_find(m, s->seq) : NULL;
+    const struct range *r = h == MAP_NONE ? backlog_find(m, seq) : NULL;
     if (h == MAP_NONE) {
-        e->seq = s->seq;
-        emit_key(m, e, s->seq, 0);
+        e->seq = seq;
+        emit_key(m, e, seq, 0);
     }
-    if (r) e->place = (struct place){r->slot, r->skip + (uint32_t)(s->seq - r->seq)};
+    if (r) e->place = (struct place){r->slot, r->skip + (uint32_t)(seq - r->seq)};
     e->count = s->number;
     e->signal = s->id;
     e->signal_kind = (enum signal_kind)s->kind;
@@ -184,23 +229,24 @@ static void note_end(struct machine *m, uint32_t s, enum signal_state state, str
 {
     struct signals *t = &m->signals;
     struct signal *row = &t->rows[s];
-    struct signal_box *box = &t->boxes[signal_box_find(m, row->seq)];
+    struct signal_box *box = &t->boxes[row->box];
     CHECK(!row->settled && box->waiting > 0 && t->pending > 0);
-    m->digest -= signal_hash(row);
+    m->digest -= signal_hash(m, row);
     bool again = MUTANT(SIGNAL_AGAIN) && state == SIGNAL_ACKED && row->number % 2 == 0;
     row->settled = !again;
-    m->digest += signal_hash(row);
+    m->digest += signal_hash(m, row);
     box->waiting = (uint16_t)(box->waiting - !again);
     t->pending -= !again;
     bool acked = state == SIGNAL_ACKED;
-    struct event *e = emit_signal(m, acked ? EVENT_SIGNAL_ACKED : EVENT_SIGNAL_ENDED, row, state);
+    struct event *e =
+        emit_signal(m, acked ? EVENT_SIGNAL_ACKED : EVENT_SIGNAL_ENDED, row, box->seq, state);
     if (e) emit_failure_text(m, e, text);
-    if (e && (acked || state == SIGNAL_DECLINED)) emit_holder(m, e, row->seq);
+    if (e && (acked || state == SIGNAL_DECLINED)) emit_holder(m, e, box->seq);
     ended_add(m, &(struct ended_signal){.id = row->id,
-                                        .seq = row->seq,
+                                        .seq = box->seq,
                                         .sent_at = row->sent_at,
                                         .at = m->now,
-                                        .slot = answer.slot,
+                                        .slot = answer.slot & SIGNAL_SLOT_MAX,
                                         .op = answer.op,
                                         .index = answer.index,
                                         .number = row->number,
@@ -239,14 +285,15 @@ void signals_deliver(struct machine *m, uint32_t h)
 void signal_deliver(struct machine *m, uint32_t s)
 {
     struct signal *row = &m->signals.rows[s];
+    uint64_t seq = signal_seq_of(m, row);
     CHECK(!row->settled);
-    m->digest -= signal_hash(row);
+    m->digest -= signal_hash(m, row);
     if (row->deliveries < UINT16_MAX) row->deliveries++;
-    m->digest += signal_hash(row);
+    m->digest += signal_hash(m, row);
     m->signals.orders++;
-    changes_note(m, row->seq);
-    struct event *e = emit_signal(m, EVENT_SIGNAL_DELIVERED, row, SIGNAL_PENDING);
-    if (e) emit_holder(m, e, row->seq);
+    changes_note(m, seq);
+    struct event *e = emit_signal(m, EVENT_SIGNAL_DELIVERED, row, seq, SIGNAL_PENDING);
+    if (e) emit_holder(m, e, seq);
 }
 
 static void progress_clear(struct machine *m, struct signal_box *box)
@@ -352,7 +399,8 @@ static void collect_due(const struct machine *m, size_t at, struct due_signal *o
     if (at >= heap->len || heap->rows[at].key > m->now) return;
     const struct signal *row = &m->signals.rows[heap->rows[at].ref];
     CHECK(row->due == heap->rows[at].key);
-    out[(*len)++] = (struct due_signal){row->due, row->seq, row->number, heap->rows[at].ref};
+    out[(*len)++] =
+        (struct due_signal){row->due, signal_seq_of(m, row), row->number, heap->rows[at].ref};
     collect_due(m, 2 * at + 1, out, len);
     collect_due(m, 2 * at + 2, out, len);
 }

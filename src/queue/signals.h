@@ -9,21 +9,32 @@
 
 #include <assert.h>
 
+#define SIGNAL_SLOT_MAX ((UINT64_C(1) << 48) - 1)
+#define SIGNAL_TIME(t)  ((uint64_t)(t) & ((UINT64_C(1) << 54) - 1)) // as a row has it
+
+static inline int64_t signal_time(uint64_t packed)
+{
+    return (int64_t)(packed << 10) >> 10;
+}
+
 // A pending signal to one message, or an interrupt in force: its holder may have acknowledged it.
+// Signals with one id are a list, so that a signal to 100,000 messages costs each of them the same.
 struct signal {
     struct request_id id;
-    uint64_t seq;  // 0: a free row
-    uint64_t slot; // of its op, with the payload
-    int64_t sent_at;
-    int64_t due; // when it expires; interrupt: when the lock ends
+    uint64_t slot : 48;       // of its op, with the payload
+    uint64_t deliveries : 16; // locks that got it
+    uint64_t sent_at : 54;    // SIGNAL_TIME: a time of the fold has 54 bits
+    uint64_t kind : 4;        // enum signal_kind
+    uint64_t then : 4;        // enum signal_then
+    uint64_t once : 1;
+    uint64_t settled : 1; // an interrupt that has ended as a signal and is still in force
+    int64_t due;          // when it expires; interrupt: when the lock ends
+    uint32_t box;         // of its message; 0: a free row
     uint32_t op;
     uint32_t number;
-    uint32_t next;       // of its message, by number; or the next free row
-    uint16_t deliveries; // locks that got it
-    uint8_t kind : 4;    // enum signal_kind
-    uint8_t then : 4;    // enum signal_then
-    bool once : 1;
-    bool settled : 1; // an interrupt that has ended as a signal and is still in force
+    uint32_t next; // of its message, by number; or the next free row
+    uint32_t same_next;
+    uint32_t same_prev; // 0: by_id has this row
 };
 static_assert(sizeof(struct signal) == 64, "a pending signal costs at most 64 bytes");
 
@@ -45,15 +56,16 @@ struct signal_box {
 struct ended_signal {
     struct request_id id;
     uint64_t seq;
-    int64_t sent_at;
+    uint64_t slot : 48; // of the settle with the answer; 0: none
+    uint64_t deliveries : 16;
+    uint64_t sent_at : 54; // SIGNAL_TIME
+    uint64_t kind : 4;
+    uint64_t state : 4; // enum signal_state
     int64_t at;
-    uint64_t slot; // of the settle with the answer; 0: none
     uint32_t op;
     uint32_t index;
     uint32_t number;
-    uint16_t deliveries;
-    uint8_t kind : 4;
-    uint8_t state : 4; // enum signal_state
+    uint32_t before; // so many rows back is one with the same id; 0: none
 };
 static_assert(sizeof(struct ended_signal) == 64, "a signal that has ended costs at most 64 bytes");
 
@@ -70,13 +82,13 @@ struct signals {
     uint32_t boxes_free;
     uint32_t boxes_used;        // 0: no message has anything here
     struct map by_seq;          // boxes
-    struct map by_id;           // rows
+    struct map by_id;           // the first row with an id
     struct heap timers;         // steers and asks, by the time when they expire
     struct ended_signal *ended; // a ring, by time
     uint64_t ended_first; // rows ended_first .. + ended_len - 1, each at its number modulo cap
     uint32_t ended_len;
     uint32_t ended_cap;
-    struct map ended_by_id;
+    struct map ended_by_id; // the newest row with an id
     // No part of the state:
     uint64_t orders;
     struct signal_ends ends;
@@ -96,7 +108,8 @@ int64_t signals_wake_at(const struct machine *m);
 void progress_note(struct machine *m, uint64_t seq, uint8_t percent, uint32_t index);
 void signals_clear(struct machine *m); // for a new state
 uint64_t signal_id_key(const struct request_id *id);
-uint64_t signal_hash(const struct signal *s);
+uint64_t signal_hash(const struct machine *m, const struct signal *s);
+uint64_t signal_seq_of(const struct machine *m, const struct signal *s); // its message
 uint64_t signal_box_hash(const struct signal_box *box);
 uint32_t signal_box_find(const struct machine *m, uint64_t seq); // 0: none
 uint32_t signal_box_need(struct machine *m, uint64_t seq);
@@ -107,15 +120,20 @@ void signal_settle(struct machine *m, uint32_t s, enum signal_state state, struc
                    struct bytes text);
 void signal_end(struct machine *m, uint32_t s, enum signal_state state); // frees the row
 struct event *emit_signal(struct machine *m, enum event_kind kind, const struct signal *s,
-                          enum signal_state state);
+                          uint64_t seq, enum signal_state state);
+// The rows with an id, in no order that readers may see. Other ids may be among them.
+uint32_t signal_same_first(const struct machine *m, const struct request_id *id); // 0: none
 
 // signal_ends.c: signals that have ended
 void ended_add(struct machine *m, const struct ended_signal *row);
 void ended_expire(struct machine *m);
 void ended_drop_all(struct machine *m); // the queue was deleted
-bool ended_is_over(const struct machine *m, const struct ended_signal *row);
+// Whether the row goes. newer: rows after it
+bool ended_is_over(const struct machine *m, const struct ended_signal *row, uint64_t newer);
 struct ended_signal *ended_at(const struct machine *m, uint64_t number);
-uint64_t ended_number(const struct machine *m, uint32_t value); // of a value of ended_by_id
+// The rows with an id, the newest first, by number. Other ids may be among them. False: no more.
+bool ended_same_first(const struct machine *m, const struct request_id *id, uint64_t *number);
+bool ended_same_next(const struct machine *m, uint64_t *number);
 uint64_t ended_hash(const struct ended_signal *row);
 
 // interrupt.c: interrupts in force

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// I5: sent = ready + delayed + locked + processed + dead + outbound + moved + redriven + purged at
-// every slot, and each of them is what the books say.
+// I5: sent = ready + delayed + locked + processed + dead + outbound + moved + redriven + purged +
+// cancelled at every slot, and each of them is what the books say.
 #include "check.h"
 
 #include <inttypes.h>
