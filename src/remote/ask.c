@@ -214,6 +214,19 @@ static void report_status(const struct http_call *call, struct sluice_error *out
                  secure ? "s" : "", place, status);
 }
 
+// A node of an older release has no such path, or not with this method. It has done nothing.
+static void report_old_node(const struct http_call *call, struct sluice_error *out)
+{
+    char place[HTTP_PLACE_MAX] = "";
+    bool path = strcmp(out->reason, "unknown-path") == 0;
+    if (!path && strcmp(out->reason, "method-not-allowed") != 0) return;
+    if (call->url) http_place(call->url, place);
+    (void)refuse(
+        out, ERR_UNAVAILABLE, "store",
+        "upgrade needed: the node at %s does not know this call; use a newer release there", place);
+    (void)snprintf(out->reason, sizeof out->reason, UPGRADE_NEEDED);
+}
+
 enum sluice_code ask_read_error(const struct http_call *call, struct sluice_error *out)
 {
     struct bytes body = buf_bytes(&call->body_in);
@@ -224,6 +237,7 @@ enum sluice_code ask_read_error(const struct http_call *call, struct sluice_erro
     else if (body.len > 0)
         read = read_problem(body, out);
     if (!read) report_status(call, out);
+    report_old_node(call, out);
     return out->code;
 }
 

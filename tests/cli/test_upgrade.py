@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs of two releases on one store: a rolling upgrade, and a downgrade that is refused."""
+import http.client
+import http.server
 import json
 import os
+import re
 import subprocess
+import threading
 import time
 
 from harness import CONFLICT, INVALID, NOT_FOUND, PATIENCE, UNAVAILABLE, Result, case, contains, holds, main, same
@@ -208,6 +212,83 @@ def a_queue_created_with_the_rules_of_this_release_needs_this_release(sluice):
         same(node.ask("GET", "/readyz")[0], 200)
     sluice.send("kept", "x")
     same(bodies(sluice, "kept"), ["x"])
+
+
+class OlderNode(http.server.ThreadingHTTPServer):
+    """A node of the release before: it has no path for signals, collect and cancel."""
+
+    def __init__(self, node):
+        super().__init__(("127.0.0.1", 0), OlderAnswer)
+        self.node, self.url = node, f"http://127.0.0.1:{self.server_port}"
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+class OlderAnswer(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def pass_on(self):
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if re.search("/(signals|collect|cancel)([/?]|$)", self.path):
+            problem = {"type": "about:blank", "title": "no such queue, message or object", "status": 404, "code": "NOT_FOUND",
+                       "reason": "unknown-path", "field": "path", "detail": f"there is nothing at {self.path}"}
+            return self.answer(404, {"Content-Type": "application/problem+json"}, json.dumps(problem).encode())
+        line = http.client.HTTPConnection(self.server.node.address, timeout=PATIENCE)
+        line.request(self.command, self.path, body, dict(self.headers))
+        answer = line.getresponse()
+        kept = {key: value for key, value in answer.getheaders() if key not in ("Content-Length", "Connection")}
+        return self.answer(answer.status, kept, answer.read())
+
+    do_GET = do_POST = do_PUT = do_DELETE = pass_on
+
+    def answer(self, status, headers, body):
+        self.send_response(status)
+        for key, value in {**headers, "Content-Length": str(len(body))}.items():
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+@case
+def a_node_that_does_not_know_signals_is_named(sluice):
+    sluice.create("tasks", "rules=5")
+    with Node(sluice, program=BEFORE) as node:
+        older = OlderNode(node)
+        id = json.loads(worked(before(sluice, "send", "tasks", "x", "--json", store=older.url)).out)["id"]
+        events = sluice.events("tasks")
+        for words in (["signal", "tasks", id, "steer", "a=1"], ["signals", "tasks", id], ["cancel", "tasks", id],
+                      ["collect", "tasks", id, "--timeout", "1s"]):
+            sluice.refused(UNAVAILABLE, *words, "--store", older.url, says=[
+                f"upgrade needed: the node at {older.url.removeprefix('http://')} does not know this call"])
+        same(sluice.events("tasks"), events)
+        older.shutdown()
+
+
+@case
+def signals_work_after_an_upgrade_while_workers_run(sluice):
+    """The queue is used by the release before. Workers of this release run when it is upgraded."""
+    worked(before(sluice, "queue", "create", "tasks", "visibilityTimeout=1h", "shards=2", "rules=5"))
+    for number in range(6):
+        worked(before(sluice, "send", "tasks", f"job {number}"))
+    held = [json.loads(line) for line in worked(before(sluice, "receive", "tasks", "--max", "2", "--json")).out.splitlines()]
+    with Node(sluice) as node:
+        url = f"http://{node.address}"
+        mine = sluice.receive("tasks", "--max", "2", "--store", url)
+        sluice.refused(CONFLICT, "signal", "tasks", mine[0]["id"], "steer", "a=1", "--store", url,
+                       says=["a signal needs version 6 of the rules, and queue tasks has version 5"])
+        same(sluice.json("upgrade", "tasks", "--force", "--store", url)["version"], 5)
+        for message in held + mine:  # the locks of before the upgrade hold, also those of the other release
+            sluice.ok("signal", "tasks", message["id"], "ask", "how far?", "--store", url)
+            status, got = node.ask("POST", "/v1/queues/tasks/signals/receive", {"tokens": [message["token"]], "wait": "20s"})
+            same([status, [row["payload"] for row in got["signals"]]], [200, ["how far?"]])
+            done = {"token": message["token"], "number": got["signals"][0]["number"], "answer": "half"}
+            same(node.ask("POST", "/v1/queues/tasks/signals/ack", done)[0], 200)
+            sluice.ok("ack", "tasks", message["token"], "--result", "42", "--store", url)
+            same(sluice.json("show", "tasks", message["id"])["state"], "processed")
+        stats = sluice.stats("tasks")
+        same([stats["processed"], stats["ready"]], [len(held + mine), 6 - len(held + mine)])
 
 
 @case
