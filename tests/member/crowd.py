@@ -89,9 +89,10 @@ class Worker:
             self.finish(token)
 
     def finish(self, token):
-        status, _ = again(lambda r=secrets.token_hex(16): post(self.any, "/ack", {"tokens": [token]}, r),
-                          "a job is acknowledged")
-        self.note("done" if status == 200 else "not-done", self.held.pop(token), token)
+        status, answer = again(lambda r=secrets.token_hex(16): post(self.any, "/ack", {"tokens": [token]}, r),
+                               "a job is acknowledged")
+        done = status == 200 and answer["outcomes"][0]["code"] == "OK"
+        self.note("done" if done else "not-done", self.held.pop(token), token)
 
 
 class Crowd:
@@ -231,6 +232,8 @@ class Crowd:
         holds(len(effects) == len(dict(effects)), f"a signal of {job} has two effects: {effects}")
         for number, token in effects:
             holds(answers.get(number) == token, f"signal {number} of {job}: {answers.get(number)}, not {token}")
+        for token, number in (row[1:3] for row in facts if row[0] == "signal-settled"):  # by an attempt without an answer
+            holds(answers.get(number) == token, f"signal {number} of {job} came to {token} after its end")
         for holder in {token for _, token in effects}:
             done = [int(number) for number, token in effects if token == holder]
             holds(done == sorted(done), f"{holder} acked out of order: {done}")
