@@ -181,7 +181,7 @@ void talk_write(struct talk *t)
     }
     bool closed = done < t->out.len && errno == EPIPE;
     t->written += done;
-    memmove(t->out.data, t->out.data + done, t->out.len - done);
+    if (done > 0) memmove(t->out.data, t->out.data + done, t->out.len - done);
     t->out.len -= done;
     struct pollfd fd = {.fd = t->signals_fd};
     if (closed || (poll(&fd, 1, 0) > 0 && fd.revents & POLLERR)) talk_stop(t);
