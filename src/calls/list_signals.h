@@ -54,6 +54,9 @@
     A(S, CHARS, id, "id", OMIT_EMPTY, "The id of the signal that was sent.")
 #define SIGNAL_ID_ORDER(W, T) W(T, id)
 
+// The numbers follow: one for each token.
+#define POLL_ORDER(W, T)      W(T, wait), W(T, tokens)
+
 #define SIGNAL_ANSWER_TABLES(T)                                                                    \
     T(Signal, signal, sluice_signal_state, SIGNAL_ANSWER)                                          \
     T(Ended, collected, sluice_message, COLLECTED_ANSWER)
@@ -61,7 +64,8 @@
 #define SIGNAL_COMPACT_TABLES(T)                                                                   \
     T(signal, signal_answer_rows, SIGNAL_ANSWER, SIGNAL_ORDER)                                     \
     T(signal_id, signal_id_answer_rows, SIGNAL_ID_ANSWER, SIGNAL_ID_ORDER)                         \
-    T(collected, collected_answer_rows, COLLECTED_ANSWER, COLLECTED_ORDER)
+    T(collected, collected_answer_rows, COLLECTED_ANSWER, COLLECTED_ORDER)                         \
+    T(poll, signals_receive_rows, SIGNALS_RECEIVE_FIELDS, POLL_ORDER)
 
 #define SIGNALS_RECEIVE_FIELDS(F, S)                                                               \
     F(S, TEXTS, tokens, "tokens", 0, SLUICE_SIGNAL_TOKENS_MAX, 0, "The tokens of the locks.")      \
@@ -253,7 +257,7 @@
       .answer = "SignalOutcomes", .about = "One outcome, or one per answer in the same order.")    \
     X(SIGNALS_RECEIVE, signals_receive, .method = "POST", .scope = SCOPE_WORK,                     \
       CALL_QUEUE "/signals/receive", .body_max = (size_t)4 << 20, .repeat = REPEAT_SAME,           \
-      .compact = COMPACT_ANSWER, .body = &signals_receive_fields, .takes = "SignalsReceive",       \
+      .compact = COMPACT_BOTH, .body = &signals_receive_fields, .takes = "SignalsReceive",         \
       .tag = "signals", .operation = "receiveSignals",                                             \
       .summary = "Waits for signals to the holders of locks", .answer = "Signals",                 \
       .about = "The signals, in the order of their numbers. If a lock is not in force, its row "   \

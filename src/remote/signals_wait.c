@@ -23,25 +23,6 @@ static enum sluice_code take_signals(struct remote *r, struct ask *ask, struct s
     return code;
 }
 
-// Writes {"tokens": [...], "wait": ms, "after": [...]}.
-static void put_poll(const struct signals_poll *poll, struct buf *to)
-{
-    struct signals_receive_in in = {.tokens = {poll->tokens, poll->len}, .wait = poll->wait_ms};
-    struct json *o = fields_json(&signals_receive_fields, &in);
-    CLEANUP(buf_done) struct buf list;
-    buf_init(&list, SIZE_MAX);
-    buf_put_u8(&list, '[');
-    for (size_t i = 0; i < poll->len; i++) {
-        char number[16];
-        int len = snprintf(number, sizeof number, "%s%u", i > 0 ? "," : "",
-                           poll->after ? poll->after[i] : 0);
-        buf_put(&list, bytes_of(number, (size_t)len));
-    }
-    buf_put_u8(&list, ']');
-    json_raw(o, "after", buf_bytes(&list));
-    json_write(o, to);
-}
-
 enum sluice_code remote_signals_poll(struct sluice *s, const char *queue,
                                      const struct signals_poll *poll, struct sluice_signals **out,
                                      struct sluice_error *error)
@@ -52,10 +33,12 @@ enum sluice_code remote_signals_poll(struct sluice *s, const char *queue,
     if (code) return code;
     CLEANUP(buf_done) struct buf body;
     buf_init(&body, SIZE_MAX);
-    put_poll(poll, &body);
+    struct signals_receive_in in = {.tokens = {poll->tokens, poll->len}, .wait = poll->wait_ms};
+    in.after.rows = poll->after;
+    wire_put_poll(&body, &in);
     struct ask ask = {.call = CALL_SIGNALS_RECEIVE,
                       .queue = queue,
-                      .wire_answer = true,
+                      .wire = true,
                       .body = buf_bytes(&body),
                       .until = remote_until(r),
                       .wait_ms = poll->wait_ms};

@@ -90,20 +90,40 @@ static void start_poll(struct exchange *x, int64_t wait_ms, const void *in)
     async_signals_poll(x->server->store, x->queue, &poll, &x->async);
 }
 
+static void poll_signals(struct exchange *x, const struct signals_receive_in *in)
+{
+    struct signals_poll poll = {.tokens = in->tokens.rows, .len = in->tokens.len};
+    if (in->after.rows && in->after.len != poll.len) {
+        (void)refuse_request(x, SLUICE_INVALID, "", "after",
+                             "after has %zu numbers; it should have one for each of the %zu tokens",
+                             in->after.len, poll.len);
+        return;
+    }
+    poll.after = in->after.rows;
+    x->async.done = told;
+    wait_for(x, in->wait, start_poll, &poll);
+}
+
+static void poll_wire(struct exchange *x)
+{
+    struct signals_receive_in in;
+    if (!read_query(x, &no_fields, NULL)) return;
+    if (!wire_read_poll(httpd_body(x->http), &in)) {
+        (void)refuse_request(x, SLUICE_INVALID, "malformed", "body",
+                             "the body is not a poll for signals in the encoding %s", WIRE_TYPE);
+        return;
+    }
+    if (check_fields(x, &in)) poll_signals(x, &in);
+    wire_poll_done(&in);
+}
+
 void handle_signals_receive(struct exchange *x)
 {
     struct signals_receive_in in = {0};
-    if (!read_request(x, &in)) return;
-    struct signals_poll poll = {.tokens = in.tokens.rows, .len = in.tokens.len};
-    if (in.after.rows && in.after.len != poll.len) {
-        (void)refuse_request(x, SLUICE_INVALID, "", "after",
-                             "after has %zu numbers; it should have one for each of the %zu tokens",
-                             in.after.len, poll.len);
-        return;
-    }
-    poll.after = in.after.rows;
-    x->async.done = told;
-    wait_for(x, in.wait, start_poll, &poll);
+    if (x->wire_in)
+        poll_wire(x);
+    else if (read_request(x, &in))
+        poll_signals(x, &in);
 }
 
 static void start_wait(struct exchange *x, int64_t wait_ms, const void *in)

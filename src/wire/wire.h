@@ -45,6 +45,9 @@
 //               number, kind, state (texts), u32 deliveries, i64 sent at, i64 until, i64 ended at,
 //               payload, answer (data); then the fields of an error, and the id of the signal
 //               (text)
+//     poll      u8 version, i64 wait, u32 count, tokens (texts), u32 for each token: the last
+//     number
+//               that it has
 //     collected u8 version, u32 count, each: id, state, reason, worker (texts), u32 attempts, i64
 //               finished at, result (data), result type (text); then u64 how many have not ended,
 //               u8 1 if more have, i64 position; then three lists, each u32 count, ids (texts):
@@ -136,6 +139,12 @@ void wire_put_signals(struct buf *to, const struct sluice_signals *list,
                       const struct sluice_error *first);
 // free with sluice_signals_free
 bool wire_read_signals(struct bytes from, struct sluice_signals **out, struct sluice_error *first);
+
+// A poll for signals. Release what was read with wire_poll_done.
+struct signals_receive_in;
+void wire_put_poll(struct buf *to, const struct signals_receive_in *in);
+bool wire_read_poll(struct bytes from, struct signals_receive_in *out);
+void wire_poll_done(struct signals_receive_in *in);
 
 struct collected; // local/collect.h
 void wire_put_collected(struct buf *to, const struct collected *c);

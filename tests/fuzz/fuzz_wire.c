@@ -103,6 +103,17 @@ static void try_collected(struct bytes in)
     collected_free(out);
 }
 
+static void try_poll(struct bytes in)
+{
+    struct signals_receive_in out;
+    if (!wire_read_poll(in, &out)) return;
+    CLEANUP(buf_done) struct buf b;
+    buf_init(&b, LIMIT);
+    wire_put_poll(&b, &out);
+    CHECK(bytes_equal(buf_bytes(&b), in));
+    wire_poll_done(&out);
+}
+
 static void try_looked(struct bytes in)
 {
     struct sluice_batch *out;
@@ -208,6 +219,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     try_sends(in);
     try_batch(in);
     try_collected(in);
+    try_poll(in);
     try_looked(in);
     try_settle(in);
     try_carried(in);
