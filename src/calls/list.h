@@ -115,6 +115,8 @@
     T(fail, settle_in, FAIL_FIELDS)                                                                \
     T(release, settle_in, RELEASE_FIELDS)                                                          \
     T(renew, settle_in, RENEW_FIELDS)                                                              \
+    T(ack_row, settle_in, ACK_ROW_FIELDS)                                                          \
+    T(renewal, settle_in, RENEWAL_FIELDS)                                                          \
     T(settle, settle_in, SETTLE_FIELDS)                                                            \
     T(stream, stream_in, STREAM_FIELDS)                                                            \
     T(events, events_in, EVENTS_FIELDS)                                                            \

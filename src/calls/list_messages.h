@@ -79,7 +79,8 @@
     F(S, TEXT, token, "token", 0, 0, 0, TOKENS_ABOUT)                                              \
     F(S, TEXTS, tokens, "tokens", 0, CALL_ITEMS_MAX, 0, TOKENS_ABOUT)
 
-#define SETTLE_MEMBERS(F, S) SETTLE_FIELDS(F, S) RESULT_FIELDS(F, S) PROGRESS_FIELDS(F, S)
+#define SETTLE_MEMBERS(F, S)                                                                       \
+    SETTLE_FIELDS(F, S) RESULT_FIELDS(F, S) PROGRESS_FIELDS(F, S) ACK_LIST_FIELD(F, S)
 
 #define RESULT_TEXT_FIELD(F, S)                                                                    \
     F(S, ANY, result, "result", 0, 0, 0,                                                           \
@@ -94,7 +95,19 @@
       "With one token: how far the job is, 0 to 100. Every view of the message shows it.")         \
     F(S, TEXT, progress_text, "progressText", 0, PROGRESS_TEXT_MAX, 0, "What the job does now.")
 
-#define ACK_WITH_FIELDS(F, S) ACK_FIELDS(F, S) RESULT_TEXT_FIELD(F, S) RESULT_FIELDS(F, S)
+// Several locks, each with what it carries.
+#define ACK_LIST_FIELD(F, S)                                                                       \
+    F(S, LIST, rows, "acks", 0, CALL_ITEMS_MAX, 0,                                                 \
+      "Several locks, each an object with token, result (or resultBase64) and resultType.")
+#define RENEWAL_LIST_FIELD(F, S)                                                                   \
+    F(S, LIST, rows, "renewals", 0, CALL_ITEMS_MAX, 0,                                             \
+      "Several locks, each an object with token, progress and progressText.")
+#define TOKEN_FIELD(F, S)    F(S, TEXT, token, "token", 0, 0, 0, TOKENS_ABOUT)
+#define ACK_ROW_FIELDS(F, S) TOKEN_FIELD(F, S) RESULT_TEXT_FIELD(F, S) RESULT_FIELDS(F, S)
+#define RENEWAL_FIELDS(F, S) TOKEN_FIELD(F, S) PROGRESS_FIELDS(F, S)
+
+#define ACK_WITH_FIELDS(F, S)                                                                      \
+    ACK_FIELDS(F, S) RESULT_TEXT_FIELD(F, S) RESULT_FIELDS(F, S) ACK_LIST_FIELD(F, S)
 
 #define FAIL_FIELDS(F, S)                                                                          \
     ACK_FIELDS(F, S) F(S, TEXT, reason, "reason", 0, 0, 0, "The reason, kept with the message.")
@@ -108,7 +121,7 @@
     ACK_FIELDS(F, S)                                                                               \
     F(S, DURATION, wait, "visibility", 0, LEASE_MAX_MS, 0,                                         \
       "The new lock time from now, up to 24 h. 0: the queue's visibilityTimeout.")                 \
-    PROGRESS_FIELDS(F, S)
+    PROGRESS_FIELDS(F, S) RENEWAL_LIST_FIELD(F, S)
 
 // The members of all four: ack, fail, release and renew. The compact encoding has them all.
 #define SETTLE_FIELDS(F, S) FAIL_FIELDS(F, S) F(S, DURATION, wait, "wait", 0, LEASE_MAX_MS, 0, NULL)

@@ -3,6 +3,7 @@
 #include "server/inside.h"
 #include "wire/wire.h"
 
+#include <stdio.h>
 #include <string.h>
 
 struct json *outcomes_json(const struct async_answer *a)
@@ -91,36 +92,83 @@ static void settle(struct exchange *x, const struct settle_in *in,
 
 static bool check_tokens(struct exchange *x, const struct settle_in *in)
 {
-    if (!in->token != !in->tokens.rows) return true;
+    int given = (in->token != NULL) + (in->tokens.rows != NULL) + (in->rows != NULL);
+    if (given == 1) return true;
     return refuse_request(x, SLUICE_INVALID, "", "token", "give one token, or tokens: a list");
 }
 
-// Several tokens carry nothing: it would not be clear which of them.
+// It would not be clear which of several tokens carries it.
 static bool check_carries(struct exchange *x, const char *name, bool given)
 {
     if (!given || x->single) return true;
-    return refuse_request(x, SLUICE_INVALID, "", name, "%s is for one token; give token", name);
+    const char *list = x->outcome == SETTLE_ACK ? "acks" : "renewals";
+    return refuse_request(x, SLUICE_INVALID, "", name, "%s is for one token; give token, or %s",
+                          name, list);
+}
+
+// What one lock carries. text: of the object.
+static bool read_carried(struct exchange *x, struct json *object, struct bytes text,
+                         struct settle_in *in, struct sluice_ack *ack,
+                         struct sluice_renewal *renewal)
+{
+    if (!read_value(x, object, text, "result", &in->result)) return false;
+    *ack = (struct sluice_ack){
+        .result = in->result.data, .result_len = in->result.len, .content_type = in->result_type};
+    *renewal = (struct sluice_renewal){.has_progress = in->progress >= 0,
+                                       .percent = in->progress >= 0 ? (int)in->progress : 0,
+                                       .text = in->progress_text};
+    return true;
+}
+
+static bool read_row(struct exchange *x, struct json *list, size_t index, const char **token,
+                     struct sluice_ack *ack, struct sluice_renewal *renewal)
+{
+    bool acks = x->outcome == SETTLE_ACK;
+    const char *name = acks ? "acks" : "renewals";
+    struct settle_in in = {.progress = -1};
+    struct json *one = json_list_at(list, index);
+    char path[FIELD_PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s[%zu].", name, index);
+    if (json_kind(one) != JSON_KIND_OBJECT)
+        return refuse_request(x, SLUICE_INVALID, "", name, "%s[%zu] is %s; it should be an object",
+                              name, index, json_kind_name(json_kind(one)));
+    if (!read_object(x, one, path, acks ? &ack_row_fields : &renewal_fields, &in) ||
+        !read_carried(x, one, BYTES_EMPTY, &in, ack, renewal))
+        return false;
+    *token = in.token;
+    return in.token || refuse_request(x, SLUICE_INVALID, "", "token", "%stoken is missing", path);
+}
+
+// The exchange keeps the rows.
+static bool read_rows(struct exchange *x, struct settle_in *in, struct wire_carried *carried)
+{
+    size_t len = json_list_len(in->rows);
+    const char **tokens = kept_new(&x->kept, (len + 1) * sizeof *tokens);
+    carried->acks = kept_new(&x->kept, (len + 1) * sizeof *carried->acks);
+    carried->renewals = kept_new(&x->kept, (len + 1) * sizeof *carried->renewals);
+    for (size_t i = 0; i < len; i++)
+        if (!read_row(x, in->rows, i, &tokens[i], &carried->acks[i], &carried->renewals[i]))
+            return false;
+    in->tokens = (struct field_texts){tokens, len};
+    return true;
 }
 
 static void settle_json(struct exchange *x)
 {
     struct settle_in in = {.progress = -1};
+    struct sluice_ack ack;
+    struct sluice_renewal renewal;
     if (!read_request(x, &in) || !check_tokens(x, &in)) return;
     x->single = in.token != NULL;
     if (x->single) in.tokens = (struct field_texts){&in.token, 1};
-    if (!read_value(x, x->kept.json, httpd_body(x->http), "result", &in.result) ||
-        !check_carries(x, "result", in.result.data || in.result_type) ||
-        !check_carries(x, "progress", in.progress >= 0 || in.progress_text))
+    if (!read_carried(x, x->kept.json, httpd_body(x->http), &in, &ack, &renewal) ||
+        !check_carries(x, "result", ack.result || ack.content_type) ||
+        !check_carries(x, "progress", renewal.has_progress || renewal.text))
         return;
-    struct sluice_ack ack = {
-        .result = in.result.data, .result_len = in.result.len, .content_type = in.result_type};
-    struct sluice_renewal renewal = {.has_progress = in.progress >= 0,
-                                     .percent = in.progress >= 0 ? (int)in.progress : 0,
-                                     .text = in.progress_text};
     struct wire_carried carried = {.acks = ack.result || ack.content_type ? &ack : NULL,
                                    .renewals =
                                        renewal.has_progress || renewal.text ? &renewal : NULL};
-    settle(x, &in, &carried);
+    if (!in.rows || read_rows(x, &in, &carried)) settle(x, &in, &carried);
 }
 
 static void settle_wire(struct exchange *x)

@@ -452,6 +452,32 @@ def results_and_progress_are_what_the_file_says(sluice):
         same(node.ask("ackMessages", 409, {"token": token, "result": "x"}, queue="old")["reason"], "upgrade-needed")
 
 
+@case
+def several_locks_carry_their_own_results_and_progress(sluice):
+    sluice.ok("queue", "create", "tasks")
+    with Node(sluice) as node:
+        (one, first), (two, second), (three, third) = (node.lock() for _ in range(3))
+        rows = [{"token": first, "progress": 10, "progressText": "begun"}, {"token": second, "progress": 0}, {"token": third}]
+        done = node.ask("renewLocks", 200, {"renewals": rows, "visibility": "1h"})
+        same([o["status"] for o in done["outcomes"]], 3 * ["renewed"])
+        shown = [node.ask("showMessage", 200, id=id) for id in (one, two, three)]
+        same([(m.get("progress"), m.get("progressText")) for m in shown], [(10, "begun"), (0, None), (None, None)])
+        token = node.lock()[1]
+        wrong = token[:-1] + ("0" if token[-1] != "0" else "1")
+        rows = [{"token": first, "result": {"sum": 1}, "resultType": "application/json"},
+                {"token": second, "resultBase64": "/w=="}, {"token": third}, {"token": wrong, "result": 1}]
+        done = node.ask("ackMessages", 200, {"acks": rows})
+        same([o["code"] for o in done["outcomes"]], ["OK", "OK", "OK", "FENCED"])
+        shown = [node.ask("showMessage", 200, id=id) for id in (one, two, three)]
+        same([(m.get("result"), m.get("resultBase64")) for m in shown], [({"sum": 1}, None), (None, "/w=="), (None, None)])
+        refused(node, "ackMessages", "token", {"acks": [{"token": token}], "token": token})
+        refused(node, "ackMessages", "token", {"acks": [{"result": 1}]})
+        refused(node, "ackMessages", "acks", {"acks": [token]})
+        refused(node, "ackMessages", "result", {"acks": [{"token": token}], "result": 1})
+        refused(node, "renewLocks", "renewals[0].progress", {"renewals": [{"token": token, "progress": 101}]})
+        refused(node, "renewLocks", "progress", {"renewals": [{"token": token}], "progress": 1})
+
+
 def counted(node, name):
     return int(re.search(rf"^{name} (\d+)", node.raw("GET", "/metrics").body.decode(), re.M)[1])
 
