@@ -6,6 +6,7 @@
 #include "local/mailbox_inside.h"
 #include "local/named_ids.h"
 #include "local/settle.h"
+#include "local/signal_rows.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "owner/shard_wire.h"
@@ -114,6 +115,30 @@ static enum sluice_code build_batch(struct mailbox_session *m, const struct mail
     return code;
 }
 
+// The signals that wait for the messages. The owner only says that there are some: the journal has
+// them. If it cannot be read now, a poll brings them later.
+static void add_signals(struct mailbox_session *m, const struct mailbox_lock *list,
+                        struct sluice_batch *batch)
+{
+    const char **tokens = memory_zeroed(batch->len + 1, sizeof *tokens);
+    struct sluice_signals *signals = NULL;
+    struct signals_poll poll = {.tokens = tokens};
+    for (size_t i = 0; i < batch->len; i++) {
+        struct lock_name lock;
+        const struct mailbox_lock *l = list;
+        if (token_parse(m->queue, batch->messages[i].token, &lock, NULL)) continue;
+        while (l && l->ref.seq != lock.ref.seq)
+            l = l->next;
+        if (l && l->has_signals) tokens[poll.len++] = batch->messages[i].token;
+    }
+    if (poll.len > 0 &&
+        !direct_signals_poll(m->handle, m->queue->row.name, &poll, &signals, NULL)) {
+        batch_add_listed(batch, signals);
+        sluice_signals_free(signals);
+    }
+    memory_free(tokens);
+}
+
 static bool wait_for_messages(struct mailbox_session *m, uint32_t max, int64_t until)
 {
     m->want += max;
@@ -143,6 +168,7 @@ static bool receive_here(struct mailbox_session *m, const struct sluice_receive 
     *out = NULL;
     *code = list ? build_batch(m, list, len, out, error) : SLUICE_OK;
     if (!*code && !*out) *out = batch_take(batch_new(0));
+    if (!*code) add_signals(m, list, *out);
     (void)pthread_mutex_lock(&m->lock);
     note_taken(m, list);
     (void)pthread_mutex_unlock(&m->lock);
@@ -262,6 +288,16 @@ static void note_outcome(struct mailbox_session *m, uint16_t kind, const struct 
     lock_row_free(l);
 }
 
+// A renewal says how many signals wait.
+static void note_signals(const struct mailbox_wait *wait, struct sluice_outcome *outcomes,
+                         size_t len)
+{
+    struct reader rows = reader_of(buf_bytes(&wait->signals));
+    uint32_t index, waiting;
+    while (rows.left > 0 && mailbox_signal_next(&rows, &index, &waiting))
+        if (index < len) outcomes[index].signals = waiting;
+}
+
 static enum sluice_code conclude(struct mailbox_session *m, const struct settle *what,
                                  const struct lock_name *locks, const struct mailbox_wait *wait,
                                  struct sluice_outcome *outcomes, struct sluice_error *error)
@@ -287,6 +323,7 @@ static enum sluice_code conclude(struct mailbox_session *m, const struct settle 
         if (!code && reason_err(row.reason))
             code = refuse_reason(error, row.reason, m->queue->row.name);
     }
+    if (outcomes) note_signals(wait, outcomes, what->len);
     return code;
 }
 
@@ -322,11 +359,13 @@ static bool settle_here(struct mailbox_session *m, const struct settle *what,
         struct mailbox_wait wait = {.done = false};
         buf_init(&payload, JOURNAL_OP_MAX);
         buf_init(&wait.body, SIZE_MAX);
+        buf_init(&wait.signals, SIZE_MAX);
         submit(m, what, locks, &wait, &payload);
         session_drive(m, is_answered, &wait, clock_boot_ms() + SETTLE_END_MS);
         forget_wait(m, &wait);
         *code = conclude(m, what, locks, &wait, outcomes, error);
         buf_done(&wait.body);
+        buf_done(&wait.signals);
     }
     (void)pthread_mutex_unlock(&m->lock);
     memory_free(locks);

@@ -12,6 +12,7 @@ struct mailbox_lock {
     uint32_t shard;
     struct lock_ref ref;
     int64_t deadline;
+    bool has_signals;     // signals wait for it
     struct bytes message; // owned; empty once a receive has it
 };
 
@@ -22,6 +23,7 @@ struct mailbox_wait {
     bool done;
     enum err err;
     struct buf body;
+    struct buf signals; // of a renewal: read with mailbox_signal_next
 };
 
 struct mailbox_lane { // one shard

@@ -190,7 +190,12 @@ static void op_done(struct runner_async *l, enum err err, struct runner_answer *
 {
     struct round_commit *c = (struct round_commit *)l;
     struct round *r = c->round;
+    CLEANUP(buf_done) struct buf signals;
+    buf_init(&signals, SIZE_MAX);
+    for (size_t i = 0; a->signals && i < a->signals->len; i++)
+        mailbox_signal_put(&signals, a->signals->rows[i].index, a->signals->rows[i].waiting);
     (void)pthread_mutex_lock(&r->lock);
+    if (a->body.len > 0 && signals.len > 0) owner_signals(r->owner, c->index, buf_bytes(&signals));
     owner_committed(r->owner, c->index, err, buf_bytes(&a->body));
     if (--r->open_ops == 0) (void)pthread_cond_broadcast(&r->committed);
     (void)pthread_mutex_unlock(&r->lock);

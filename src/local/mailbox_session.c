@@ -315,8 +315,11 @@ void session_set_want(struct mailbox_session *m)
 static void add_message(struct mailbox_session *m, uint32_t shard, const struct mailbox_effect *e)
 {
     struct mailbox_lock *l = NEW(struct mailbox_lock);
-    *l = (struct mailbox_lock){
-        .shard = shard, .ref = e->ref, .deadline = e->deadline, .message = bytes_copy(e->body)};
+    *l = (struct mailbox_lock){.shard = shard,
+                               .ref = e->ref,
+                               .deadline = e->deadline,
+                               .has_signals = e->has_signals,
+                               .message = bytes_copy(e->body)};
     *(m->arrived_tail ? &m->arrived_tail->next : &m->arrived) = l;
     m->arrived_tail = l;
 }
@@ -330,6 +333,7 @@ static void add_reply(struct mailbox_session *m, const struct mailbox_effect *e)
     w->done = true;
     w->err = e->err;
     buf_put(&w->body, e->body);
+    buf_put(&w->signals, e->signals);
 }
 
 static void write_object(struct mailbox_session *m, struct mailbox_lane *lane,
@@ -386,7 +390,12 @@ static void commit_directly(struct mailbox_session *m, struct mailbox_lane *lane
     (void)pthread_mutex_unlock(&m->lock);
     enum err err = runner_do(lane->runner, op, &a);
     if (err == ERR_UNKNOWN) err = runner_do(lane->runner, op, &a);
+    CLEANUP(buf_done) struct buf signals;
+    buf_init(&signals, SIZE_MAX);
+    for (size_t i = 0; a.signals && i < a.signals->len; i++)
+        mailbox_signal_put(&signals, a.signals->rows[i].index, a.signals->rows[i].waiting);
     (void)pthread_mutex_lock(&m->lock);
+    if (signals.len > 0) mailbox_done_signals(lane->box, id, buf_bytes(&signals));
     mailbox_done(lane->box, id, err, buf_bytes(&a.body), runner_time(lane->runner));
     runner_answer_done(&a);
     bytes_free(payload);

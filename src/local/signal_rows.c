@@ -107,3 +107,35 @@ enum sluice_code message_add_signals(struct sluice_message *m, struct open_queue
     memory_free(seen);
     return code;
 }
+
+static bool is_of(const struct sluice_signal_state *row, const struct sluice_message *m)
+{
+    return row->code == SLUICE_OK && strcmp(row->token, m->token) == 0;
+}
+
+// One block: the rows, then their payloads.
+static void attach_listed(struct sluice_message *m, const struct sluice_signals *list)
+{
+    size_t len = 0, bytes = 0;
+    for (size_t i = 0; i < list->len; i++) {
+        if (!is_of(&list->rows[i], m)) continue;
+        len++;
+        bytes += list->rows[i].payload_len + 1;
+    }
+    if (len == 0) return;
+    struct sluice_signal_state *rows = memory_new(len * sizeof *rows + bytes);
+    char *at = (char *)(rows + len);
+    m->signals = rows;
+    for (size_t i = 0; i < list->len; i++) {
+        if (!is_of(&list->rows[i], m)) continue;
+        struct sluice_signal_state *row = &rows[m->signals_len++];
+        *row = list->rows[i];
+        if (row->payload) row->payload = text_append(&at, bytes_of(row->payload, row->payload_len));
+    }
+}
+
+void batch_add_listed(struct sluice_batch *batch, const struct sluice_signals *list)
+{
+    for (size_t i = 0; i < batch->len; i++)
+        attach_listed(&batch->messages[i], list);
+}

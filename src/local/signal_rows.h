@@ -14,6 +14,8 @@ enum sluice_code message_add_signals(struct sluice_message *m, struct open_queue
                                      struct shard_runner *d, uint64_t seq, size_t left,
                                      struct sluice_error *error);
 #define SHOWN_SIGNALS_BYTES ((size_t)1 << 20) // of texts
+// Adds the signals of a list to the messages with their tokens. The batch frees them.
+void batch_add_listed(struct sluice_batch *batch, const struct sluice_signals *list);
 // Adds the signals that came with the messages of a batch. The batch frees them.
 void batch_add_signals(struct sluice_batch *batch, const struct open_queue *q, uint32_t shard,
                        const struct runner_answer *a);

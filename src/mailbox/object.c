@@ -14,7 +14,7 @@
 
 void mailbox_row_put(struct buf *rows, const struct mailbox_row *row)
 {
-    CHECK(row->kind >= MAILBOX_OP && row->kind <= MAILBOX_TICKET);
+    CHECK(row->kind >= MAILBOX_OP && row->kind <= MAILBOX_SIGNALS);
     buf_put_u16(rows, (uint16_t)row->kind);
     buf_put_u16(rows, row->code);
     buf_put_sized(rows, row->body);
@@ -66,9 +66,11 @@ static bool row_fits(const struct mailbox_row *row, enum mailbox_way way)
 {
     if (way == MAILBOX_OUT) return row->kind == MAILBOX_OP && row->code >= OP_KIND_MACHINE;
     struct mailbox_answer answer;
+    struct mailbox_signals signals;
     struct mailbox_ticket ticket;
-    return row->kind == MAILBOX_ANSWER ? mailbox_answer_read(row, &answer)
-                                       : mailbox_ticket_read(row, &ticket);
+    if (row->kind == MAILBOX_ANSWER) return mailbox_answer_read(row, &answer);
+    if (row->kind == MAILBOX_SIGNALS) return mailbox_signals_read(row, &signals);
+    return mailbox_ticket_read(row, &ticket);
 }
 
 static bool rows_fit(const struct mailbox_object *o)
@@ -114,7 +116,7 @@ bool mailbox_row_next(struct reader *rows, struct mailbox_row *out)
     uint16_t kind = read_u16(rows);
     *out = (struct mailbox_row){.code = read_u16(rows)};
     out->body = read_sized(rows, MAILBOX_OBJECT_MAX);
-    if (!reader_ok(rows) || kind < MAILBOX_OP || kind > MAILBOX_TICKET) return false;
+    if (!reader_ok(rows) || kind < MAILBOX_OP || kind > MAILBOX_SIGNALS) return false;
     out->kind = (enum mailbox_row_kind)kind;
     return true;
 }
@@ -149,6 +151,42 @@ bool mailbox_answer_read(const struct mailbox_row *row, struct mailbox_answer *o
     memcpy(out->request.bytes, request.data, request.len);
     out->err = (enum err)row->code;
     out->result = bytes_of(r.at, r.left);
+    return request_id_set(&out->request);
+}
+
+#define SIGNAL_ROW_BYTES 8
+
+void mailbox_signal_put(struct buf *rows, uint32_t index, uint32_t waiting)
+{
+    CHECK(waiting > 0);
+    buf_put_u32(rows, index);
+    buf_put_u32(rows, waiting);
+}
+
+bool mailbox_signal_next(struct reader *rows, uint32_t *index, uint32_t *waiting)
+{
+    *index = read_u32(rows);
+    *waiting = read_u32(rows);
+    return reader_ok(rows);
+}
+
+void mailbox_signals_put(struct buf *rows, const struct mailbox_signals *s)
+{
+    CHECK(request_id_set(&s->request) && s->rows.len % SIGNAL_ROW_BYTES == 0);
+    size_t at = row_begin(rows, MAILBOX_SIGNALS, 0);
+    buf_put(rows, bytes_of(s->request.bytes, sizeof s->request.bytes));
+    buf_put(rows, s->rows);
+    row_end(rows, at);
+}
+
+bool mailbox_signals_read(const struct mailbox_row *row, struct mailbox_signals *out)
+{
+    struct reader r = reader_of(row->body);
+    struct bytes request = read_bytes(&r, sizeof out->request.bytes);
+    if (!reader_ok(&r) || row->kind != MAILBOX_SIGNALS || row->code != 0) return false;
+    if (r.left == 0 || r.left % SIGNAL_ROW_BYTES != 0) return false;
+    memcpy(out->request.bytes, request.data, request.len);
+    out->rows = bytes_of(r.at, r.left);
     return request_id_set(&out->request);
 }
 

@@ -34,6 +34,9 @@ enum mailbox_row_kind {
     MAILBOX_OP = 1,     // out: code is the kind of the op, body its payload
     MAILBOX_ANSWER = 2, // in: code is the enum err; body: the request id, then the fold's result
     MAILBOX_TICKET = 3, // in: body: seq, token, deadline, then the message (opaque)
+    // in: body: the request id of a renewal whose answer comes after it, then its locks with
+    // signals that wait: the index of each, and how many
+    MAILBOX_SIGNALS = 4,
 };
 
 struct mailbox_row {
@@ -71,6 +74,15 @@ struct mailbox_answer {
 };
 void mailbox_answer_put(struct buf *rows, const struct mailbox_answer *a);
 bool mailbox_answer_read(const struct mailbox_row *row, struct mailbox_answer *out);
+
+struct mailbox_signals {
+    struct request_id request;
+    struct bytes rows; // read with mailbox_signal_next
+};
+void mailbox_signal_put(struct buf *rows, uint32_t index, uint32_t waiting);
+bool mailbox_signal_next(struct reader *rows, uint32_t *index, uint32_t *waiting);
+void mailbox_signals_put(struct buf *rows, const struct mailbox_signals *s);
+bool mailbox_signals_read(const struct mailbox_row *row, struct mailbox_signals *out);
 
 struct mailbox_ticket {
     struct lock_ref ref;

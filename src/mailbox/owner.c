@@ -191,6 +191,17 @@ struct op owner_op(const struct mailbox_owner *o, size_t i)
     return o->ops[i].op;
 }
 
+void owner_signals(struct mailbox_owner *o, size_t i, struct bytes rows)
+{
+    CHECK(i < o->ops_len && !o->ops[i].answered && o->ops[i].op.kind == OP_RENEW);
+    struct box *b = o->boxes[o->reads[o->ops[i].read].box];
+    struct mailbox_signals s = {.rows = rows};
+    if (b->rows_len >= MAILBOX_ROWS_MAX / 2) return; // the answers need the rows
+    CHECK(op_request(&o->ops[i].op, &s.request));
+    mailbox_signals_put(&b->rows, &s);
+    b->rows_len++;
+}
+
 void owner_committed(struct mailbox_owner *o, size_t i, enum err err, struct bytes result)
 {
     CHECK(i < o->ops_len && !o->ops[i].answered);

@@ -52,6 +52,9 @@ bool owner_has_all(const struct mailbox_owner *o);
 
 size_t owner_ops(const struct mailbox_owner *o);
 struct op owner_op(const struct mailbox_owner *o, size_t i); // a view, valid until owner_end
+// Signals wait for the holders of the locks that the op renews (mailbox_signal_put). Before
+// owner_committed, with its result; only if the queue's rules have signals.
+void owner_signals(struct mailbox_owner *o, size_t i, struct bytes rows);
 // A result without a body is no answer: the op is repeated in the next round.
 void owner_committed(struct mailbox_owner *o, size_t i, enum err err, struct bytes result);
 

@@ -53,6 +53,7 @@ struct mailbox_worker *mailbox_worker_new(const struct mailbox_worker_config *co
 static void open_free(struct mailbox_open *r)
 {
     bytes_free(r->payload);
+    bytes_free(r->signals);
     memory_free(r);
 }
 
@@ -60,6 +61,7 @@ static void effect_free(struct effect_row *e)
 {
     if (!e) return;
     if (e->owned) bytes_free(e->effect.body);
+    bytes_free(e->effect.signals);
     memory_free(e);
 }
 
@@ -149,10 +151,12 @@ void side_answer(struct mailbox_worker *w, struct mailbox_open *r, enum err err,
 {
     open_remove(w, r);
     if (r->takes > 0) {
-        side_taken(w, r->id, err, result);
+        side_taken(w, r, err, result);
     } else {
         struct mailbox_effect e = {.kind = MAILBOX_REPLY, .ticket = r->ticket, .err = err};
         e.body = bytes_copy(result);
+        e.signals = r->signals;
+        r->signals = BYTES_EMPTY;
         side_effect_put(w, &e, true);
     }
     open_free(r);
@@ -410,6 +414,14 @@ static void note_latency(struct mailbox_worker *w, const struct mailbox_open *r)
     if (w->expect_ms < PACE_MIN_MS) w->expect_ms = PACE_MIN_MS;
 }
 
+// The answer comes next. NULL: the request has its answer already.
+static void note_signals(struct mailbox_open *r, struct bytes rows)
+{
+    if (!r) return;
+    bytes_free(r->signals);
+    r->signals = bytes_copy(rows);
+}
+
 // Returns whether a row was of use.
 static bool take_rows(struct mailbox_worker *w, const struct mailbox_object *o)
 {
@@ -418,8 +430,11 @@ static bool take_rows(struct mailbox_worker *w, const struct mailbox_object *o)
     struct mailbox_row row;
     for (uint32_t i = 0; i < o->count && mailbox_row_next(&rows, &row); i++) {
         struct mailbox_answer answer;
+        struct mailbox_signals signals;
         struct mailbox_ticket ticket;
-        if (mailbox_answer_read(&row, &answer)) {
+        if (mailbox_signals_read(&row, &signals)) {
+            note_signals(side_open_find(w, &signals.request), signals.rows);
+        } else if (mailbox_answer_read(&row, &answer)) {
             struct mailbox_open *r = side_open_find(w, &answer.request);
             if (!r) continue; // it was done directly, or this is a repeat
             note_latency(w, r);
@@ -489,13 +504,25 @@ void mailbox_looked(struct mailbox_worker *w, enum err err, struct interval modi
     go_on(w);
 }
 
+static struct mailbox_open *open_of(const struct mailbox_worker *w, uint64_t id)
+{
+    struct mailbox_open *r = w->open;
+    CHECK(id > 0);
+    while (r && r->id != id)
+        r = r->next;
+    return r;
+}
+
+void mailbox_done_signals(struct mailbox_worker *w, uint64_t id, struct bytes rows)
+{
+    note_signals(open_of(w, id), rows);
+}
+
 void mailbox_done(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result,
                   struct interval now)
 {
     note_time(w, now);
-    struct mailbox_open *r = w->open;
-    while (r && r->id != id)
-        r = r->next;
+    struct mailbox_open *r = open_of(w, id);
     // The owner may have answered meanwhile.
     if (r) side_answer(w, r, err, result);
     go_on(w);

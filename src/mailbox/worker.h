@@ -57,6 +57,8 @@ void mailbox_read(struct mailbox_worker *w, uint64_t number, enum err err, struc
 // modified: when the mark was written, in store time. Without a mark err is ERR_NOT_FOUND.
 void mailbox_looked(struct mailbox_worker *w, enum err err, struct interval modified,
                     struct interval now);
+// Before mailbox_done: signals wait for locks that the op has renewed (mailbox_signal_put).
+void mailbox_done_signals(struct mailbox_worker *w, uint64_t id, struct bytes rows);
 void mailbox_done(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result,
                   struct interval now);
 // The worker claimed this message directly. It may have been a ticket of the worker, which is then
@@ -77,13 +79,15 @@ enum mailbox_effect_kind {
 
 struct mailbox_effect {
     enum mailbox_effect_kind kind;
-    uint64_t number;     // write, read: of the object
-    uint64_t id;         // direct: for mailbox_done
-    uint64_t ticket;     // reply
-    enum err err;        // reply: as runner_do
-    uint16_t op_kind;    // direct
-    struct lock_ref ref; // message
-    int64_t deadline;    // message: of its lock
+    uint64_t number;      // write, read: of the object
+    uint64_t id;          // direct: for mailbox_done
+    uint64_t ticket;      // reply
+    enum err err;         // reply: as runner_do
+    uint16_t op_kind;     // direct
+    struct lock_ref ref;  // message
+    int64_t deadline;     // message: of its lock
+    bool has_signals;     // message: signals wait for its holder
+    struct bytes signals; // reply to a renewal: read with mailbox_signal_next; may be empty
     // write: the object; direct: the payload; reply: the fold's result; message: its encoding
     struct bytes body;
 };

@@ -18,11 +18,15 @@ static struct mailbox_held *held_find(struct mailbox_worker *w, const struct loc
     return t;
 }
 
-static void hand_out(struct mailbox_worker *w, struct mailbox_held *t, int64_t deadline)
+static void hand_out(struct mailbox_worker *w, struct mailbox_held *t, int64_t deadline,
+                     bool has_signals)
 {
     CHECK(t->state != TICKET_GONE);
-    struct mailbox_effect e = {
-        .kind = MAILBOX_MESSAGE, .ref = t->ref, .deadline = deadline, .body = t->message};
+    struct mailbox_effect e = {.kind = MAILBOX_MESSAGE,
+                               .ref = t->ref,
+                               .deadline = deadline,
+                               .has_signals = has_signals,
+                               .body = t->message};
     t->state = TICKET_GONE;
     t->message = BYTES_EMPTY;
     side_effect_put(w, &e, true);
@@ -40,7 +44,7 @@ bool side_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *tick
     *(w->held_tail ? &w->held_tail->next : &w->held) = t;
     w->held_tail = t;
     if (MUTANT(MAILBOX_UNTAKEN) && w->want > 0)
-        hand_out(w, t, ticket->deadline + MAILBOX_ANSWER_MS);
+        hand_out(w, t, ticket->deadline + MAILBOX_ANSWER_MS, false);
     return true;
 }
 
@@ -95,19 +99,32 @@ void side_take_tickets(struct mailbox_worker *w)
     side_open_add(w, 0, (struct op){.kind = OP_RENEW, .payload = buf_bytes(&payload)}, op.count);
 }
 
-void side_taken(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result)
+// Whether signals wait for the lock with this index.
+static bool has_signals(struct bytes signals, uint32_t wanted)
+{
+    struct reader rows = reader_of(signals);
+    uint32_t index, waiting;
+    while (rows.left > 0 && mailbox_signal_next(&rows, &index, &waiting))
+        if (index == wanted && waiting > 0) return true;
+    return false;
+}
+
+void side_taken(struct mailbox_worker *w, const struct mailbox_open *r, enum err err,
+                struct bytes result)
 {
     struct result rows;
     bool known = !result_open(result, OP_RENEW, &rows);
+    uint32_t index = 0;
     for (struct mailbox_held *t = w->held; t; t = t->next) {
-        if (t->taken_by != id || t->state != TICKET_TAKING) continue;
+        if (t->taken_by != r->id || t->state != TICKET_TAKING) continue;
+        bool signals = has_signals(r->signals, index++);
         struct outcome_row row = {0};
         // The rows are in the order of the references. Without a result no ticket counts as taken:
         // the message comes again when its lock expires.
         bool taken = known && outcome_row_next(&rows, &row) && row.reason == REASON_NONE && !err;
         // An answer can come so late that the lock is over.
         if (taken && row.until > w->now.hi) {
-            hand_out(w, t, row.until);
+            hand_out(w, t, row.until, signals);
         } else {
             bytes_free(t->message);
             t->message = BYTES_EMPTY;

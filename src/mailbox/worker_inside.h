@@ -22,7 +22,8 @@ struct mailbox_open {
     uint16_t op_kind;
     struct bytes payload; // owned
     int64_t since;
-    uint32_t takes; // tickets that it renews
+    uint32_t takes;       // tickets that it renews
+    struct bytes signals; // owned: what waits for its locks, as the answer will say
 };
 
 enum ticket_state { TICKET_HELD, TICKET_TAKING, TICKET_GONE };
@@ -93,4 +94,5 @@ bool side_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *tick
 void side_take_tickets(struct mailbox_worker *w); // renews as many as receives want
 void side_tickets_forget(struct mailbox_worker *w);
 void side_tickets_expire(struct mailbox_worker *w);
-void side_taken(struct mailbox_worker *w, uint64_t id, enum err err, struct bytes result);
+void side_taken(struct mailbox_worker *w, const struct mailbox_open *r, enum err err,
+                struct bytes result);

@@ -15,9 +15,11 @@ static void try_object(struct bytes input)
     struct mailbox_row row;
     for (uint32_t i = 0; i < o.count; i++) {
         struct mailbox_answer answer;
+        struct mailbox_signals signals;
         struct mailbox_ticket ticket;
         CHECK(mailbox_row_next(&rows, &row));
         CHECK(row.kind != MAILBOX_ANSWER || mailbox_answer_read(&row, &answer));
+        CHECK(row.kind != MAILBOX_SIGNALS || mailbox_signals_read(&row, &signals));
         CHECK(row.kind != MAILBOX_TICKET || mailbox_ticket_read(&row, &ticket));
     }
     struct buf again;

@@ -2,7 +2,7 @@
 // Workers that reach only a real bucket, and a node that owns the queue: both are killed, and every
 // message is processed once.
 //
-//     mailbox_exchange                 the tests; SLUICE_TEST_S3 names an empty bucket
+//     mailbox_exchange [NAME]          the tests; SLUICE_TEST_S3 names an empty bucket
 //     mailbox_exchange hold STORE      a worker that receives, says so, and never acknowledges
 #include "../support/node_process.h"
 #include "../unit/unit.h"
@@ -201,6 +201,80 @@ static void a_mailbox_carries_results_and_progress(void **state)
     node_process_kill(&f.node);
 }
 
+static const char *steer(struct sluice *s, const char *const *id, char signal[SLUICE_SIGNAL_ID_MAX])
+{
+    static const char payload[] = "{\"speed\": 2}";
+    struct sluice_error error = {.message = ""};
+    struct sluice_signals *sent;
+    struct sluice_signal what = {.kind = "steer",
+                                 .ids = id,
+                                 .ids_len = 1,
+                                 .payload = payload,
+                                 .payload_len = sizeof payload - 1};
+    if (sluice_signal(s, QUEUE, &what, NULL, &sent, &error)) fail_msg("%s", error.message);
+    memcpy(signal, sent->id, SLUICE_SIGNAL_ID_MAX);
+    sluice_signals_free(sent);
+    return payload;
+}
+
+static void acked(struct sluice *s, const char *token, uint32_t number)
+{
+    struct sluice_signal_answer answer = {.token = token, .number = number};
+    struct sluice_error error = {.message = ""};
+    enum sluice_code code = SLUICE_UNKNOWN;
+    for (int tries = 0; tries < 5 && code == SLUICE_UNKNOWN; tries++)
+        code = sluice_signals_ack(s, QUEUE, &answer, 1, NULL, &error);
+    if (code) fail_msg("signal %u: %s", number, error.message);
+}
+
+// A signal that was sent before the message ran comes with it. A later one comes as a number in the
+// answer of a renewal, and by a poll. The messages are many, so each of them has a signal.
+static void a_worker_with_a_mailbox_gets_signals(void **state)
+{
+    (void)state;
+    static struct fixture f;
+    struct sluice_batch *list;
+    struct sluice_outcome o;
+    struct sluice_signals *got;
+    char signal[SLUICE_SIGNAL_ID_MAX];
+    const char *payload = "";
+    begin(&f, "signals");
+    struct sluice *node = open_at(f.node.url), *s = open_at(f.store);
+    struct sluice_peek peek = {.max = MESSAGES};
+    assert_int_equal(sluice_peek(node, QUEUE, &peek, &list, NULL), SLUICE_OK);
+    assert_int_equal(list->len, MESSAGES);
+    for (size_t i = 0; i < list->len; i++)
+        payload = steer(node, &(const char *){list->messages[i].id}, signal);
+    sluice_batch_free(list);
+    join(s, "far");
+    struct sluice_batch *b = take_ticket(&f, s, "far");
+    const char *token = b->messages[0].token, *id = b->messages[0].id;
+    assert_int_equal(b->messages[0].signals_len, 1);
+    assert_int_equal(b->messages[0].signals[0].number, 1);
+    assert_string_equal(b->messages[0].signals[0].payload, payload);
+    acked(s, token, 1);
+    steer(node, &id, signal);
+    enum sluice_code code = SLUICE_UNKNOWN;
+    for (int tries = 0; tries < 5 && code == SLUICE_UNKNOWN; tries++)
+        code = sluice_renew(s, QUEUE, &token, 1, 60000, &o, NULL);
+    assert_int_equal(code, SLUICE_OK);
+    assert_int_equal(o.signals, 1);
+    assert_int_equal(sluice_signals_receive(s, QUEUE, &token, 1, 0, &got, NULL), SLUICE_OK);
+    assert_int_equal(got->len, 1);
+    assert_int_equal(got->rows[0].number, 2);
+    assert_string_equal(got->rows[0].payload, payload);
+    sluice_signals_free(got);
+    acked(s, token, 2);
+    assert_int_equal(sluice_signal_wait(node, QUEUE, signal, NULL, 20000, &got, NULL), SLUICE_OK);
+    assert_string_equal(got->rows[0].state, "acked");
+    sluice_signals_free(got);
+    sluice_batch_free(b);
+    mailbox_leave(s, QUEUE, "far");
+    sluice_close(s);
+    sluice_close(node);
+    node_process_kill(&f.node);
+}
+
 static void a_killed_owner_loses_and_repeats_nothing(void **state)
 {
     (void)state;
@@ -254,10 +328,12 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(workers_with_mailboxes_process_every_message_once),
         cmocka_unit_test(a_mailbox_carries_results_and_progress),
+        cmocka_unit_test(a_worker_with_a_mailbox_gets_signals),
         cmocka_unit_test(a_killed_owner_loses_and_repeats_nothing),
         cmocka_unit_test(the_messages_of_a_killed_worker_are_delivered_again),
     };
     if (argc == 3) return hold(argv[2]);
+    if (argc == 2) cmocka_set_test_filter(argv[1]);
     CHECK(getenv("SLUICE") && getenv("SLUICE_TEST_S3"));
     return cmocka_run_group_tests_name("exchange", tests, NULL, NULL);
 }

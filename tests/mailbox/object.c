@@ -63,6 +63,33 @@ static void an_object_is_read_as_it_was_written(void **state)
     assert_true(bytes_equal(ticket.message, bytes_str("message")));
 }
 
+static void the_counts_of_signals_are_read_as_they_were_written(void **state)
+{
+    (void)state;
+    CLEANUP(buf_done) struct buf rows;
+    CLEANUP(buf_done) struct buf counts;
+    struct mailbox_row row;
+    struct mailbox_signals in = {.request = {{7}}}, out;
+    uint32_t index, waiting;
+    buf_init(&rows, 256);
+    buf_init(&counts, 64);
+    mailbox_signal_put(&counts, 0, 3);
+    mailbox_signal_put(&counts, 9, 1);
+    in.rows = buf_bytes(&counts);
+    mailbox_signals_put(&rows, &in);
+    struct reader r = reader_of(buf_bytes(&rows));
+    assert_true(mailbox_row_next(&r, &row) && mailbox_signals_read(&row, &out));
+    assert_memory_equal(&out.request, &in.request, sizeof in.request);
+    struct reader c = reader_of(out.rows);
+    assert_true(mailbox_signal_next(&c, &index, &waiting) && index == 0 && waiting == 3);
+    assert_true(mailbox_signal_next(&c, &index, &waiting) && index == 9 && waiting == 1);
+    assert_int_equal(c.left, 0);
+    row.body.len -= 1;
+    assert_false(mailbox_signals_read(&row, &out));
+    row.body.len = sizeof in.request; // no count
+    assert_false(mailbox_signals_read(&row, &out));
+}
+
 static void every_flipped_bit_and_every_cut_is_damage(void **state)
 {
     (void)state;
@@ -144,6 +171,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_object_is_read_as_it_was_written),
+        cmocka_unit_test(the_counts_of_signals_are_read_as_they_were_written),
         cmocka_unit_test(every_flipped_bit_and_every_cut_is_damage),
         cmocka_unit_test(a_newer_format_is_not_taken_for_damage),
         cmocka_unit_test(the_bytes_of_an_object_do_not_change),
