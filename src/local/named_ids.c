@@ -15,7 +15,6 @@ static void refuse_row(struct named_id *row, const struct sluice_error *why,
     if (!first->code) *first = *why;
 }
 
-// *foreign: an id is of another queue, or of another life of this one.
 static void parse(const struct open_queue *q, const char *const *ids, size_t len,
                   struct named_id *rows, struct sluice_error *first, bool *foreign)
 {
@@ -26,6 +25,7 @@ static void parse(const struct open_queue *q, const char *const *ids, size_t len
         rows[i] = (struct named_id){.code = SLUICE_OK};
         if (!id_parse(q, ids[i] ? ids[i] : "", &rows[i].shard, &rows[i].seq, &why)) continue;
         *foreign = *foreign || why.code == SLUICE_NOT_FOUND;
+        rows[i] = (struct named_id){0}; // its numbers are of another queue
         refuse_row(&rows[i], &why, first);
     }
 }
@@ -50,11 +50,18 @@ static void refuse_twice(const char *const *ids, size_t len, struct named_id *ro
         struct sluice_error why;
         const struct named_id *a = sorted[i - 1];
         struct named_id *b = sorted[i];
-        if (b->code || a->shard != b->shard || a->seq != b->seq) continue;
+        if (a->seq == 0 || a->shard != b->shard || a->seq != b->seq) continue;
         (void)refuse(&why, ERR_INVALID, "id", "message %s is given twice", ids[b - rows]);
         refuse_row(b, &why, first);
     }
     memory_free(sorted);
+}
+
+void named_ids_parse(const struct open_queue *q, const char *const *ids, size_t len,
+                     struct named_id *rows, struct sluice_error *first, bool *foreign)
+{
+    parse(q, ids, len, rows, first, foreign);
+    refuse_twice(ids, len, rows, first);
 }
 
 enum sluice_code named_ids_open(struct sluice *s, const char *queue, const char *const *ids,
@@ -64,16 +71,15 @@ enum sluice_code named_ids_open(struct sluice *s, const char *queue, const char 
     bool foreign;
     enum sluice_code code = queue_get(s, queue, q, error);
     if (code) return code;
-    parse(*q, ids, len, rows, first, &foreign);
+    named_ids_parse(*q, ids, len, rows, first, &foreign);
     if (foreign) { // the open queue may be an old life of its name
         struct open_queue *fresh = NULL;
         code = queue_get_fresh(s, queue, &fresh, error);
         queue_let_go(q);
         *q = fresh;
         if (code) return code;
-        parse(*q, ids, len, rows, first, &foreign);
+        named_ids_parse(*q, ids, len, rows, first, &foreign);
     }
-    refuse_twice(ids, len, rows, first);
     return SLUICE_OK;
 }
 

@@ -17,6 +17,11 @@ struct named_id {
     char reason[32];
 };
 
+// Parses the ids, and refuses one that is given twice. *first is the error of the first refused id;
+// its code is SLUICE_OK if there is none. *foreign: an id is of another queue, or of another life
+// of this one.
+void named_ids_parse(const struct open_queue *q, const char *const *ids, size_t len,
+                     struct named_id *rows, struct sluice_error *first, bool *foreign);
 // Opens the queue and parses the ids. If an id is of another life of the name, the queue is looked
 // up again. The rows of refused ids say so, and *first is the error of the first one; its code is
 // SLUICE_OK if there is none. Returns an error if the queue cannot be opened.

@@ -5,13 +5,13 @@
 #include "base/memory.h"
 #include "local/change.h"
 #include "local/look.h"
+#include "local/named_ids.h"
 #include "local/redrive.h"
 #include "os/clock.h"
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define LETTERS_AT_ONCE 16    // few, because bodies may be large
@@ -245,42 +245,21 @@ static enum sluice_code redrive_letters(struct choice *c, struct sluice *s, cons
     return code;
 }
 
-static int by_number(const void *left, const void *right)
-{
-    const struct chosen *a = *(const struct chosen *const *)left;
-    const struct chosen *b = *(const struct chosen *const *)right;
-    if (a->shard != b->shard) return a->shard < b->shard ? -1 : 1;
-    if (a->seq != b->seq) return a->seq < b->seq ? -1 : 1;
-    return a < b ? -1 : a > b;
-}
-
-static void refuse_twice(struct choice *c)
-{
-    struct chosen **sorted = memory_zeroed(c->len + 1, sizeof *sorted);
-    for (size_t i = 0; i < c->len; i++)
-        sorted[i] = &c->rows[i];
-    qsort(sorted, c->len, sizeof *sorted, by_number);
-    for (size_t i = 1; i < c->len; i++) {
-        struct sluice_error why;
-        const struct chosen *a = sorted[i - 1], *b = sorted[i];
-        if (a->seq == 0 || a->shard != b->shard || a->seq != b->seq) continue;
-        (void)refuse(&why, ERR_INVALID, "id", "message %s is given twice", b->id);
-        refuse_one(c, (size_t)(b - c->rows), SLUICE_INVALID, &why);
-    }
-    memory_free(sorted);
-}
-
 static void parse_ids(struct choice *c)
 {
+    struct named_id *named = memory_zeroed(c->len + 1, sizeof *named);
+    struct sluice_error first;
+    bool foreign;
+    named_ids_parse(c->queue, c->ids, c->len, named, &first, &foreign);
+    c->code = first.code;
+    if (first.code && c->error) *c->error = first;
     for (size_t i = 0; i < c->len; i++) {
-        struct chosen *row = &c->rows[i];
-        struct sluice_error why;
-        row->id = c->ids[i];
-        enum sluice_code code = id_parse(c->queue, row->id, &row->shard, &row->seq, &why);
-        if (code) row->seq = 0;
-        if (code) refuse_one(c, i, code, &why);
+        c->rows[i] = (struct chosen){.id = c->ids[i], .shard = named[i].shard, .seq = named[i].seq};
+        struct sluice_error why = {.code = named[i].code};
+        (void)snprintf(why.reason, sizeof why.reason, "%s", named[i].reason);
+        if (why.code) refuse_one(c, i, why.code, &why);
     }
-    refuse_twice(c);
+    memory_free(named);
 }
 
 // The rows that the call did not reach have its error.

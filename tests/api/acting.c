@@ -61,6 +61,26 @@ static void each_refusal_has_its_sentence_and_the_others_go_on(void **state)
     rig_close(&r);
 }
 
+static void an_id_of_another_queue_is_not_the_same_message(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_error e;
+    char ours[SLUICE_ID_MAX], theirs[SLUICE_ID_MAX];
+    rig_queue(&r, NULL, 0);
+    send_text(r.s, "a", ours);
+    (void)snprintf(theirs, sizeof theirs, "00000000%s", ours + 8); // the same shard and number
+    const char *ids[] = {theirs, ours, ours, ours};
+    static const enum sluice_code codes[] = {SLUICE_NOT_FOUND, SLUICE_OK, SLUICE_INVALID,
+                                             SLUICE_INVALID};
+    struct sluice_outcome o[4];
+    assert_int_equal(sluice_cancel(r.s, "tasks", ids, 4, NULL, o, &e), SLUICE_NOT_FOUND);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(o[i].code, codes[i]);
+    state_is(r.s, ours, "cancelled");
+    rig_close(&r);
+}
+
 static void a_dead_message_is_purged(void **state)
 {
     (void)state;
@@ -149,6 +169,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_waiting_message_is_cancelled_and_counted),
         cmocka_unit_test(each_refusal_has_its_sentence_and_the_others_go_on),
+        cmocka_unit_test(an_id_of_another_queue_is_not_the_same_message),
         cmocka_unit_test(a_dead_message_is_purged),
         cmocka_unit_test(messages_of_several_shards_are_cancelled_by_one_call),
         cmocka_unit_test(a_queue_of_older_rules_is_refused_before_anything_is_written),
