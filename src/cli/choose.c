@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/choose.h"
 
+#include "calls/calls.h"
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -114,8 +115,8 @@ static void print_refused(const struct choice *c, const char *id, const struct s
     if (!explained && strstr(told->message, id))
         (void)snprintf(error.message, sizeof error.message, "%s", told->message);
     else if (!explained)
-        (void)snprintf(error.message, sizeof error.message, "message %.64s: %s%s%s", id, o->reason,
-                       *o->reason ? ": " : "", sluice_code_text(o->code));
+        (void)snprintf(error.message, sizeof error.message, "message %.64s: %s", id,
+                       refusal_text(o->reason, o->code));
     (void)cli_fail(c->cli, &error);
 }
 
@@ -150,7 +151,7 @@ static int act_on_ids(const struct choice *c, const struct id_list *ids)
     return status ? status : sluice_code_exit(code);
 }
 
-int choose_ids(const struct choice *c, const char **words, size_t len)
+static int choose_ids(const struct choice *c, const char **words, size_t len)
 {
     struct id_list ids = {0};
     int status = id_list_read(c->cli, words, len, &ids);
@@ -269,7 +270,7 @@ static int confirm(const struct choice *c, size_t found, uint64_t bytes, bool ye
     return cli_confirm_as(c->cli, yes, warning, question);
 }
 
-int choose_found(const struct choice *c, const struct sluice_find *filter, bool yes)
+static int choose_found(const struct choice *c, const struct sluice_find *filter, bool yes)
 {
     struct id_list ids = {0};
     struct sluice_error error = {0};
@@ -285,5 +286,25 @@ int choose_found(const struct choice *c, const struct sluice_find *filter, bool 
         if (n.code) status = cli_fail_queue(c->cli, c->s, c->queue, &error);
     }
     found_free(&ids);
+    return status;
+}
+
+int choose_check(const struct cli *cli, const struct arguments *args, size_t filter, bool *chosen)
+{
+    const struct cli_value *rows = args->options + filter;
+    bool ids = args->words_len > 1, filtered = filter_given(rows) || rows[FILTER_STATE].given;
+    *chosen = ids || filtered;
+    if (ids && filtered)
+        return cli_usage(cli, "ID", "ID and a filter exclude each other: give one of them");
+    return 0;
+}
+
+int choose(const struct choice *c, const struct arguments *args, size_t filter, bool yes)
+{
+    if (args->words_len > 1) return choose_ids(c, args->words + 1, args->words_len - 1);
+    struct sluice_find find;
+    int status = filter_read(c->cli, args->options + filter, &find);
+    if (status == 0) status = choose_found(c, &find, yes);
+    filter_done(&find);
     return status;
 }

@@ -62,8 +62,10 @@ struct choice {
     void *ctx;
 };
 
-// Acts on the ids in `words` ("-": one in each line of standard input). Prints a line for each, and
-// returns the exit status.
-int choose_ids(const struct choice *c, const char **words, size_t len);
-// Finds the messages, asks unless `yes`, and acts on them.
-int choose_found(const struct choice *c, const struct sluice_find *filter, bool yes);
+// Whether the command line chooses messages: by ids after the queue, or by a filter. Both together
+// are refused. Returns 0, or the exit status after printing the error.
+int choose_check(const struct cli *cli, const struct arguments *args, size_t filter, bool *chosen);
+// Acts on the ids after the queue ("-": one in each line of standard input), and prints a line for
+// each. Without ids, finds the messages of the filter, asks unless `yes`, and acts on them. Returns
+// the exit status.
+int choose(const struct choice *c, const struct arguments *args, size_t filter, bool yes);

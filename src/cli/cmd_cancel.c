@@ -55,22 +55,16 @@ static int run_cancel(const struct cli *cli, const struct arguments *args, struc
                        .act = cancel_ids,
                        .explain = explain,
                        .ctx = &cancelling};
-    bool filtered = filter_given(o + FILTER) || state->given;
-    if (args->words_len > 1 && filtered)
-        return cli_usage(cli, "ID", "ID and a filter exclude each other: give one of them");
-    if (args->words_len == 1 && !filtered)
+    bool chosen;
+    int status = choose_check(cli, args, FILTER, &chosen);
+    if (status == 0 && !chosen)
         return cli_usage(cli, "ID", "give the ids of messages, or a filter such as --state ready");
-    if (state->given && strcmp(state->texts[0], "locked") == 0)
+    if (status == 0 && state->given && strcmp(state->texts[0], "locked") == 0)
         return cli_usage(cli, "--state",
                          "workers hold locked messages; to end one: sluice signal %.80s ID "
                          "interrupt",
                          c.queue);
-    if (args->words_len > 1) return choose_ids(&c, args->words + 1, args->words_len - 1);
-    struct sluice_find filter;
-    int status = filter_read(cli, o + FILTER, &filter);
-    if (status == 0) status = choose_found(&c, &filter, o[YES].given);
-    filter_done(&filter);
-    return status;
+    return status ? status : choose(&c, args, FILTER, o[YES].given);
 }
 
 const struct command command_cancel = {

@@ -66,29 +66,21 @@ static int redrive_chosen(const struct cli *cli, const struct arguments *args, s
                        .wanted = can_redrive,
                        .act = redrive_ids,
                        .ctx = &redriving};
-    bool filtered = filter_given(o + FILTER) || o[FILTER + FILTER_STATE].given;
-    if (args->words_len > 1 && filtered)
-        return cli_usage(cli, "ID", "ID and a filter exclude each other: give one of them");
     if (o[MAX].given)
         return cli_usage(cli, "--max", "--max is for a redrive without IDs and filters");
-    if (args->words_len > 1) return choose_ids(&c, args->words + 1, args->words_len - 1);
-    struct sluice_find filter;
-    int status = filter_read(cli, o + FILTER, &filter);
-    if (status == 0) status = choose_found(&c, &filter, o[YES].given);
-    filter_done(&filter);
-    return status;
+    return choose(&c, args, FILTER, o[YES].given);
 }
 
 static int run_redrive(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
     const char *queue = args->words[0];
     const char *to = args->options[TO].given ? args->options[TO].texts[0] : NULL;
-    int status = 0;
     struct sluice_error error = {0};
     uint64_t redriven = 0;
-    const struct cli_value *filter = args->options + FILTER;
-    if (args->words_len > 1 || filter_given(filter) || filter[FILTER_STATE].given)
-        return redrive_chosen(cli, args, s, to);
+    bool chosen;
+    int status = choose_check(cli, args, FILTER, &chosen);
+    if (status != 0) return status;
+    if (chosen) return redrive_chosen(cli, args, s, to);
     enum sluice_code code =
         sluice_redrive(s, queue, to, (uint32_t)args->options[MAX].number, &redriven, &error);
     if (code == SLUICE_OK || redriven > 0) cli_count(cli, queue, "redriven", redriven);
