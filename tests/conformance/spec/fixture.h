@@ -38,6 +38,12 @@ void fixture_close(struct fixture *p);
 struct sluice *fixture_second_node(struct fixture *p);
 void fixture_stop_node(struct fixture *p); // the first one
 
+// A row of tests whose title is a sentence.
+#define TITLED(title, test)                                                                        \
+    {                                                                                              \
+        .name = title, .test_func = test                                                           \
+    }
+
 #define FINE(call)                                                                                 \
     do {                                                                                           \
         struct sluice_error error = {.message = ""};                                               \

@@ -533,34 +533,29 @@ static void same_signal_by_two_ways(void **state)
     fixture_close(p);
 }
 
-#define SCENARIO(title, test)                                                                      \
-    {                                                                                              \
-        .name = title, .test_func = test                                                           \
-    }
-
 int main(int argc, char **argv)
 {
     if (argc != 3) return 2;
     fixture_choose(argv[1], argv[2]);
     const struct CMUnitTest tests[] = {
-        SCENARIO("Steer a running task", steer_running),
-        SCENARIO("Steer a task that does not exist", steer_unknown),
-        SCENARIO("Steer a completed task", steer_completed),
-        SCENARIO("Several steers arrive in order", steers_in_order),
-        SCENARIO("Steer before the task runs", steer_before_it_runs),
-        SCENARIO("Graceful interrupt", graceful_interrupt),
-        SCENARIO("Interrupt with a timeout", interrupt_with_a_timeout),
-        SCENARIO("Immediate interrupt", immediate_interrupt),
-        SCENARIO("The reason of an interrupt is kept", reason_is_kept),
-        SCENARIO("Interrupt a pending task", interrupt_pending),
-        SCENARIO("Collect all", collect_all),
-        SCENARIO("Collect with a timeout names the missing", collect_with_a_timeout),
-        SCENARIO("Collect as a stream", collect_as_a_stream),
-        SCENARIO("Collect when all failed", collect_all_failed),
-        SCENARIO("Collect with some failures", collect_some_failed),
-        SCENARIO("Signal to a remotely owned task", remotely_owned),
-        SCENARIO("Ownership changes between send and delivery", ownership_changes),
-        SCENARIO("The same signal by two ways", same_signal_by_two_ways),
+        TITLED("Steer a running task", steer_running),
+        TITLED("Steer a task that does not exist", steer_unknown),
+        TITLED("Steer a completed task", steer_completed),
+        TITLED("Several steers arrive in order", steers_in_order),
+        TITLED("Steer before the task runs", steer_before_it_runs),
+        TITLED("Graceful interrupt", graceful_interrupt),
+        TITLED("Interrupt with a timeout", interrupt_with_a_timeout),
+        TITLED("Immediate interrupt", immediate_interrupt),
+        TITLED("The reason of an interrupt is kept", reason_is_kept),
+        TITLED("Interrupt a pending task", interrupt_pending),
+        TITLED("Collect all", collect_all),
+        TITLED("Collect with a timeout names the missing", collect_with_a_timeout),
+        TITLED("Collect as a stream", collect_as_a_stream),
+        TITLED("Collect when all failed", collect_all_failed),
+        TITLED("Collect with some failures", collect_some_failed),
+        TITLED("Signal to a remotely owned task", remotely_owned),
+        TITLED("Ownership changes between send and delivery", ownership_changes),
+        TITLED("The same signal by two ways", same_signal_by_two_ways),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -364,32 +364,27 @@ static void status(void **state)
     fixture_close(p);
 }
 
-#define FEATURE(title, test)                                                                       \
-    {                                                                                              \
-        .name = title, .test_func = test                                                           \
-    }
-
 int main(int argc, char **argv)
 {
     if (argc != 3) return 2;
     fixture_choose(argv[1], argv[2]);
     const struct CMUnitTest tests[] = {
-        FEATURE("A registered worker is shown with what it said", registry),
-        FEATURE("A row without a sign of life expires", expiry),
-        FEATURE("A receive that waits is a heartbeat", heartbeats),
-        FEATURE("A name belongs to one process while its row lives", name_of_one_process),
-        FEATURE("Without an owner there are no tickets", no_owner_no_tickets),
-        FEATURE("The dispatch loop grants in turn, whatever the names", dispatch_in_turn),
-        FEATURE("Tickets of the loop come in order, with their order index", tickets_in_order),
-        FEATURE("Tickets first, then direct claims", tickets_first),
-        FEATURE("Tickets of a worker that left return", tickets_of_one_that_left),
-        FEATURE("Tickets that are not taken return", tickets_of_a_stalled_worker),
-        FEATURE("A message goes to a worker that has its labels", labels),
-        FEATURE("A paused worker gets nothing, a drained one finishes", pause_and_drain),
-        FEATURE("Eviction ends locks and keeps the process out", eviction),
-        FEATURE("A group stays with its worker", affinity),
-        FEATURE("Renewals of a registered worker are validated", renewals),
-        FEATURE("What a worker finished says so", status),
+        TITLED("A registered worker is shown with what it said", registry),
+        TITLED("A row without a sign of life expires", expiry),
+        TITLED("A receive that waits is a heartbeat", heartbeats),
+        TITLED("A name belongs to one process while its row lives", name_of_one_process),
+        TITLED("Without an owner there are no tickets", no_owner_no_tickets),
+        TITLED("The dispatch loop grants in turn, whatever the names", dispatch_in_turn),
+        TITLED("Tickets of the loop come in order, with their order index", tickets_in_order),
+        TITLED("Tickets first, then direct claims", tickets_first),
+        TITLED("Tickets of a worker that left return", tickets_of_one_that_left),
+        TITLED("Tickets that are not taken return", tickets_of_a_stalled_worker),
+        TITLED("A message goes to a worker that has its labels", labels),
+        TITLED("A paused worker gets nothing, a drained one finishes", pause_and_drain),
+        TITLED("Eviction ends locks and keeps the process out", eviction),
+        TITLED("A group stays with its worker", affinity),
+        TITLED("Renewals of a registered worker are validated", renewals),
+        TITLED("What a worker finished says so", status),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
