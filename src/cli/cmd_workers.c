@@ -14,6 +14,8 @@
 
 #define WORKERS_MAX 10000
 #define INTERVAL_MS 1000
+#define PAGE        1000 // locked messages that are read at a time
+#define JOB_COLUMNS 60
 
 enum { WATCH, INTERVAL };
 
@@ -157,6 +159,118 @@ static void print_without(const struct groups *g, bool one, FILE *out)
     }
 }
 
+// The messages that a worker holds, in `to`: a table, or a JSON list. A job without a progress has
+// none.
+struct jobs {
+    const char *worker;
+    struct table *table; // one of them
+    struct json *list;
+    size_t len;
+};
+
+static void add_job(struct jobs *to, const struct sluice_message *m)
+{
+    char time[TEXT_MAX];
+    bool told = m->progress_at > 0 && m->percent >= 0;
+    to->len++;
+    if (to->list) {
+        struct json *o = json_new();
+        json_text(o, "id", m->id);
+        json_number(o, "attempt", m->attempt);
+        json_number(o, "deadline", m->deadline);
+        if (told) json_number(o, "progress", m->percent);
+        if (told && m->progress && *m->progress) json_text(o, "progressText", m->progress);
+        if (told) json_number(o, "progressAt", m->progress_at);
+        json_list_take(to->list, o);
+        return;
+    }
+    const char *words = told && m->progress ? m->progress : "";
+    char *text = safe_text(words, strlen(words), JOB_COLUMNS);
+    table_cell(to->table, m->id);
+    table_number(to->table, m->attempt);
+    if (told)
+        table_cellf(to->table, "%d%%", m->percent);
+    else
+        table_cell(to->table, "-");
+    add_age(to->table, told ? m->progress_at : 0);
+    table_cell(to->table, moment_text(m->deadline, time));
+    table_cell(to->table, text);
+    free(text);
+}
+
+static enum sluice_code read_jobs(struct sluice *s, const char *queue, struct jobs *to,
+                                  struct sluice_error *error)
+{
+    char after[SLUICE_ID_MAX] = "";
+    for (bool more = true; more;) {
+        struct sluice_peek page = {
+            .state = "locked", .after_id = *after ? after : NULL, .max = PAGE};
+        struct sluice_batch *b = NULL;
+        enum sluice_code code = sluice_peek(s, queue, &page, &b, error);
+        if (code != SLUICE_OK) return code;
+        for (size_t i = 0; i < b->len; i++)
+            if (strcmp(b->messages[i].worker, to->worker) == 0) add_job(to, &b->messages[i]);
+        more = b->len > 0;
+        if (more) (void)snprintf(after, sizeof after, "%s", b->messages[b->len - 1].id);
+        sluice_batch_free(b);
+    }
+    return SLUICE_OK;
+}
+
+static enum sluice_code print_jobs(const struct cli *cli, struct sluice *s, const char *queue,
+                                   const char *worker, FILE *out, struct sluice_error *error)
+{
+    static const char *const heads[] = {"MESSAGE", ">ATTEMPT",  ">PROGRESS",
+                                        ">TOLD",   "LOCK ENDS", "TEXT"};
+    struct jobs jobs = {.worker = worker, .table = table_new(heads, COUNT_OF(heads))};
+    enum sluice_code code = read_jobs(s, queue, &jobs, error);
+    if (code == SLUICE_OK && jobs.len > 0) {
+        (void)fputc('\n', out);
+        table_print(jobs.table, cli, out);
+    }
+    table_free(jobs.table);
+    return code;
+}
+
+// Leaves only this worker in the group. False: it is not there.
+static bool keep_worker(struct group *g, const char *name)
+{
+    for (size_t i = 0; i < g->len; i++) {
+        if (strcmp(g->workers[i].name, name) != 0) continue;
+        g->workers[0] = g->workers[i];
+        g->len = 1;
+        return true;
+    }
+    return false;
+}
+
+static int show_worker(const struct cli *cli, struct sluice *s, struct groups *g, const char *name)
+{
+    struct group *only = &g->all[0];
+    struct sluice_error error = {0};
+    enum sluice_code code = SLUICE_OK;
+    if (!keep_worker(only, name))
+        return cli_fail_as(cli, SLUICE_NOT_FOUND, "NAME",
+                           "queue %s has no worker %.128s; \"sluice workers %s\" lists them",
+                           only->queue, name, only->queue);
+    if (cli->json) {
+        struct jobs jobs = {.worker = name, .list = json_list_new()};
+        struct json *o = json_new();
+        json_text(o, "queue", only->queue);
+        fields_put(o, &worker_answer, &only->workers[0]);
+        code = read_jobs(s, only->queue, &jobs, &error);
+        json_take(o, "jobs", jobs.list);
+        if (code == SLUICE_OK)
+            json_print(o, stdout);
+        else
+            json_free(o);
+    } else {
+        print_table(cli, g, true, stdout);
+        code = print_jobs(cli, s, only->queue, name, stdout, &error);
+    }
+    return code == SLUICE_OK ? 0 : cli_fail_queue(cli, s, only->queue, &error);
+}
+
 static void print_json(const struct groups *g)
 {
     for (size_t i = 0; i < g->len; i++)
@@ -195,13 +309,18 @@ static void draw(void *ctx, FILE *out)
 static int run_workers(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
     const char *queue = args->words_len > 0 ? args->words[0] : NULL;
+    const char *name = args->words_len > 1 ? args->words[1] : NULL;
     const struct cli_value *interval = &args->options[INTERVAL];
     struct groups g = {0};
     struct sluice_error error = {0};
     int status = 0;
+    if (name && args->options[WATCH].given)
+        return cli_usage(cli, "--watch", "--watch is for all workers: leave NAME out");
     // An error is reported before a screen opens.
     if (read_all(s, queue, &g, &error) != SLUICE_OK)
         status = cli_fail_queue(cli, s, queue ? queue : "", &error);
+    else if (name)
+        status = show_worker(cli, s, &g, name);
     else if (args->options[WATCH].given && !cli->json)
         status = screen_watch(interval->given ? (int)interval->number : INTERVAL_MS, draw,
                               &(struct picture){cli, s, queue});
@@ -215,8 +334,8 @@ static int run_workers(const struct cli *cli, const struct arguments *args, stru
 
 const struct command command_workers = {
     .name = "workers",
-    .words = "[QUEUE]",
-    .summary = "Lists the workers that hold messages or wait for some",
+    .words = "[QUEUE] [NAME]",
+    .summary = "Lists workers, or shows one with the messages it holds",
     .details = "HOLDS is the number of locks. SINCE says for how long the worker receives at its\n"
                "node without a longer pause, SEEN how long ago its last sign of life was. All\n"
                "nodes of a cluster are asked. A worker that uses the store itself, without a\n"
@@ -224,7 +343,11 @@ const struct command command_workers = {
                "queues. A registered worker (\"work --register\") also has its capacity, labels,\n"
                "and what it finished and failed since it joined. JSON prints an object per\n"
                "worker: queue, name, open, capacity, waiting, and where they apply since,\n"
-               "seenAt, node, mode, labels, ttlMs, done, failed.",
+               "seenAt, node, mode, labels, ttlMs, done, failed.\n"
+               "\n"
+               "With NAME it shows one worker and the messages that it holds, with their\n"
+               "progress. In JSON, \"jobs\" lists them: id, attempt, deadline, and where they\n"
+               "apply progress, progressText, progressAt.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run_on = run_workers,

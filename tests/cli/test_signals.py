@@ -249,6 +249,23 @@ def a_renewal_carries_progress(sluice):
     contains(sluice.ok("peek", "tasks", "--state", "locked").out, "PROGRESS", "42%")
 
 
+@case
+def a_worker_is_shown_with_the_progress_of_its_jobs(sluice):
+    message = locked(sluice)
+    sluice.send("tasks", "y")
+    other = sluice.one("tasks", "--worker", "w2")
+    quiet = sluice.json("workers", "tasks", "w1")
+    same([quiet["name"], quiet["open"], [list(job) for job in quiet["jobs"]]], ["w1", 1, [["id", "attempt", "deadline"]]])
+    sluice.ok("renew", "tasks", message["token"], "--progress", "42", "--text", "half way")
+    [job] = sluice.json("workers", "tasks", "w1")["jobs"]
+    same([job["id"], job["attempt"], job["progress"], job["progressText"]], [message["id"], 1, 42, "half way"])
+    shown = sluice.ok("workers", "tasks", "w1").out
+    contains(shown, "HOLDS", "PROGRESS", message["id"], "42%", "half way")
+    holds(other["id"] not in shown and "w2" not in shown, shown)
+    sluice.refused(NOT_FOUND, "workers", "tasks", "w9", says="queue tasks has no worker w9", field="NAME")
+    sluice.refused(INVALID, "workers", "tasks", "w1", "--watch", says="leave NAME out", field="--watch")
+
+
 def collected(sluice, *words, **more):
     run = sluice.run("collect", "tasks", *words, "--json", **more)
     lines = run.lines()
