@@ -369,6 +369,8 @@ struct sluice_batch {
 };
 SLUICE_API void sluice_batch_free(struct sluice_batch *b); // NULL is allowed
 
+struct sluice_ack; // sluice_signals.h
+
 struct sluice_receive {    // zero and NULL mean: the default
     const char *worker;    // the worker's name, 1 to 128 bytes; NULL: made from host and process
     uint32_t max;          // how many messages at most, up to 10,000; 0: 1
@@ -381,6 +383,9 @@ struct sluice_receive {    // zero and NULL mean: the default
     size_t acks_len;
     // What became of each ack, whatever the receive returns; acks_len rows. May be NULL.
     struct sluice_outcome *acked;
+    // The results of the acks (sluice_signals.h), acks_len rows whose tokens are not read. NULL:
+    // none. If a result is refused, the whole call is, and no message is acknowledged.
+    const struct sluice_ack *results;
 };
 
 // Locks up to max messages for a worker. If there is none, it waits, which costs no CPU. An empty

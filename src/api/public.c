@@ -46,6 +46,14 @@ static enum sluice_code receive(struct sluice *s, const char *queue,
     }
 }
 
+// The rows, or NULL if none has a result: such acks need no newer rules.
+static const struct sluice_ack *results_of(const struct sluice_ack *acks, size_t len)
+{
+    for (size_t i = 0; acks && i < len; i++)
+        if (acks[i].result || acks[i].content_type) return acks;
+    return NULL;
+}
+
 static enum sluice_code receive_acking(struct sluice *s, const char *queue,
                                        const struct sluice_receive *options,
                                        struct sluice_batch **out, struct sluice_error *error)
@@ -53,6 +61,7 @@ static enum sluice_code receive_acking(struct sluice *s, const char *queue,
     if (!options || options->acks_len == 0) return receive(s, queue, options, out, error);
     struct sluice_receive own = *options;
     size_t len = own.acks_len;
+    own.results = results_of(own.results, len);
     if (!own.acked) own.acked = memory_zeroed(len, sizeof *own.acked);
     memset(own.acked, 0, len * sizeof *own.acked);
     enum sluice_code code = s->calls->receive(s, queue, &own, out, error);
@@ -150,12 +159,10 @@ enum sluice_code sluice_ack_with(struct sluice *s, const char *queue, const stru
                                  size_t len, struct sluice_outcome *outcomes,
                                  struct sluice_error *error)
 {
-    struct settle what = {.kind = SETTLE_ACK, .len = len};
+    struct settle what = {.kind = SETTLE_ACK, .len = len, .acks = results_of(acks, len)};
     const char **tokens = memory_zeroed(len + 1, sizeof *tokens);
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++)
         tokens[i] = acks[i].token;
-        if (acks[i].result || acks[i].content_type) what.acks = acks;
-    }
     return settle_with(s, queue, &what, tokens, outcomes, error);
 }
 

@@ -17,10 +17,18 @@ static bool undecided(enum sluice_code code)
     return code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE || code == SLUICE_LIMIT;
 }
 
+static struct sluice_ack result_of(const struct slot *s, const struct talk *t)
+{
+    return (struct sluice_ack){.token = s->token,
+                               .result = t->result.len > 0 ? (const void *)t->result.data : "",
+                               .result_len = t->result.len,
+                               .content_type = *t->result_type ? t->result_type : NULL};
+}
+
 // Acks the message and receives the next one: one request and one commit per job. The receive does
-// not wait, so that the outcome is known at once.
-static enum sluice_code ack_and_ask(struct slot *s, struct sluice_outcome *outcome,
-                                    struct sluice_error *error)
+// not wait, so that the outcome is known at once. result: of the job; NULL: none.
+static enum sluice_code ack_and_ask(struct slot *s, const struct sluice_ack *result,
+                                    struct sluice_outcome *outcome, struct sluice_error *error)
 {
     const struct work_options *o = &s->pool->options;
     const char *token = s->token;
@@ -30,7 +38,8 @@ static enum sluice_code ack_and_ask(struct slot *s, struct sluice_outcome *outco
                                .request = &s->request,
                                .acks = &token,
                                .acks_len = 1,
-                               .acked = outcome};
+                               .acked = outcome,
+                               .results = result};
     s->next_asked_ms = work_now_ms();
     enum sluice_code code =
         sluice_receive(atomic_load(&s->pool->store), o->queue, &r, &s->next, error);
@@ -53,21 +62,26 @@ static bool asks_for_next(const struct slot *s)
     return atomic_load(&s->pool->order) == WORK_GO && !s->pool->options.once && !s->next;
 }
 
-// The result goes with an ack of its own. An older queue cannot keep it, which must not fail the
-// job.
-static enum sluice_code ack_with_result(struct slot *s, const struct talk *t,
-                                        struct sluice_outcome *outcome, struct sluice_error *error)
+static enum sluice_code ack_once(struct slot *s, const struct sluice_ack *result,
+                                 struct sluice_outcome *outcome, struct sluice_error *error)
 {
     struct sluice *store = atomic_load(&s->pool->store);
     const char *queue = s->pool->options.queue, *token = s->token;
-    struct sluice_ack ack = {.token = token,
-                             .result = t->result.len > 0 ? (const void *)t->result.data : "",
-                             .result_len = t->result.len,
-                             .content_type = *t->result_type ? t->result_type : NULL};
-    enum sluice_code code = sluice_ack_with(store, queue, &ack, 1, outcome, error);
+    if (asks_for_next(s) || s->unanswered) return ack_and_ask(s, result, outcome, error);
+    if (result) return sluice_ack_with(store, queue, result, 1, outcome, error);
+    return sluice_ack(store, queue, &token, 1, outcome, error);
+}
+
+// An older queue cannot keep a result, which must not fail the job. The refusal wrote nothing.
+static enum sluice_code ack(struct slot *s, const struct talk *talk, struct sluice_outcome *outcome,
+                            struct sluice_error *error)
+{
+    if (!talk || !talk->has_result) return ack_once(s, NULL, outcome, error);
+    struct sluice_ack result = result_of(s, talk);
+    enum sluice_code code = ack_once(s, &result, outcome, error);
     if (code == SLUICE_OK || strcmp(error->reason, "upgrade-needed") != 0) return code;
     work_ui_trouble(s->pool, "the result of %s is not kept: %s", s->id, error->message);
-    return sluice_ack(store, queue, &token, 1, outcome, error);
+    return ack_once(s, NULL, outcome, error);
 }
 
 static enum sluice_code settle_once(struct slot *s, enum settle_word word, const char *reason,
@@ -79,10 +93,7 @@ static enum sluice_code settle_once(struct slot *s, enum settle_word word, const
     const char *token = s->token;
     switch (word) {
     case WORD_ACK:
-        if (talk && talk->has_result && !s->unanswered)
-            return ack_with_result(s, talk, outcome, error);
-        if (asks_for_next(s) || s->unanswered) return ack_and_ask(s, outcome, error);
-        return sluice_ack(store, queue, &token, 1, outcome, error);
+        return ack(s, talk, outcome, error);
     case WORD_FAIL:
         return sluice_fail(store, queue, &token, 1, reason, outcome, error);
     case WORD_RELEASE:

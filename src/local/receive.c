@@ -98,6 +98,8 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
     enum call_built opened = call_open_queue(c, may_block);
     if (opened != CALL_BUILT) return opened;
     if (check_options(r)) return CALL_ENDED;
+    if (r->acks) opened = settling_check(r->acks, c, may_block);
+    if (opened != CALL_BUILT) return opened;
     uint32_t shards = c->queue->row.birth.shards;
     *plan = (struct call_plan){.shards = shards, .named = r->has_id, .has_turn = true};
     if (!plan_acks(r, may_block, plan, &blocks)) return blocks ? CALL_BLOCKS : CALL_ENDED;
@@ -272,6 +274,7 @@ static void add_acks(struct receive_call *r, const struct sluice_receive *o, boo
     struct settle what = {.kind = SETTLE_ACK,
                           .tokens = o->acks,
                           .len = o->acks_len,
+                          .acks = o->results,
                           .request = o->request ? &id : NULL};
     if (async) r->acked = memory_zeroed(o->acks_len, sizeof *r->acked);
     r->acks = NEW(struct settling);

@@ -160,11 +160,27 @@ size_t settling_parse(struct settling *s, struct local_call *c, bool may_block, 
     return good;
 }
 
+enum call_built settling_check(const struct settling *s, struct local_call *c, bool may_block)
+{
+    if (!s->carried) return CALL_BUILT;
+    struct settle what = {
+        .len = s->len, .acks = s->carried->acks, .renewals = s->carried->renewals};
+    if (settle_check(&what, call_error(c))) return CALL_ENDED;
+    if (queue_has_rules(c->queue, RULES_SIGNALS)) return CALL_BUILT;
+    if (!may_block) return CALL_BLOCKS;
+    const char *thing = s->carried->acks ? "a result needs" : "a progress needs";
+    enum sluice_code code = queue_needs_rules(c->queue, RULES_SIGNALS, thing, call_error(c));
+    return code ? CALL_ENDED : CALL_BUILT;
+}
+
 bool settling_is_one_op(const struct settling *s)
 {
-    for (size_t i = 0; i < s->len; i++)
+    size_t bytes = 0;
+    for (size_t i = 0; i < s->len; i++) {
         if (s->locks[i].shard != s->locks[0].shard || s->locks[i].shard == NO_SHARD) return false;
-    return s->len > 0 && s->len <= REFS_MAX;
+        bytes += carried_bytes(s, i);
+    }
+    return s->len == 1 || (s->len > 0 && s->len <= REFS_MAX && bytes <= CARRIED_BYTES_MAX);
 }
 
 // An op whose locks carry nothing has no such rows.
@@ -336,25 +352,6 @@ struct settle_call {
 };
 static_assert(sizeof(struct settle_call) <= CALL_BYTES_MAX, "malloc has it at hand");
 
-static enum call_built check_carried(struct settle_call *m)
-{
-    const struct settling_carried *c = m->settling.carried;
-    if (!c) return CALL_BUILT;
-    struct settle what = {.len = m->settling.len, .acks = c->acks, .renewals = c->renewals};
-    return settle_check(&what, call_error(&m->call)) ? CALL_ENDED : CALL_BUILT;
-}
-
-// A result or a progress needs rules that have them, before anything is written.
-static enum call_built check_rules(struct local_call *c, const struct settling *s, bool may_block)
-{
-    if (!s->carried) return CALL_BUILT;
-    if (queue_has_rules(c->queue, RULES_SIGNALS)) return CALL_BUILT;
-    if (!may_block) return CALL_BLOCKS;
-    const char *what = s->carried->acks ? "a result needs" : "a progress needs";
-    enum sluice_code code = queue_needs_rules(c->queue, RULES_SIGNALS, what, call_error(c));
-    return code ? CALL_ENDED : CALL_BUILT;
-}
-
 static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
 {
     struct settle_call *m = (struct settle_call *)c;
@@ -366,10 +363,9 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
                      "%s must be between 0ms and 24h, not %lldms", field, (long long)s->wait_ms);
         return CALL_ENDED;
     }
-    enum call_built opened = check_carried(m);
-    if (opened == CALL_BUILT) opened = call_open_queue(c, may_block);
+    enum call_built opened = call_open_queue(c, may_block);
     if (opened != CALL_BUILT || s->len == 0) return opened == CALL_BUILT ? CALL_ENDED : opened;
-    opened = check_rules(c, s, may_block);
+    opened = settling_check(s, c, may_block);
     if (opened != CALL_BUILT) return opened;
     size_t good = settling_parse(s, c, may_block, &blocks);
     if (blocks) return CALL_BLOCKS;

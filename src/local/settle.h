@@ -50,6 +50,9 @@ void settling_own(struct settling *s); // copies the tokens and the reason
 // is of another life of the queue, the queue is looked up again, which blocks. *blocks: that would
 // be needed, and may_block is false.
 size_t settling_parse(struct settling *s, struct local_call *c, bool may_block, bool *blocks);
+// Refuses results and progress that no queue takes, or whose queue has older rules, before anything
+// is written. The queue is open.
+enum call_built settling_check(const struct settling *s, struct local_call *c, bool may_block);
 bool settling_is_one_op(const struct settling *s); // the locks, all good, fit into one op
 // As the functions of struct call_type.
 struct shard_runner *settling_op(struct settling *s, struct local_call *c, uint32_t index,

@@ -177,6 +177,7 @@ struct remote_receive {
     const char *queue;
     struct receive_in what; // its acks are empty if there are none or if they are done
     size_t acks_len;
+    const struct sluice_ack *results; // of the acks; NULL: none
     struct sluice_outcome *acked;
     struct sluice_batch **out;
     struct sluice_error *error;
@@ -215,6 +216,7 @@ static enum sluice_code receive_once(struct remote_receive *r, const struct slui
     http_call_init(&call, NULL, NULL);
     buf_init(&body, SIZE_MAX);
     wire_put_receive(&body, &r->what);
+    wire_put_carried(&body, acks->len > 0 ? r->results : NULL, NULL, acks->len);
     ask.body = buf_bytes(&body);
     bool again = false;
     enum sluice_code code = remote_ask(r->remote, &ask, &call, &again, r->error);
@@ -228,21 +230,35 @@ static enum sluice_code receive_once(struct remote_receive *r, const struct slui
     return code;
 }
 
+// Returns how many tokens, with their results, fit in one request.
+static size_t settle_len(const struct settle *what, size_t first)
+{
+    size_t bytes = 0, count = 0, len = what->len - first;
+    while (count < len && count < CALL_ITEMS_MAX) {
+        bytes += what->acks ? what->acks[first + count].result_len : 0;
+        if (count > 0 && bytes > PART_BYTES_MAX) break;
+        count++;
+    }
+    return count;
+}
+
 // Acks that do not fit in the request are sent before it. Their part numbers are above those of the
 // receive.
 static void ack_surplus(struct sluice *s, const char *queue, const struct sluice_receive *o,
                         struct remote_receive *r)
 {
-    if (o->acks_len <= CALL_ITEMS_MAX) return;
-    size_t surplus = o->acks_len - CALL_ITEMS_MAX;
+    struct settle all = {.len = o->acks_len, .acks = o->results};
+    size_t first = settle_len(&all, 0), surplus = o->acks_len - first;
+    if (surplus == 0) return;
     struct sluice_request part;
     if (o->request) part = part_of(o->request, SURPLUS_PART);
     struct settle what = {.kind = SETTLE_ACK,
-                          .tokens = o->acks + CALL_ITEMS_MAX,
+                          .tokens = o->acks + first,
                           .len = surplus,
+                          .acks = o->results ? o->results + first : NULL,
                           .request = o->request ? &part : NULL};
-    (void)remote_settle(s, queue, &what, o->acked + CALL_ITEMS_MAX, NULL);
-    r->acks_len = r->what.acks.len = CALL_ITEMS_MAX;
+    (void)remote_settle(s, queue, &what, o->acked + first, NULL);
+    r->acks_len = r->what.acks.len = first;
 }
 
 // If the acks are done and the receive failed, the receive is sent again without acks.
@@ -272,9 +288,12 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
                                         .visibility = o->visibility_ms,
                                         .acks = {o->acks, o->acks_len}},
                                .acks_len = o->acks_len,
+                               .results = o->results,
                                .acked = o->acked,
                                .out = out,
                                .error = error};
+    code = settle_check(&(struct settle){.len = o->acks_len, .acks = o->results}, error);
+    if (code) return code;
     ack_surplus(s, queue, o, &r);
     int64_t wait = o->wait_ms < 0 ? 0 : o->wait_ms < WAIT_MAX_MS ? o->wait_ms : WAIT_MAX_MS;
     int64_t until = clock_boot_ms() + wait;
@@ -289,18 +308,6 @@ enum sluice_code remote_receive(struct sluice *s, const char *queue,
         sluice_batch_free(*out);
         *out = NULL;
     }
-}
-
-// Returns how many tokens, with their results, fit in one request.
-static size_t settle_len(const struct settle *what, size_t first)
-{
-    size_t bytes = 0, count = 0, len = what->len - first;
-    while (count < len && count < CALL_ITEMS_MAX) {
-        bytes += what->acks ? what->acks[first + count].result_len : 0;
-        if (count > 0 && bytes > PART_BYTES_MAX) break;
-        count++;
-    }
-    return count;
 }
 
 enum sluice_code remote_settle(struct sluice *s, const char *queue, const struct settle *what,

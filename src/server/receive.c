@@ -302,7 +302,9 @@ static bool may_wait(struct exchange *x, struct sluice_receive *ask)
     return false;
 }
 
-static void receive(struct exchange *x, const struct receive_in *in)
+// results: of the acks; NULL: none
+static void receive(struct exchange *x, const struct receive_in *in,
+                    const struct sluice_ack *results)
 {
     struct sluice_receive ask = {.worker = in->worker && *in->worker ? in->worker : NULL,
                                  .max = in->max,
@@ -310,7 +312,8 @@ static void receive(struct exchange *x, const struct receive_in *in)
                                  .visibility_ms = in->visibility,
                                  .request = x->has_request ? &x->request : NULL,
                                  .acks = in->acks.rows,
-                                 .acks_len = in->acks.len};
+                                 .acks_len = in->acks.len,
+                                 .results = results};
     struct server *s = x->server;
     x->async.done = received;
     x->async.budget = answer_budget_of(x);
@@ -338,14 +341,16 @@ static void receive(struct exchange *x, const struct receive_in *in)
 static void receive_wire(struct exchange *x)
 {
     struct receive_in in;
+    struct wire_carried carried;
     if (!read_query(x, &no_fields, NULL)) return;
-    if (!wire_read_receive(httpd_body(x->http), &in)) {
+    if (!wire_read_receive(httpd_body(x->http), &in, &carried)) {
         (void)refuse_request(x, SLUICE_INVALID, "malformed", "body",
                              "the body is not a receive in the encoding %s", WIRE_TYPE);
         return;
     }
-    if (check_fields(x, &in)) receive(x, &in);
+    if (check_fields(x, &in)) receive(x, &in, carried.acks);
     compact_texts_done(&in.acks);
+    wire_carried_done(&carried);
 }
 
 void handle_receive(struct exchange *x)
@@ -354,5 +359,5 @@ void handle_receive(struct exchange *x)
     if (x->wire_in)
         receive_wire(x);
     else if (read_request(x, &in))
-        receive(x, &in);
+        receive(x, &in, NULL);
 }

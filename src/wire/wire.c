@@ -157,16 +157,6 @@ static bool end_texts(const struct reader *r, struct field_texts *texts)
     return false;
 }
 
-bool wire_read_receive(struct bytes from, struct receive_in *out)
-{
-    struct reader r = reader_of(from);
-    *out = (struct receive_in){0};
-    read_version(&r);
-    compact_read(&r, &compact_receive, out, NULL);
-    if (r.left > 0) compact_read(&r, &compact_acks, out, NULL);
-    return end_texts(&r, &out->acks);
-}
-
 void wire_put_settle(struct buf *to, const struct settle_in *s)
 {
     buf_put_u8(to, VERSION);
@@ -215,6 +205,22 @@ bool wire_read_settle_with(struct bytes from, struct settle_in *out, struct wire
     compact_read(&r, &compact_settle, out, NULL);
     if (r.left > 0) read_carried(&r, out->tokens.len, carried);
     if (end_texts(&r, &out->tokens)) return true;
+    wire_carried_done(carried);
+    return false;
+}
+
+bool wire_read_receive(struct bytes from, struct receive_in *out, struct wire_carried *carried)
+{
+    struct reader r = reader_of(from);
+    *out = (struct receive_in){0};
+    *carried = (struct wire_carried){0};
+    read_version(&r);
+    compact_read(&r, &compact_receive, out, NULL);
+    if (r.left > 0) compact_read(&r, &compact_acks, out, NULL);
+    bool told = r.left > 0;
+    if (told) read_carried(&r, out->acks.len, carried);
+    if (carried->renewals || (told && out->acks.len == 0)) r.bad = true;
+    if (end_texts(&r, &out->acks)) return true;
     wire_carried_done(carried);
     return false;
 }

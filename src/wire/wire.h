@@ -14,7 +14,8 @@
 //     sent      u8 version, u32 count, each: u8 code, u8 duplicate, id (text); then the fields of
 //               an error
 //     receive   u8 version, worker (text), u32 max, i64 wait, i64 visibility; with acks then u32
-//               count, tokens (texts). The answer to a receive with acks is a batch, then outcomes;
+//               count, tokens (texts), and if an ack has a result then what they carry as in a
+//               settle. The answer to a receive with acks is a batch, then outcomes;
 //               the error of these outcomes is the error of the receive
 //     batch     u8 version, u32 count, each: id, token, state (texts), body, group, dedup, content
 //               type, workflow, worker (texts), u8 priority, u32 attempt, u32 retries, u64 fence,
@@ -81,7 +82,8 @@ bool wire_read_sent(struct bytes from, struct sluice_sent *sent, size_t len, // 
 // A receive without acks ends before their count.
 void wire_put_receive(struct buf *to, const struct receive_in *r);
 // Release `acks` with compact_texts_done; the other texts are views.
-bool wire_read_receive(struct bytes from, struct receive_in *out);
+struct wire_carried; // below: the results of the acks
+bool wire_read_receive(struct bytes from, struct receive_in *out, struct wire_carried *carried);
 
 void wire_put_batch(struct buf *to, const struct sluice_batch *b);
 // free with sluice_batch_free

@@ -83,6 +83,57 @@ static void many_large_results_go_to_their_own_messages(void **state)
     rig_close(&r);
 }
 
+// 12 results of 200 KiB do not fit one op, so their acks come before the claim. One goes with it.
+static void a_receive_carries_the_results_of_its_acks(void **state)
+{
+    (void)state;
+    enum { COUNT = 12 };
+    static char result[COUNT][200 << 10];
+    static const char *const counts[] = {"1", "3"};
+    for (size_t round = 0; round < 4; round++) {
+        struct sluice_setting shards = {"shards", counts[round % 2]};
+        size_t len = round < 2 ? COUNT : 1;
+        struct rig r;
+        struct sluice_ack results[COUNT];
+        struct sluice_outcome o[COUNT];
+        const char *tokens[COUNT];
+        char id[SLUICE_ID_MAX];
+        rig_queue(&r, &shards, 1);
+        for (size_t i = 0; i < len; i++)
+            send_text(r.s, "x", id);
+        struct sluice_batch *held[COUNT], *next = NULL;
+        for (size_t i = 0; i < len; i++) {
+            held[i] = receive(r.s, "w", 1);
+            assert_int_equal(held[i]->len, 1);
+            tokens[i] = held[i]->messages[0].token;
+            memset(result[i], 'a' + (int)i, sizeof result[i]);
+            results[i] = (struct sluice_ack){
+                .result = result[i], .result_len = sizeof result[i], .content_type = "text/plain"};
+        }
+        if (len > 1) results[0] = (struct sluice_ack){0}; // one of them has none
+        send_text(r.s, "next", id);
+        struct sluice_receive ask = {.worker = "w",
+                                     .wait_ms = 20000,
+                                     .acks = tokens,
+                                     .acks_len = len,
+                                     .acked = o,
+                                     .results = results};
+        FINE(sluice_receive(r.s, "tasks", &ask, &next, &error));
+        assert_string_equal(next->messages[0].id, id);
+        for (size_t i = 0; i < len; i++) {
+            struct sluice_batch *b = show(r.s, held[i]->messages[0].id);
+            assert_string_equal(o[i].status, "processed");
+            size_t bytes = results[i].result_len;
+            assert_int_equal(b->messages[0].result_len, bytes);
+            if (bytes > 0) assert_memory_equal(b->messages[0].result, result[i], bytes);
+            sluice_batch_free(b);
+            sluice_batch_free(held[i]);
+        }
+        sluice_batch_free(next);
+        rig_close(&r);
+    }
+}
+
 static void progress_is_shown_while_the_message_is_locked(void **state)
 {
     (void)state;
@@ -172,7 +223,21 @@ static void older_rules_are_refused_before_anything_is_written(void **state)
     assert_int_equal(sluice_ack_with(r.s, "tasks", &ack, 1, NULL, &e), SLUICE_CONFLICT);
     assert_string_equal(e.reason, "upgrade-needed");
     assert_int_equal(stats(r.s).entries, entries);
+    struct sluice_outcome o;
+    struct sluice_batch *next = NULL;
+    struct sluice_receive ask = {
+        .worker = "w", .acks = &ack.token, .acks_len = 1, .acked = &o, .results = &ack};
+    assert_int_equal(sluice_receive(r.s, "tasks", &ask, &next, &e), SLUICE_CONFLICT);
+    assert_string_equal(e.reason, "upgrade-needed");
+    assert_int_equal(o.code, SLUICE_CONFLICT);
+    assert_int_equal(stats(r.s).entries, entries);
     ack.result = NULL; // without a result it is an ack like any other
+    FINE(sluice_receive(r.s, "tasks", &ask, &next, &error));
+    assert_string_equal(o.status, "processed");
+    sluice_batch_free(next);
+    sluice_batch_free(b);
+    b = hold(r.s, "y", id);
+    ack.token = b->messages[0].token;
     FINE(sluice_ack_with(r.s, "tasks", &ack, 1, NULL, &error));
     sluice_batch_free(b);
     rig_close(&r);
@@ -260,6 +325,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_result_is_what_its_ack_said),
         cmocka_unit_test(many_large_results_go_to_their_own_messages),
+        cmocka_unit_test(a_receive_carries_the_results_of_its_acks),
         cmocka_unit_test(progress_is_shown_while_the_message_is_locked),
         cmocka_unit_test(a_queue_without_retention_takes_a_result_and_says_so),
         cmocka_unit_test(bad_results_and_progress_are_refused),

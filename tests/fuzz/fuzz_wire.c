@@ -156,14 +156,17 @@ static void try_receive(struct bytes in)
 {
     struct receive_in out;
     struct sluice_error error;
-    if (!wire_read_receive(in, &out)) return;
+    struct wire_carried carried;
+    if (!wire_read_receive(in, &out, &carried)) return;
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, LIMIT);
     wire_put_receive(&b, &out);
+    wire_put_carried(&b, carried.acks, NULL, out.acks.len);
     bool empty = out.acks.len == 0 && b.len + sizeof(uint32_t) == in.len; // a list without acks
     CHECK(bytes_equal(buf_bytes(&b), bytes_of(in.data, empty ? b.len : in.len)));
     if (fields_check(&receive_fields, &out, &error)) CHECK(*error.field && *error.message);
     compact_texts_done(&out.acks);
+    wire_carried_done(&carried);
 }
 
 static void try_acked(struct bytes in)
