@@ -106,14 +106,28 @@ static void print_done(const struct choice *c, const char *id, const struct slui
     }
 }
 
-// The library's message is about one of them. The others print their own reason.
-static void print_refused(const struct choice *c, const char *id, const struct sluice_outcome *o,
-                          const struct sluice_error *told)
+static bool is_given_before(const struct id_list *ids, size_t i)
 {
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(ids->rows[k], ids->rows[i]) == 0) return true;
+    return false;
+}
+
+// The library's message is about one of them. The others print their own reason.
+static void print_refused(const struct choice *c, const struct id_list *ids, size_t i,
+                          const struct sluice_outcome *o, const struct sluice_error *told)
+{
+    const char *id = ids->rows[i];
     struct sluice_error error = {.code = o->code, .field = "id"};
     bool explained = c->explain && c->explain(c, id, o->reason, &error);
     if (!explained && strstr(told->message, id))
         (void)snprintf(error.message, sizeof error.message, "%s", told->message);
+    else if (!explained && o->code == SLUICE_INVALID && !*o->reason)
+        (void)snprintf(error.message, sizeof error.message,
+                       is_given_before(ids, i) ? "message %.100s is given twice"
+                                               : "\"%.100s\" is not a message id; one looks like "
+                                                 "3f9a01cc-0-17",
+                       id);
     else if (!explained)
         (void)snprintf(error.message, sizeof error.message, "message %.64s: %s", id,
                        refusal_text(o->reason, o->code));
@@ -146,7 +160,7 @@ static int act_on_ids(const struct choice *c, const struct id_list *ids)
     for (size_t i = 0; status == 0 && i < ids->len; i++)
         if (rows[i].code == SLUICE_OK) print_done(c, ids->rows[i], &rows[i]);
     for (size_t i = 0; status == 0 && code && i < ids->len; i++)
-        if (rows[i].code != SLUICE_OK) print_refused(c, ids->rows[i], &rows[i], &error);
+        if (rows[i].code != SLUICE_OK) print_refused(c, ids, i, &rows[i], &error);
     free(rows);
     return status ? status : sluice_code_exit(code);
 }

@@ -89,8 +89,9 @@ const struct command command_token_new = {
     .summary = "Makes a token for a node's clients",
     .details = "Prints the token once, and the line for the node's tokens file, which has only\n"
                "its hash. Scopes: read shows queues and messages; send sends; work receives and\n"
-               "settles; admin creates, changes and deletes, and includes the others. Clients\n"
-               "send the token as Authorization: Bearer TOKEN. JSON keys: token, name, line.",
+               "settles; signal acts on single messages (cancel, signal); admin creates, changes\n"
+               "and deletes, and includes the others. Clients send the token as\n"
+               "Authorization: Bearer TOKEN. JSON keys: token, name, line.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_token,

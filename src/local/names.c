@@ -62,8 +62,9 @@ static enum sluice_code check_queue(const struct open_queue *q, const char *what
 {
     if (mark != mark_of(q)) {
         enum sluice_code code =
-            refuse(error, ERR_NOT_FOUND, what, "%s %s belongs to another queue than %s", what, text,
-                   q->row.name);
+            refuse(error, ERR_NOT_FOUND, what,
+                   "%s %s belongs to another queue than %s, or to a former one of that name", what,
+                   text, q->row.name);
         if (error) (void)snprintf(error->reason, sizeof error->reason, "foreign-queue");
         return code;
     }

@@ -88,9 +88,12 @@ enum sluice_code signal_id_parse(const char *text, struct request_id *out,
 {
     bool hex = text && digits_read_hex(text, out->bytes, sizeof out->bytes);
     if (hex && request_id_set(out)) return SLUICE_OK;
+    if (!text || !*text)
+        return refuse(error, ERR_INVALID, "signal",
+                      "signal is missing: the id of a signal has 32 hex digits");
     return refuse(error, ERR_INVALID, "signal",
-                  "\"%.100s\" is not the id of a signal, which has 32 hex digits%s",
-                  text ? text : "", hex ? ", not all of them 0" : "");
+                  "\"%.100s\" is not the id of a signal, which has 32 hex digits%s", text,
+                  hex ? ", not all of them 0" : "");
 }
 
 void signal_state_fill(struct sluice_signal_state *row, const struct open_queue *q, uint32_t shard,

@@ -405,6 +405,9 @@ static void bad_input_is_refused_with_its_field(void **state)
         .token = "x", .number = 1, .answer = answer, .answer_len = sizeof answer};
     assert_int_equal(sluice_signals_ack(r.s, "tasks", &big, 1, NULL, &e), SLUICE_INVALID);
     assert_string_equal(e.field, "answer");
+    assert_int_equal(sluice_signal_withdraw(r.s, "tasks", "", NULL, NULL, &e), SLUICE_INVALID);
+    assert_string_equal(e.field, "signal");
+    assert_non_null(strstr(e.message, "signal is missing"));
     rig_close(&r);
 }
 

@@ -50,7 +50,9 @@ def what_cannot_be_cancelled_has_its_sentence(sluice):
     sluice.refused(CONFLICT, "cancel", "tasks", ids[2], says=ids[2])
     never = ids[0].rsplit("-", 1)[0] + "-999"
     sluice.refused(NOT_FOUND, "cancel", "tasks", never, says=never)
-    sluice.refused(INVALID, "cancel", "tasks", "nonsense", says="nonsense")
+    sluice.refused(INVALID, "cancel", "tasks", "nonsense", says='"nonsense" is not a message id')
+    mixed = sluice.run("cancel", "tasks", "00000000-0-1", "nonsense", never, never)
+    contains(mixed.err, "belongs to another queue", '"nonsense" is not a message id', f"message {never} is given twice")
     sluice.refused(INVALID, "cancel", "tasks", says="a filter", field="ID")
     sluice.refused(INVALID, "cancel", "tasks", ids[0], "--contains", "x", says="exclude each other")
     sluice.refused(INVALID, "cancel", "tasks", "--state", "locked", says=["signal tasks ID interrupt"], field="--state")

@@ -156,6 +156,9 @@ def mistakes_have_their_sentence(sluice):
     sluice.ok("ack", "tasks", message["token"])
     sluice.refused(CONFLICT, "signal", "tasks", id, "ask", says=id)
     same(signals(sluice), [])
+    sluice.ok("queue", "delete", "tasks", "--yes")
+    sluice.create_new("tasks")
+    sluice.refused(NOT_FOUND, "signal", "tasks", id, "ask", says="or to a former one of that name")
 
 
 @case
