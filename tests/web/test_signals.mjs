@@ -45,6 +45,17 @@ await run({
     await history.filter({ hasText: "steer 1 acknowledged by the worker" }).waitFor();
   },
 
+  async a_long_payload_stays_in_its_column({ page, node }) {
+    const { id } = await running(node, "wordy");
+    const payload = { parameter: "x".repeat(200) }; // no place to break a line
+    await node.ask("POST", `v1/queues/wordy/messages/${id}/signals`, { kind: "steer", payload });
+    await page.visit(`#/queues/wordy/message/${id}`);
+    const cell = signals(page).locator("td.wide").first();
+    await cell.getByText("parameter").waitFor();
+    const over = await cell.evaluate((node) => node.scrollWidth - node.clientWidth);
+    same(over, 0, "pixels outside of the cell");
+  },
+
   async a_pending_signal_is_withdrawn({ page, node }) {
     const { id } = await running(node, "withdrawn");
     await node.ask("POST", `v1/queues/withdrawn/messages/${id}/signals`, { kind: "ask", payload: "?" });
