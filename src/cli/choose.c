@@ -62,11 +62,11 @@ static void ids_add(struct id_list *ids, const char *id)
     ids->rows[ids->len++] = id;
 }
 
-static int ids_read(const struct cli *cli, struct id_list *ids)
+static int ids_read(const struct cli *cli, const char *what, struct id_list *ids)
 {
     int status = 0;
     size_t len;
-    ids->input = cli_read_all(cli, "-", "ID", IDS_BYTES_MAX, &len, &status);
+    ids->input = cli_read_all(cli, "-", what, IDS_BYTES_MAX, &len, &status);
     for (char *at = ids->input; at && *at;) {
         size_t line = strcspn(at, "\r\n");
         char *next = at + line + strspn(at + line, "\r\n");
@@ -77,10 +77,11 @@ static int ids_read(const struct cli *cli, struct id_list *ids)
     return status;
 }
 
-int id_list_read(const struct cli *cli, const char **words, size_t len, struct id_list *ids)
+int id_list_read(const struct cli *cli, const char *what, const char **words, size_t len,
+                 struct id_list *ids)
 {
     *ids = (struct id_list){0};
-    if (len == 1 && strcmp(words[0], "-") == 0) return ids_read(cli, ids);
+    if (len == 1 && strcmp(words[0], "-") == 0) return ids_read(cli, what, ids);
     for (size_t i = 0; i < len; i++)
         ids_add(ids, words[i]);
     return 0;
@@ -168,7 +169,7 @@ static int act_on_ids(const struct choice *c, const struct id_list *ids)
 static int choose_ids(const struct choice *c, const char **words, size_t len)
 {
     struct id_list ids = {0};
-    int status = id_list_read(c->cli, words, len, &ids);
+    int status = id_list_read(c->cli, "ID", words, len, &ids);
     if (status == 0) status = act_on_ids(c, &ids);
     id_list_done(&ids);
     return status;

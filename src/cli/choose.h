@@ -33,14 +33,15 @@ int filter_read(const struct cli *cli, const struct cli_value *rows, struct slui
 void filter_done(struct sluice_find *f);
 bool filter_given(const struct cli_value *rows); // more than a state
 
-// Ids from the command line, or from standard input ("-": one in each line).
+// Ids or tokens from the command line, or from standard input ("-": one in each line).
 struct id_list {
     const char **rows;
     size_t len, room;
     char *input; // the content of standard input
 };
 // Returns 0, or the exit status after printing the error. Call id_list_done in both cases.
-int id_list_read(const struct cli *cli, const char **words, size_t len, struct id_list *ids);
+int id_list_read(const struct cli *cli, const char *what, const char **words, size_t len,
+                 struct id_list *ids);
 void id_list_done(struct id_list *ids);
 
 struct choice {

@@ -215,7 +215,7 @@ static int read_ids(const struct cli *cli, const struct arguments *args, struct 
         return cli_usage(cli, "ID", "ID and --workflow exclude each other: give one of them");
     if (!workflow && args->words_len == 1)
         return cli_usage(cli, "ID", "ID is missing: give ids, - for standard input, or --workflow");
-    return workflow ? 0 : id_list_read(cli, args->words + 1, args->words_len - 1, ids);
+    return workflow ? 0 : id_list_read(cli, "ID", args->words + 1, args->words_len - 1, ids);
 }
 
 static int run_collect(const struct cli *cli, const struct arguments *args, struct sluice *s)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ack, fail, release and renew: settle locks by their tokens.
 #include "calls/calls.h"
+#include "cli/choose.h"
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -9,56 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKENS_BYTES_MAX ((size_t)64 << 20)
-#define HOURS_24         (INT64_C(24) * 3600 * 1000)
+#define HOURS_24 (INT64_C(24) * 3600 * 1000)
 
 enum outcome_kind { SETTLE_ACK, SETTLE_FAIL, SETTLE_RELEASE, SETTLE_RENEW };
 
 struct token_input {
-    const char **rows;
-    size_t len;
-    char *input;  // the content of standard input
+    struct id_list tokens;
     char *result; // of ack; NULL: none
     size_t result_len;
 };
 
 enum { RESULT, RESULT_TYPE };                 // options of ack
 enum { VISIBILITY, PROGRESS, PROGRESS_TEXT }; // options of renew
-
-static void tokens_done(struct token_input *t)
-{
-    free(t->rows);
-    free(t->input);
-    free(t->result);
-}
-
-// Reads one token per line of standard input.
-static int read_input(const struct cli *cli, struct token_input *t)
-{
-    int status = 0;
-    size_t len;
-    t->input = cli_read_all(cli, "-", "TOKEN", TOKENS_BYTES_MAX, &len, &status);
-    for (char *at = t->input; at && *at;) {
-        size_t line = strcspn(at, "\r\n");
-        char *next = at + line + strspn(at + line, "\r\n");
-        at[line] = '\0';
-        t->rows = cli_realloc(t->rows, (t->len + 1) * sizeof *t->rows);
-        if (line > 0) t->rows[t->len++] = at;
-        at = next;
-    }
-    return status;
-}
-
-static int read_tokens(const struct cli *cli, const struct arguments *args, struct token_input *t)
-{
-    size_t given = args->words_len - 1;
-    *t = (struct token_input){0};
-    if (given == 1 && strcmp(args->words[1], "-") == 0) return read_input(cli, t);
-    t->rows = cli_alloc(given * sizeof *t->rows);
-    for (; t->len < given; t->len++)
-        t->rows[t->len] = args->words[t->len + 1];
-    return 0;
-}
 
 static void print_done(const struct cli *cli, const char *queue, const char *token,
                        const struct sluice_outcome *o)
@@ -107,17 +70,17 @@ static int print_outcomes(const struct cli *cli, struct sluice *s, const char *q
 {
     int status = 0;
     bool told = false; // true if any row has an answer of its own
-    for (size_t i = 0; i < t->len; i++)
+    for (size_t i = 0; i < t->tokens.len; i++)
         told = told || rows[i].code != SLUICE_OK || rows[i].status;
     bool missing = error->code == SLUICE_NOT_FOUND && strcmp(error->field, "queue") == 0;
     if (code != SLUICE_OK && (!told || missing)) return cli_fail_queue(cli, s, queue, error);
-    for (size_t i = 0; i < t->len; i++) {
+    for (size_t i = 0; i < t->tokens.len; i++) {
         if (rows[i].code == SLUICE_OK) {
-            if (rows[i].status) print_done(cli, queue, t->rows[i], &rows[i]);
+            if (rows[i].status) print_done(cli, queue, t->tokens.rows[i], &rows[i]);
             continue;
         }
         const struct sluice_error *first = status == 0 && rows[i].code == code ? error : NULL;
-        int mine = print_refused(cli, t->rows[i], &rows[i], first);
+        int mine = print_refused(cli, t->tokens.rows[i], &rows[i], first);
         if (status == 0) status = mine;
     }
     return status ? status : sluice_code_exit(code);
@@ -138,15 +101,15 @@ static enum sluice_code ack(struct sluice *s, const char *queue, const struct cl
                             const struct token_input *t, struct sluice_outcome *rows,
                             struct sluice_error *error)
 {
-    if (!t->result) return sluice_ack(s, queue, t->rows, t->len, rows, error);
-    struct sluice_ack *acks = cli_alloc(t->len * sizeof *acks);
-    for (size_t i = 0; i < t->len; i++)
-        acks[i] = (struct sluice_ack){.token = t->rows[i],
+    if (!t->result) return sluice_ack(s, queue, t->tokens.rows, t->tokens.len, rows, error);
+    struct sluice_ack *acks = cli_alloc(t->tokens.len * sizeof *acks);
+    for (size_t i = 0; i < t->tokens.len; i++)
+        acks[i] = (struct sluice_ack){.token = t->tokens.rows[i],
                                       .result = t->result,
                                       .result_len = t->result_len,
                                       .content_type =
                                           o[RESULT_TYPE].given ? o[RESULT_TYPE].texts[0] : NULL};
-    enum sluice_code code = sluice_ack_with(s, queue, acks, t->len, rows, error);
+    enum sluice_code code = sluice_ack_with(s, queue, acks, t->tokens.len, rows, error);
     free(acks);
     return code;
 }
@@ -156,47 +119,51 @@ static enum sluice_code renew(struct sluice *s, const char *queue, const struct 
                               struct sluice_error *error)
 {
     int64_t visibility = o[VISIBILITY].number;
-    if (!o[PROGRESS].given) return sluice_renew(s, queue, t->rows, t->len, visibility, rows, error);
-    struct sluice_renewal *renewals = cli_alloc(t->len * sizeof *renewals);
-    for (size_t i = 0; i < t->len; i++)
+    if (!o[PROGRESS].given)
+        return sluice_renew(s, queue, t->tokens.rows, t->tokens.len, visibility, rows, error);
+    struct sluice_renewal *renewals = cli_alloc(t->tokens.len * sizeof *renewals);
+    for (size_t i = 0; i < t->tokens.len; i++)
         renewals[i] = (struct sluice_renewal){
-            .token = t->rows[i],
+            .token = t->tokens.rows[i],
             .has_progress = 1,
             .percent = (int)o[PROGRESS].number,
             .text = o[PROGRESS_TEXT].given ? o[PROGRESS_TEXT].texts[0] : NULL};
-    enum sluice_code code = sluice_renew_with(s, queue, renewals, t->len, visibility, rows, error);
+    enum sluice_code code =
+        sluice_renew_with(s, queue, renewals, t->tokens.len, visibility, rows, error);
     free(renewals);
     return code;
 }
 
 static int run_outcome(const struct cli *cli, const struct arguments *args, enum outcome_kind kind)
 {
-    struct token_input t;
+    struct token_input t = {0};
     struct sluice_error error = {0};
     const char *queue = args->words[0];
     const struct cli_value *o = args->options;
-    int status = read_tokens(cli, args, &t);
+    int status = id_list_read(cli, "TOKEN", args->words + 1, args->words_len - 1, &t.tokens);
     if (status == 0 && kind == SETTLE_ACK) status = read_result(cli, o, &t.result, &t.result_len);
     if (status == 0 && kind == SETTLE_RENEW && o[PROGRESS_TEXT].given && !o[PROGRESS].given)
         status = cli_usage(cli, "--text", "--text needs --progress: a number from 0 to 100");
     struct sluice *s = status == 0 ? cli_open(cli, &status) : NULL;
     if (s) {
-        struct sluice_outcome *rows = cli_alloc(t.len * sizeof *rows);
-        memset(rows, 0, t.len * sizeof *rows);
+        struct sluice_outcome *rows = cli_alloc(t.tokens.len * sizeof *rows);
+        memset(rows, 0, t.tokens.len * sizeof *rows);
         enum sluice_code code;
         if (kind == SETTLE_ACK)
             code = ack(s, queue, o, &t, rows, &error);
         else if (kind == SETTLE_FAIL)
-            code = sluice_fail(s, queue, t.rows, t.len, o->given ? *o->texts : "", rows, &error);
+            code = sluice_fail(s, queue, t.tokens.rows, t.tokens.len, o->given ? *o->texts : "",
+                               rows, &error);
         else if (kind == SETTLE_RELEASE)
-            code = sluice_release(s, queue, t.rows, t.len, o->number, rows, &error);
+            code = sluice_release(s, queue, t.tokens.rows, t.tokens.len, o->number, rows, &error);
         else
             code = renew(s, queue, o, &t, rows, &error);
         status = print_outcomes(cli, s, queue, &t, rows, code, &error);
         free(rows);
     }
     sluice_close(s);
-    tokens_done(&t);
+    id_list_done(&t.tokens);
+    free(t.result);
     return status;
 }
 

@@ -53,11 +53,6 @@ void answer_flush(struct slot *s)
     }
 }
 
-static bool undecided(enum sluice_code code)
-{
-    return code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE || code == SLUICE_LIMIT;
-}
-
 // The answer is there, or refused. The slot may have another job by now.
 static void settled(struct worker_pool *p, struct job_answer *a, const struct sluice_outcome *o)
 {
@@ -113,7 +108,7 @@ static void send_batch(struct worker_pool *p, struct answer_batch *b, bool last)
             o->code = code;
             (void)snprintf(o->reason, sizeof o->reason, "%s", error.reason);
         }
-        if (undecided(o->code) && !last)
+        if (work_undecided(o->code) && !last)
             b->rows[kept++] = b->rows[i];
         else
             settled(p, b->rows[i], o);

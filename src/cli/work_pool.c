@@ -34,6 +34,11 @@ const char *work_end_name(enum work_end end)
     return end_names[end];
 }
 
+bool work_undecided(enum sluice_code code)
+{
+    return code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE || code == SLUICE_LIMIT;
+}
+
 int64_t work_now_ms(void)
 {
     struct timespec t;

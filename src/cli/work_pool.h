@@ -194,6 +194,8 @@ struct worker_pool {
 };
 
 int64_t work_now_ms(void);
+// Whether a call with this answer must be repeated: it was not applied, or may have been.
+bool work_undecided(enum sluice_code code);
 // Returns until when a lock that was requested at asked_ms surely holds. The store's clock may run
 // faster than this machine's, by less than one part in 128 (docs/decisions/0015).
 static inline int64_t work_deadline(int64_t asked_ms, int64_t lease_ms)

@@ -12,11 +12,6 @@
 #define PAUSE_MIN_MS 20
 #define PAUSE_MAX_MS 2000
 
-static bool undecided(enum sluice_code code)
-{
-    return code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE || code == SLUICE_LIMIT;
-}
-
 static struct sluice_ack result_of(const struct slot *s, const struct talk *t)
 {
     return (struct sluice_ack){.token = s->token,
@@ -48,7 +43,7 @@ static enum sluice_code ack_and_ask(struct slot *s, const struct sluice_ack *res
         sluice_batch_free(s->next);
         s->next = NULL;
     }
-    bool other = code != outcome->code && !undecided(code); // an error of the receive alone
+    bool other = code != outcome->code && !work_undecided(code); // an error of the receive alone
     if (code && other) pool_fail(s->pool, code, error->message);
     if (outcome->code && !code)
         (void)snprintf(error->message, sizeof error->message, "%s",
@@ -193,7 +188,7 @@ enum work_end slot_settle(struct slot *s, enum settle_word word, const char *rea
         struct sluice_error error = {.code = SLUICE_OK};
         enum sluice_code code = settle_once(s, word, reason, talk, &outcome, &error);
         if (code == SLUICE_OK) return end_of(word, &outcome);
-        if (!undecided(code)) return asked_before ? look_up(s, word, &outcome) : END_LOST;
+        if (!work_undecided(code)) return asked_before ? look_up(s, word, &outcome) : END_LOST;
         asked_before |= code == SLUICE_UNKNOWN;
         work_ui_trouble(s->pool, "%s is not settled yet: %s", s->id, error.message);
         if (atomic_load(&s->pool->order) == WORK_AT_ONCE) return END_LOST;
