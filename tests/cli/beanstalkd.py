@@ -25,9 +25,12 @@ class Beanstalkd:
             raise Skipped("beanstalkd is not installed: make deps-servers")
         self.binlog = binlog
         self.sync = sync  # every write of the binlog
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self.port = free.getsockname()[1]
+        # The bound socket keeps the port for this server, also while the server is down: it does not listen,
+        # and the server sets SO_REUSEADDR. Else a server of another program may get the port meanwhile.
+        self.reserved = socket.socket()
+        self.reserved.bind(("127.0.0.1", 0))
+        self.reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.port = self.reserved.getsockname()[1]
         self.start()
 
     def start(self):
@@ -56,6 +59,7 @@ class Beanstalkd:
 
     def __exit__(self, *_):
         self.stop()
+        self.reserved.close()
 
     @contextlib.contextmanager
     def connection(self):
