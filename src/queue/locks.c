@@ -142,14 +142,14 @@ static void lock_let_go(struct machine *m, uint32_t h, enum lock_end end)
 }
 
 // The record is LOCKED, its worker known.
-static void note_end(struct machine *m, uint32_t h, enum finished_outcome outcome,
-                     const struct retained_what *what)
+static inline void note_end(struct machine *m, uint32_t h, enum finished_outcome outcome,
+                            const struct retained_what *what)
 {
     const struct msg *msg = msg_at(m, h);
     const struct worker *w = &m->workers[lock_of(m, msg)->worker];
     CHECK(msg->state == STATE_LOCKED);
     finished_note(m, msg->seq, 1, msg->deliveries, bytes_of(w->name, w->name_len), outcome);
-    retained_note(m, h, what);
+    if (m->rules >= RULES_SIGNALS) retained_note(m, h, what);
 }
 
 void lock_finish(struct machine *m, uint32_t h, const struct retained_what *result)

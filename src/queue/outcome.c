@@ -196,7 +196,8 @@ static struct outcome_row apply_one(struct machine *m, uint16_t kind, const stru
                                   is_ours(m, op) ? lock_check(m, ref, &h) : REASON_FOREIGN_QUEUE};
     if (MUTANT(REFUSED_FREES) && row.reason == REASON_FOREIGN_QUEUE && !lock_check(m, ref, &h))
         lock_give_back(m, h, 0, LOCK_END_RELEASED);
-    if (row.reason == REASON_NONE && interrupt_is_over(m, ref->seq, op->arrived_at))
+    if (row.reason == REASON_NONE && m->signals.used > 0 &&
+        interrupt_is_over(m, ref->seq, op->arrived_at))
         row.reason = REASON_LOCK_EXPIRED;
     if (row.reason != REASON_NONE) {
         refuse_late(m, kind, ref->seq, row.reason);
@@ -246,8 +247,9 @@ enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload
     buf_put_u32(&m->result, op.count);
     size_t rows_at = m->result.len;
     struct reader extras = reader_of(op.extras);
+    struct carried carried = {0}; // once: most ops carry nothing
     for (uint32_t i = 0; i < op.count; i++) {
-        struct carried carried = {.index = i};
+        carried.index = i;
         if (op.extras.len > 0) CHECK(outcome_extra_next(&extras, &carried.extra));
         struct outcome_row row = apply_one(m, kind, &op, &carried);
         if (row.reason == REASON_NONE) {

@@ -160,7 +160,8 @@ void msg_free(struct machine *m, uint32_t h)
     if (m->signals.boxes_used > 0) signals_close(m, msg->seq);
     lock_drop(m, h);
     map_remove(&m->by_seq, msg->seq, h);
-    if (!retained_upload(m, msg->seq)) body_release(m, msg->seq);
+    bool kept = m->retained.uploads.len > 0 && retained_upload(m, msg->seq);
+    if (!kept) body_release(m, msg->seq);
     failures_drop(m, msg->seq);
     workflow_leave(m, msg->seq);
     msg_unmark(m, msg->slot);
