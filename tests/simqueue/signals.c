@@ -53,7 +53,7 @@ static const struct reference_signal *some_pending(struct world *w, const struct
 static uint64_t some_message(struct world *w, const struct reference *g)
 {
     struct rng *rng = &w->life->signals_rng;
-    const struct reference_signal *s = rng_chance(rng, 4000) ? some_pending(w, g) : NULL;
+    const struct reference_signal *s = rng_chance(rng, 5500) ? some_pending(w, g) : NULL;
     if (s) return s->seq;
     uint64_t len = g->rows_len, first = len > 0 ? rng_below(rng, len) : 0;
     bool held = rng_chance(rng, 7500);
@@ -162,12 +162,12 @@ void signals_send(struct world *w)
         cancel(w, l);
 }
 
-// Which number the worker answers, mostly the first of those that wait.
+// Which number the worker answers: of several often a later one, else mostly the first.
 static uint32_t number_of(struct rng *rng, const struct signal_view *v, size_t len)
 {
     uint64_t r = rng_below(rng, 100);
-    if (len > 0 && r < 80) return v[0].number;
-    if (len > 1 && r < 92) return v[1 + rng_below(rng, len - 1)].number;
+    if (len > 1 && r < 45) return v[1 + rng_below(rng, len - 1)].number;
+    if (len > 0 && r < 85) return v[0].number;
     return (uint32_t)rng_below(rng, 6);
 }
 
