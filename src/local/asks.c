@@ -87,9 +87,9 @@ void ask_ended(struct call_slot *slot)
     else
         call_recalled(&c->state, slot->index, end);
     bool listens = c->state.kind == CALL_LISTEN;
-    bool kept =
+    slot->kept =
         end == CALL_FAILED || (end == CALL_FOUND && (slot->effect != CALL_AWAIT || listens));
-    if (!kept) call_slot_free(slot);
+    if (!slot->kept) call_slot_free(slot);
 }
 
 void ask_submit(struct local_call *c, const struct call_effect *e)

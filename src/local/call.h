@@ -28,6 +28,7 @@ struct call_slot {
     uint32_t index;
     enum err err;
     bool busy;
+    bool kept; // it has ended, and its answer stays; before that, a runner may write to it
     bool here; // it may not go to the owner: see struct call_effect
     // At the shard's owner (away.c). NULL: here.
     union {

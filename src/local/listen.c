@@ -237,7 +237,8 @@ static bool deliver(struct local_call *c, bool may_block)
     }
     for (uint32_t i = 0; i < l->listen.parts_len; i++) {
         const struct call_slot *slot = call_slot_of(c, CALL_AWAIT, i);
-        const struct runner_signals *s = slot && !slot->err ? slot->async.answer.signals : NULL;
+        bool has = slot && slot->kept && !slot->err;
+        const struct runner_signals *s = has ? slot->async.answer.signals : NULL;
         for (size_t at = 0; s && at < s->len; at++)
             add_row(l, &l->listen.parts[i], &s->rows[at]);
     }
