@@ -295,6 +295,14 @@ void receive_join_send(struct shard *s, uint32_t messages)
     }
 }
 
+// A call began to wait where it could get nothing, and its handle may hand out messages by now. If
+// there are some, "nothing to claim" was true at no moment of the call.
+static bool is_unserved(const struct shard *s, const struct call *c)
+{
+    CHECK(c->receives && c->state == CALL_WAITING);
+    return c->owner_until != TIME_UNKNOWN && claimable(s, c);
+}
+
 static void end_waits(struct shard *s)
 {
     if (shard_now(s) < s->waits_end && shard_may_grant(s)) return;
@@ -303,7 +311,9 @@ static void end_waits(struct shard *s)
         next = c->next;
         CHECK(c->state == CALL_WAITING);
         int64_t end = wait_end(s, c);
-        if (shard_now(s) >= end) {
+        if (shard_now(s) >= end && is_unserved(s, c)) {
+            claim_or_notify(s, call_take(s, c));
+        } else if (shard_now(s) >= end) {
             end_wait(s, call_take(s, c));
         } else if (end < s->waits_end) {
             s->waits_end = end;

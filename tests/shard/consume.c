@@ -99,6 +99,29 @@ static void a_receive_that_waits_is_served_when_its_handle_becomes_the_owner(voi
     pair_done(&p);
 }
 
+// The handle becomes the owner in the step in which the wait ends. It has not looked for messages
+// as the owner yet, so it must not answer that there are none.
+static void a_wait_that_ends_as_its_handle_becomes_the_owner_is_served(void **state)
+{
+    (void)state;
+    struct pair p = pair_new();
+    rig_sent(&p.a, "x");
+    rig_look(&p.b);
+    uint64_t ticket = rig_receive(&p.b, "w", 1, 20);
+    rig_settle(&p.b);
+    rig_no_answer(&p.b);
+    uint64_t own = rig_own(&p.b, 2);
+    struct request put = rig_until_append(&p.b);
+    store_mem_step(p.store, 20); // no tick: the answer of the store comes first
+    rig_serve(&p.b, &put, FATE_OK);
+    rig_settle(&p.b);
+    struct rig_answer got;
+    assert_int_equal(rig_answer(&p.b, own).err, ERR_OK);
+    assert_true(rig_answered(&p.b, ticket, &got));
+    assert_int_equal(got.count, 1);
+    pair_done(&p);
+}
+
 static void the_waits_of_a_former_owner_end_at_once(void **state)
 {
     (void)state;
@@ -193,6 +216,7 @@ int main(void)
         cmocka_unit_test(only_the_owner_hands_out_messages),
         cmocka_unit_test(without_an_owner_a_receive_is_refused_after_a_short_wait),
         cmocka_unit_test(a_receive_that_waits_is_served_when_its_handle_becomes_the_owner),
+        cmocka_unit_test(a_wait_that_ends_as_its_handle_becomes_the_owner_is_served),
         cmocka_unit_test(the_waits_of_a_former_owner_end_at_once),
         cmocka_unit_test(a_claim_of_a_former_owner_is_not_proposed_again),
         cmocka_unit_test(a_direct_claim_that_comes_after_the_switch_is_refused_by_the_fold),
