@@ -71,7 +71,8 @@ static struct line *find(struct history *h, const char *id)
 static void enter(struct history *h, uint32_t number)
 {
     uint32_t mask = h->slots_len - 1;
-    const char *id = h->shared->rows[number].id;
+    const char *id = shared_record_id_of(h->shared, number);
+    if (!id) return;
     uint32_t at = (uint32_t)hash_of(id) & mask;
     while (h->slots[at] != NONE)
         at = (at + 1) & mask;
@@ -92,8 +93,7 @@ static bool history_init(struct history *h)
     for (uint32_t group = 0; group < GROUPS; group++)
         h->last[group] = h->open[group] = NONE;
     for (uint32_t i = 0; i < tried; i++)
-        if (h->shared->rows[i].lane == h->lane && atomic_load(&h->shared->rows[i].has_id) == 2)
-            enter(h, i);
+        if (h->shared->rows[i].lane == h->lane) enter(h, i);
     return true;
 }
 

@@ -31,17 +31,32 @@ void shared_record_fault(struct shared_record *s, const char *format, ...)
     va_end(list);
 }
 
+// A process may be killed at any step of this. The id is written to a place that no other process
+// has, and is noted by the one step that says where: half an id is never found, and keeps no one
+// from noting it.
 void shared_record_id(struct shared_record *s, uint64_t number, const char *id)
 {
-    struct row *row = &s->rows[number];
-    uint8_t none = 0;
-    if (atomic_compare_exchange_strong(&row->has_id, &none, 1)) {
-        (void)snprintf(row->id, sizeof row->id, "%s", id);
-        atomic_store(&row->has_id, 2);
-    } else if (atomic_load(&row->has_id) == 2 && strcmp(row->id, id) != 0) {
-        shared_record_fault(s, "message %llu is %s and %s", (unsigned long long)number, row->id,
-                            id);
+    _Atomic uint32_t *place = &s->rows[number].id;
+    uint32_t had = atomic_load(place);
+    if (had == 0) {
+        uint32_t mine = atomic_fetch_add(&s->ids_len, 1) + 1;
+        if (mine >= SHARED_RECORD_IDS_MAX) {
+            shared_record_fault(s, "there is no place for the id of message %llu",
+                                (unsigned long long)number);
+            return;
+        }
+        (void)snprintf(s->ids[mine], sizeof s->ids[mine], "%s", id);
+        if (atomic_compare_exchange_strong(place, &had, mine)) return;
     }
+    if (strcmp(s->ids[had], id) != 0)
+        shared_record_fault(s, "message %llu is %s and %s", (unsigned long long)number, s->ids[had],
+                            id);
+}
+
+const char *shared_record_id_of(const struct shared_record *s, uint64_t number)
+{
+    uint32_t place = atomic_load(&s->rows[number].id);
+    return place > 0 ? s->ids[place] : NULL;
 }
 
 uint64_t chance_next(struct chance *c) // splitmix64

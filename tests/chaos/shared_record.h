@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define SHARED_RECORD_ROWS_MAX 2000000u
+#define SHARED_RECORD_IDS_MAX  (2 * SHARED_RECORD_ROWS_MAX) // some are given up half written
 #define GROUPS                 16u
 #define SENDERS_MAX            256 // at once, and killed ones that are not noticed yet
 #define FLEET_MAX              1024
@@ -27,7 +28,6 @@ enum phase {
 
 struct row {
     _Atomic uint8_t sent;     // the send was answered
-    _Atomic uint8_t has_id;   // 1: being written, 2: id is there
     _Atomic uint8_t acked;    // acks that were answered with OK
     _Atomic uint8_t received; // deliveries that a worker saw
     _Atomic uint8_t refused;  // the send was answered: certainly not done
@@ -35,7 +35,7 @@ struct row {
     uint8_t group;                // strict: GROUPS of them
     _Atomic uint64_t fence;       // the highest seen
     _Atomic uint64_t acked_fence; // of the delivery that was acked
-    char id[SLUICE_ID_MAX];
+    _Atomic uint32_t id;          // its place among the ids; 0: no one has noted it
 };
 
 // A registered worker of the fleet (fleet.c). A process that replaces a killed one has new workers
@@ -60,6 +60,8 @@ struct shared_record {
     _Atomic int senders[SENDERS_MAX]; // process ids of senders that have not ended
     struct fleet_row fleet[FLEET_MAX];
     struct row rows[SHARED_RECORD_ROWS_MAX];
+    _Atomic uint32_t ids_len; // places that were taken; the first is never used
+    char ids[SHARED_RECORD_IDS_MAX][SLUICE_ID_MAX];
 };
 
 struct shared_record *shared_record_open(const char *path, bool create); // NULL: errno says why
@@ -67,6 +69,8 @@ void shared_record_fault(struct shared_record *s, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 // Remembers the message's id; a fault when it has another one already.
 void shared_record_id(struct shared_record *s, uint64_t number, const char *id);
+// NULL: no one has noted it.
+const char *shared_record_id_of(const struct shared_record *s, uint64_t number);
 
 struct chance {
     uint64_t state;
