@@ -14,8 +14,9 @@
 #define STEPS_MAX   200000
 #define SERVED_MAX  (240 * SECOND) // few messages may serve not all within it
 #define STALLED_MAX (15 * SECOND)  // a lock of 3 s, a read for waiting calls within 6 s, and delays
-#define ENDED_MAX   (10 * SECOND)
-#define SOON        (4 * SECOND) // an effect and its event may take some 600 ms
+#define ENDED_MAX   (60 * SECOND)  // a process that is behind reads some 40 slots a second
+#define SOON        (4 * SECOND)   // an effect and its event may take some 600 ms
+#define READ_SOON   SECOND         // a process that is behind folds slots within it
 
 void world_at(struct world *w, int64_t at, enum world_event_kind kind, uint32_t a, uint32_t b)
 {
@@ -218,6 +219,27 @@ static void on_look(struct world *w)
     life_after(w, 500, LIFE_LOOK, 0);
 }
 
+// A cancelled call must end soon. But its claim, ack or read cannot end before its process has
+// folded what others had committed by then, and a process that had no calls can be far behind. A
+// process that folds nothing gets no more time.
+static void expect_end(struct world *w, uint32_t call, uint32_t folded_before)
+{
+    const struct sim_call *c = call_at(w, call);
+    uint64_t folded = 0;
+    bool behind = false;
+    for (uint32_t i = 0; i < w->life->shards && !c->lost; i++) {
+        struct shard *s = w->life->handles[process_node(w, c->process, i)->index];
+        uint64_t slot = s ? journal_slot(shard_journal(s)) : c->cancelled_len[i];
+        folded += slot;
+        behind = behind || slot < c->cancelled_len[i];
+    }
+    CHECK(folded < NOT_INDEX);
+    if (behind && (folded_before == NOT_INDEX || folded > folded_before))
+        world_at(w, w->now + READ_SOON, (enum world_event_kind)LIFE_BEHIND, call, (uint32_t)folded);
+    else
+        life_after(w, SOON, LIFE_ENDED, call);
+}
+
 static void on_client(struct world *w, const struct world_event *e)
 {
     struct life *life = w->life;
@@ -233,7 +255,10 @@ static void on_client(struct world *w, const struct world_event *e)
         break;
     case LIFE_CANCEL:
         shell_cancel(w, e->a);
-        life_after(w, SOON, LIFE_ENDED, e->a);
+        expect_end(w, e->a, NOT_INDEX);
+        break;
+    case LIFE_BEHIND:
+        expect_end(w, e->a, e->b);
         break;
     case LIFE_ENDED:
         healed = w->phase == WORLD_HEALED && w->now >= w->healed_at + SOON;
@@ -358,7 +383,7 @@ void world_run(struct world *w)
     for (uint32_t i = 0; i < life->calls_len && !w->findings.broken; i++)
         shell_cancel(w, i);
     for (uint32_t i = life->calls_open; i < life->calls_len; i++)
-        life_after(w, SOON, LIFE_ENDED, i);
+        expect_end(w, i, NOT_INDEX);
     run_until(w, w->now + ENDED_MAX, all_over);
     if (!w->findings.broken) check_nothing_left(w);
     if (!w->findings.broken) check_history(w);

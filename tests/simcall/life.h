@@ -30,6 +30,7 @@ enum life_event {
     LIFE_CLIENT = EVENT_END + 1, // a client makes a call
     LIFE_REPEAT,                 // a: call whose request id is used again
     LIFE_CANCEL,                 // a: call
+    LIFE_BEHIND,                 // a: call that was cancelled, b: slots its process had folded
     LIFE_ENDED,                  // a: call that was cancelled a while ago
     LIFE_CLOSE,                  // a process closes its handle
     LIFE_PERFORM,                // a: action
@@ -173,6 +174,7 @@ struct sim_call {
     bool has_turn;
     bool decided;        // it delivers, or was answered: the next call with its id can begin
     int64_t unwanted_at; // cancelled, or another call with its id came; 0: neither
+    uint64_t cancelled_len[SIM_SHARDS_MAX]; // the length of the histories when it was cancelled
     uint32_t awaits[SIM_SHARDS_MAX];
     bool told[SIM_SHARDS_MAX]; // the await found a message; neither claimed nor passed on yet
     uint32_t recalls[SIM_SHARDS_MAX];

@@ -517,6 +517,8 @@ void shell_cancel(struct world *w, uint32_t call)
     if (c->lost || c->state.kind < CALL_RECEIVE || call_is_over(&c->state)) return;
     if (!c->unwanted_at) w->life->figures[FIGURE_CANCELLED]++;
     if (!c->unwanted_at) c->unwanted_at = w->now;
+    for (uint32_t i = 0; i < w->life->shards; i++)
+        c->cancelled_len[i] = w->life->lanes[i].len;
     trace_line(&w->trace, w->now, "call %u is cancelled", call);
     call_cancel(&c->state);
     if (!c->pumping) shell_pump(w, call);
