@@ -142,6 +142,7 @@ void check_deletion(struct reference *g); // before it is written down
 void check_after_deletion(struct reference *g, const struct walk_op *o);
 bool deletion_was_seen(const struct reference *g, const struct node *n); // by a handle
 void check_finished(struct world *w, const struct lane *l);
+uint64_t slots_left(const struct world *w, const struct lane *l);
 
 // check_drain.c: after the faults everything gets done.
 // Letters to a queue that was deleted stay where they are.

@@ -32,8 +32,9 @@ bool deletion_was_seen(const struct reference *g, const struct node *n)
     return g->deleted_slot != 0 && journal_slot(n->journal) >= g->deleted_slot;
 }
 
-// Under the floor, and for so long that every collector had its turn.
-static uint64_t slots_left(const struct world *w, const struct lane *l)
+// Under the floor, and old enough to be dropped. A collector raises the floor first and drops the
+// slots a moment later, so the healed phase goes on while there are such slots.
+uint64_t slots_left(const struct world *w, const struct lane *l)
 {
     int64_t old = w->now - w->mix.rules.retain_ms - MINUTE;
     uint64_t left = 0;

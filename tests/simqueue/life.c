@@ -353,7 +353,8 @@ static void on_look(struct world *w)
         if (machine_paused(life->lanes[i].reference.machine)) operator_resume(w, &life->lanes[i]);
         if (!owned) coordinator_own(w, &life->lanes[i]);
         all = all && owned && lane_is_empty(w, &life->lanes[i]);
-        if (life->lanes[i].reference.deleted_slot) all = all && life->lanes[i].finished;
+        const struct lane *l = &life->lanes[i];
+        if (l->reference.deleted_slot) all = all && l->finished && slots_left(w, l) == 0;
         if (!life_is_crowd(w)) all = all && lane_orphans(&life->lanes[i]) == 0;
     }
     if (life_is_crowd(w)) all = crowd_ended(w);
