@@ -116,8 +116,11 @@ static void check_ownerless(struct world *w, struct node *n, uint32_t ask,
     const struct lane *l = &w->life->lanes[a->lane];
     uint64_t to = journal_slot(n->journal);
     bool only = l->birth.consume == CONSUME_OWNER && a->tail_then == 0;
-    for (uint64_t slot = a->tail_then > 0 ? a->tail_then : 1; slot <= to && !only; slot++)
-        only = reference_at(&l->reference, slot)->owner_only;
+    for (uint64_t slot = a->tail_then > 0 ? a->tail_then : 1; slot <= to && !only; slot++) {
+        // One entry can switch the setting on, refuse a claim, and switch the setting off again.
+        const struct reference_slot *s = reference_at(&l->reference, slot);
+        only = s->owner_only || (s->ownerless && slot > a->tail_then);
+    }
     if (!only) wrong(w, ask, r, "any process may claim");
 }
 

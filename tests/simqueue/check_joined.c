@@ -55,6 +55,17 @@ static bool has(const struct entry *e, const struct sim_call *a)
     return false;
 }
 
+// The claim of a former owner is not proposed again, if only the owner hands out messages. The
+// handle decides that when it learns of the new owner. The setting can change between that slot and
+// the entry of the acks, and also in that entry.
+static bool was_dropped(const struct reference *g, const struct sim_call *a, uint64_t acks_slot)
+{
+    bool dropped = false;
+    for (uint64_t slot = a->fenced_slot; slot > 0 && slot < acks_slot && !dropped; slot++)
+        dropped = reference_at(g, slot)->owner_only;
+    return dropped;
+}
+
 void check_joined(struct reference *g, const struct walk_op *o)
 {
     struct sim_call *r = receive_of(g->world, o->op);
@@ -69,9 +80,7 @@ void check_joined(struct reference *g, const struct walk_op *o)
     // Sent twice they are in two entries, and a client that was answered is not waited for.
     if (!first || r->in_turn || r->tries > 1 || a->tries > 1) return;
     if (!acks && a->open) wrong(g, r, "comes before the acks it was sent with");
-    // The claim of a former owner is not proposed again, where only the owner hands out messages.
-    bool dropped = acks && g->slots[acks->slot - 1].owner_only && a->fenced;
-    if (acks && !together && !r->paused_then && !dropped)
+    if (acks && !together && !r->paused_then && !was_dropped(g, a, acks->slot))
         wrong(g, r, "is not in the entry of the acks it was sent with");
 }
 

@@ -69,8 +69,9 @@ static void send_both(struct world *w, struct sim_call *a, struct sim_call *r, s
     int64_t wait_until = w->now + r->wait_ms;
     r->deadline = wait_until + sim_call_patience(w);
     bool believes = journal_is_owner(n->journal);
-    a->fenced = believes && journal_epoch(n->journal) != w->life->lanes[a->lane].reference.epoch;
-    if (a->fenced) count(w, JOINED_FENCED);
+    bool fenced = believes && journal_epoch(n->journal) != w->life->lanes[a->lane].reference.epoch;
+    a->fenced_slot = fenced ? a->slot_then + 1 : 0;
+    if (fenced) count(w, JOINED_FENCED);
     struct bytes name = bytes_str(w->life->workers[r->worker].name);
     r->paused_then = machine_paused(shard_machine(s)) || !shard_may_grant(s) ||
                      machine_refuses_worker(shard_machine(s), name) != REASON_NONE;

@@ -131,7 +131,9 @@ struct sim_call {
     bool in_turn;     // the receive goes when its acks were answered, whatever that was
     bool acks_heard;  // ... and they were
     bool paused_then; // when it was asked, the handle believed so, or that it may hand out nothing
-    bool fenced;      // its handle was not the owner any more, and did not know
+    // Its handle was not the owner any more and did not know. The handle learned it by this slot
+    // or a later one. 0: that was not so.
+    uint64_t fenced_slot;
     bool in_an_entry; // of the history
 };
 

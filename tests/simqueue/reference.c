@@ -142,8 +142,8 @@ static void note_fenced(struct reference *g)
         if (a->lane != g->lane || !a->partner || a->what != SIM_CALL_OP || !a->open) continue;
         const struct node *n = &g->world->nodes[a->node];
         bool both = life->calls[a->partner - 1].open && !reference_seen(g, &a->request);
-        if (!both || a->fenced || !n->up || !journal_is_owner(n->journal)) continue;
-        a->fenced = true;
+        if (!both || a->fenced_slot || !n->up || !journal_is_owner(n->journal)) continue;
+        a->fenced_slot = g->slot;
         life->joined[JOINED_FENCED]++;
     }
 }
@@ -220,6 +220,7 @@ static void fold_entry(struct reference *g, const struct entry *e, struct refere
     row->empty_for = fleet_empty_for(g);
     row->full = reference_held(g) >= g->config.capacity;
     row->owner_only = g->config.consume == CONSUME_OWNER;
+    row->ownerless = !row->is_void && g->ownerless;
 }
 
 static void extend(struct reference *g, struct bytes bytes)

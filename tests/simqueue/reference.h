@@ -14,7 +14,8 @@ struct reference_slot {
     struct bytes bytes; // owned
     int64_t made_at;    // true store time
     bool is_void;
-    bool owner_only;         // only the owner hands out messages
+    bool owner_only;         // only the owner hands out messages, at its end
+    bool ownerless;          // ... for some claim in it, which was refused because of that
     bool full;               // held as much as its capacity allows
     bool empty;              // had nothing (more) to claim, at its end or for some claim in it
     uint64_t empty_for;      // ... for these workers: bit by number; only with registered workers
@@ -194,6 +195,7 @@ struct reference {
     bool paused;
     uint32_t expired; // locks that ran out at the beginning of the entry
     bool dry;         // a claim of the entry found less than it asked for
+    bool ownerless;   // a claim of the entry was refused: only the owner hands out messages
     uint64_t deaths;
     uint64_t dying; // expired for the last time, its outcome is not told yet
     enum outcome_status dying_as;

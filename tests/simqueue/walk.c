@@ -158,7 +158,7 @@ void walk_entry(struct reference *g, const struct entry *e, const struct op_resu
 {
     size_t at = events_from;
     g->dying = g->retrying = 0;
-    g->dry = false;
+    g->dry = g->ownerless = false;
     g->expired = 0;
     for (; is_of(g, at, EVENT_OP_TIME) && !is_after_ops(g, e, &g->events.rows[at]); at++)
         on_time(g, &g->events.rows[at]);

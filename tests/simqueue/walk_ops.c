@@ -175,6 +175,7 @@ static void on_grants(struct reference *g, const struct walk_op *o)
     bool refused = result.reason == REASON_NOT_OWNER && o->op->kind != OP_DISPATCH;
     if (refused && g->config.consume == CONSUME_OWNER) {
         (void)walk_next_event(g, o, &at, EVENT_CLAIM_REJECTED, 0);
+        g->ownerless = true;
         return;
     }
     if (o->op->kind == OP_CLAIM && !claim_decode(o->op->payload, &claim))
