@@ -3,6 +3,7 @@
 #include "server/inside.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -46,11 +47,32 @@ static bool matches(const char *pattern, struct target *t)
     return *pattern == '\0';
 }
 
-// Whether the last pieces begin alike. Most patterns differ there, and few at their beginning.
-static bool ends_alike(const char *pattern, const struct target *t)
+// Where patterns differ most: the first letter of the method, and of the last piece. A search
+// compares these two letters of each route, and few patterns as a whole.
+static struct {
+    char method;
+    char last; // '{': any
+} shapes[CALL_COUNT];
+static pthread_once_t shaped = PTHREAD_ONCE_INIT;
+
+static void find_shapes(void)
 {
-    const char *last = strrchr(pattern, '/') + 1;
-    return t->pieces_len == 0 || *last == '{' || *last == *t->pieces[t->pieces_len - 1];
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        shapes[i].method = *call_table[i].method;
+        shapes[i].last = strrchr(call_table[i].pattern, '/')[1];
+    }
+}
+
+static const struct route *find(const char *method, struct target *t)
+{
+    char last = t->pieces_len > 0 ? *t->pieces[t->pieces_len - 1] : '\0';
+    for (size_t i = 0; i < CALL_COUNT; i++) {
+        if (shapes[i].method != *method) continue;
+        if (shapes[i].last != last && shapes[i].last != '{') continue;
+        const struct call *c = routes[i].call;
+        if (strcmp(c->method, method) == 0 && matches(c->pattern, t)) return &routes[i];
+    }
+    return NULL;
 }
 
 static void allow_add(char allow[ALLOW_MAX], const char *method)
@@ -65,11 +87,9 @@ const struct route *route_find(const char *method, struct target *t, char allow[
 {
     if (strcmp(method, "HEAD") == 0) method = "GET";
     *allow = '\0';
-    for (size_t i = 0; i < CALL_COUNT; i++) {
-        const struct call *c = routes[i].call;
-        if (*c->method != *method || !ends_alike(c->pattern, t)) continue;
-        if (strcmp(c->method, method) == 0 && matches(c->pattern, t)) return &routes[i];
-    }
+    (void)pthread_once(&shaped, find_shapes);
+    const struct route *found = find(method, t);
+    if (found) return found;
     for (size_t i = 0; i < CALL_COUNT; i++) {
         const struct call *c = routes[i].call;
         if (!matches(c->pattern, t)) continue;
