@@ -19,10 +19,21 @@ static size_t utf8_sequence(const uint8_t *p, size_t len)
     return n;
 }
 
+static bool ascii_word(const uint8_t *p)
+{
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return (word & UINT64_C(0x8080808080808080)) == 0;
+}
+
 bool utf8_ok(const void *bytes, size_t len)
 {
     const uint8_t *p = bytes;
     for (size_t i = 0; i < len;) {
+        if (len - i >= sizeof(uint64_t) && ascii_word(p + i)) { // most text is ASCII
+            i += sizeof(uint64_t);
+            continue;
+        }
         size_t n = utf8_sequence(p + i, len - i);
         if (n == 0) return false;
         i += n;
