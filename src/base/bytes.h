@@ -196,3 +196,11 @@ static inline bool reader_end(const struct reader *r) // the same, and all bytes
 }
 
 #define CLEANUP(done) __attribute__((cleanup(done), unused))
+
+// For a large variable of a function that runs often: the compiler does not fill it with zeros
+// (-ftrivial-auto-var-init). Use it only where a length says what was written.
+#if defined(__has_attribute) && __has_attribute(uninitialized)
+#define NOT_ZEROED __attribute__((uninitialized))
+#else
+#define NOT_ZEROED
+#endif

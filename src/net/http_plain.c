@@ -421,7 +421,7 @@ static void say_lost(const struct hearing *h, bool sent)
 static bool exchange(struct http_plain *p, struct http_call *c, int fd, int64_t until)
 {
     CLEANUP(buf_done) struct buf head;
-    CLEANUP(hearing_done) struct hearing h;
+    CLEANUP(hearing_done) NOT_ZEROED struct hearing h;
     bool whole = false, again = false;
     hearing_init(&h, c, fd, until);
     buf_init(&head, HTTP_HEADERS_MAX);

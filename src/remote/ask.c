@@ -343,8 +343,8 @@ static bool is_reason(const struct sluice_error *error, enum reason reason)
 enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http_call *call,
                             bool *again, struct sluice_error *error)
 {
-    struct sluice_error last;
-    struct ask_head head; // the URL of the call is in it, for the error of an answer
+    NOT_ZEROED struct sluice_error last; // set by each attempt that fails
+    NOT_ZEROED struct ask_head head;     // the URL of the call is in it, for the error of an answer
     struct nodes_walk walk = nodes_walk(&r->nodes);
     bool maybe = false;
     enum sluice_code code = remote_check(r, ask->queue, error);
