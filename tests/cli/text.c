@@ -97,6 +97,16 @@ static void utf8_is_told_from_other_bytes(void **state)
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         assert_false(utf8_ok(bad[i], strlen(bad[i])));
     assert_true(utf8_ok("a\0b", 3));
+    // Wherever a fault or a longer sequence is in a text of several words.
+    for (size_t at = 0; at + 2 <= 20; at++) {
+        char text[20];
+        memset(text, 'a', sizeof text);
+        memcpy(text + at, "\xc3\xa4", 2);
+        assert_true(utf8_ok(text, sizeof text));
+        assert_false(utf8_ok(text, at + 1));
+        text[at] = 'a';
+        assert_false(utf8_ok(text, sizeof text));
+    }
 }
 
 static void text_for_a_terminal_is_safe_and_cut(void **state)
