@@ -269,20 +269,25 @@ static void unlock(struct driver *d)
     call_all(to_call);
 }
 
-static bool may_gather(struct driver *d, const struct request *r, int64_t took_ns)
+static bool may_gather(struct driver *d, int64_t took_ns)
 {
-    if (r->kind != REQUEST_APPEND || !d->steps.journal || d->gather.on) return false;
-    return gather_put(&d->gather, took_ns) && d->inside > 1 && !store_is_high_latency(d->store);
+    if (d->gather.on) return false;
+    return gather_put(&d->gather, took_ns) && d->inside > 1;
 }
 
-// The step function is held, and has answered callers. The next entry waits for them, unless it
-// would have the ops of one caller only.
-static void gather_or_release(struct driver *d, enum err err)
+// The step function is held, and has answered callers. The next entry waits for those that sleep,
+// unless it would have the ops of one caller only. The others are called before the next entry is
+// made: that takes a while, and the entry has what arrives meanwhile.
+static void answer_and_release(struct driver *d, bool gathers)
 {
     size_t queued = journal_queued(d->steps.journal);
-    if (!err && d->answered > 0 && d->answered + queued > 1 && (queued == 0 || d->asleep)) {
+    if (gathers && d->answered > 0 && d->answered + queued > 1 && (queued == 0 || d->asleep)) {
         gather_begin(&d->gather, d->answered, clock_boot_ns());
         return;
+    }
+    if (d->to_call) {
+        unlock(d);
+        lock(d);
     }
     journal_release(d->steps.journal, driver_now(d));
     after_step(d);
@@ -299,12 +304,13 @@ static void serve(struct driver *d, const struct request *r, struct perform_buff
     store_clock_note(&d->clock, sent, received, response.time);
     struct interval now = driver_now(d);
     d->now_seen = now.lo;
-    bool held = may_gather(d, r, took_ns);
+    bool held = r->kind == REQUEST_APPEND && d->steps.journal && !store_is_high_latency(d->store);
+    bool gathers = held && may_gather(d, took_ns) && !response.err;
     if (held) journal_hold(d->steps.journal);
     d->answered = 0;
     d->steps.respond(d->steps.ctx, &response, now);
     after_step(d);
-    if (held) gather_or_release(d, response.err);
+    if (held) answer_and_release(d, gathers);
 }
 
 enum err driver_enter(struct driver *d, struct waiter *w)

@@ -7,6 +7,7 @@
 #include "os/entropy.h"
 #include "queue/result.h"
 #include "store/mem.h"
+#include "store/meter.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -35,7 +36,7 @@ static int set_up(void **state)
     struct runner_config config = {.queue = "q"};
     config_defaults(&config.birth);
     memcpy(config.id.queue, "later", 5);
-    r->store = store_mem_new();
+    r->store = store_meter_take(store_mem_new());
     assert_int_equal(runner_open(r->store, &config, &r->runner), ERR_OK);
     *state = r;
     return 0;
@@ -88,7 +89,8 @@ static struct sim_call *sim_call_new(struct room *r, void (*then)(struct runner_
     return e;
 }
 
-static void send_async(struct room *r, uint32_t count)
+static void send_async_then(struct room *r, uint32_t count,
+                            void (*then)(struct runner_async *, enum err, struct runner_answer *))
 {
     CLEANUP(buf_done) struct buf payload;
     struct request_id id;
@@ -99,7 +101,12 @@ static void send_async(struct room *r, uint32_t count)
         send_add(&payload, &(struct message){.body = bytes_str("work")});
     send_end(&payload, 0, count);
     runner_do_async(r->runner, (struct op){OP_SEND, buf_bytes(&payload)},
-                    &sim_call_new(r, sent)->async);
+                    &sim_call_new(r, then)->async);
+}
+
+static void send_async(struct room *r, uint32_t count)
+{
+    send_async_then(r, count, sent);
 }
 
 static struct sim_call *receive_async(struct room *r, uint32_t max, int64_t wait_ms)
@@ -223,6 +230,33 @@ static void an_await_is_notified_and_claims_nothing(void **state)
     assert_int_equal(late.err, ERR_NOT_FOUND);
 }
 
+static uint64_t entries_written(const struct room *r)
+{
+    struct meter_snapshot seen;
+    store_meter_read(r->store, &seen);
+    return seen.kind[METER_APPEND].requests;
+}
+
+static void sent_and_sends(struct runner_async *l, enum err err, struct runner_answer *a)
+{
+    struct room *r = ((struct sim_call *)l)->room;
+    for (int i = 0; i < 5; i++)
+        send_async(r, 1);
+    sent(l, err, a);
+}
+
+// A caller that is answered and sends again at once does so before the next entry is made.
+static void what_answered_callers_send_shares_an_entry(void **state)
+{
+    struct room *r = *state;
+    send_async(r, 1);
+    await(&r->sends, 1);
+    uint64_t before = entries_written(r);
+    send_async_then(r, 1, sent_and_sends);
+    await(&r->sends, 1 + 1 + 5);
+    assert_int_equal(entries_written(r) - before, 2);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -233,6 +267,7 @@ int main(void)
         CASE(a_cancelled_receive_is_given_nothing),
         CASE(a_wait_ends_empty_in_time),
         CASE(an_await_is_notified_and_claims_nothing),
+        CASE(what_answered_callers_send_shares_an_entry),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
