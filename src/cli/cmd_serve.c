@@ -232,7 +232,7 @@ static void allow_many_files(void)
 static void return_memory(void)
 {
 #ifdef __GLIBC__
-    (void)mallopt(M_ARENA_MAX, 4);
+    (void)mallopt(M_ARENA_MAX, 8);
     (void)mallopt(M_TRIM_THRESHOLD, 1 << 20);
     (void)mallopt(M_MMAP_THRESHOLD, 128 << 10);
 #endif
