@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-events bench-node bench-peers bench-redis bench-signals bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers load run demo cluster install hooks format settings lint clean
+.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-events bench-node bench-peers bench-redis bench-signals bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers crossings load run demo cluster install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -136,6 +136,10 @@ chaos-workers: build deps-servers ## 200 registered workers killed and stopped, 
 		$$with $(BUILD)/tests/chaos/fleet --node $(BUILD)/src/cli/sluice --workers 200 --processes 10 --ttl 10000 \
 		--lease 15000 --seconds $(or $(WORKERS_SECONDS),60) $$form $(ARGS) || exit 1; done
 
+crossings: deps build-crossings/build.ninja ## how often a waiting receive over HTTP crosses folders of src/
+	@ninja -C build-crossings src/cli/sluice
+	@tools/count-crossings build-crossings $(ARGS)
+
 load: deps build-release/build.ninja ## a node under load: 200 workers, 2,000 long polls, a million requests
 	@ninja -C build-release src/cli/sluice tests/load/workers tests/load/polls tests/load/million
 	@build-release/tests/load/workers build-release/src/cli/sluice --messages 200000
@@ -174,7 +178,7 @@ lint: deps-lint $(BUILD)/build.ninja ## clang-tidy over src/
 	@tools/sources src | grep '\.c$$' | xargs -r -P 2 -n 4 clang-tidy --quiet -p $(BUILD)
 
 clean: ## remove the build directories
-	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-release build-install
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-release build-install build-crossings
 
 # Meson's words are shown only when it fails.
 setup = @words=$$($(1) meson setup $(@D) $(2) 2>&1) || { echo "$$words"; exit 1; }
@@ -191,5 +195,8 @@ build-release/build.ninja:
 	$(call setup,,--buildtype release)
 build-install/build.ninja:
 	$(call setup,,--buildtype release --prefix $(PREFIX))
+build-crossings/build.ninja:
+	$(call setup,,--buildtype debug -Dwerror=false \
+		-Dc_args="-finstrument-functions -finstrument-functions-exclude-file-list=src/base/$(comma)src/os/")
 
 comma := ,
