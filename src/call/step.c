@@ -17,7 +17,13 @@ struct call_op {
 };
 
 struct call_shard {
-    enum { AWAIT_NONE, AWAIT_WANTED, AWAIT_OPEN, AWAIT_WITHDRAWN } await;
+    enum {
+        AWAIT_NONE,
+        AWAIT_WANTED,
+        AWAIT_OPEN,
+        AWAIT_WITHDRAWN, // to be made again; it has not ended
+        AWAIT_CANCELLED, // it has not ended
+    } await;
     bool here;  // the owner did not await
     bool found; // the await found a message, and no claim was made here since
     bool left;  // the owner gave no result for the claim: it is made again before any other
@@ -150,7 +156,7 @@ void call_await_away(struct call_state *c, uint32_t shard, enum call_away away)
 {
     CHECK(c->shards && shard < c->plan.shards && c->awaits > 0);
     struct call_shard *p = &c->shards[shard];
-    CHECK(p->await == AWAIT_OPEN || p->await == AWAIT_WITHDRAWN);
+    CHECK(p->await >= AWAIT_OPEN);
     bool again = c->phase == CALL_PHASE_BUILT && !c->unwanted;
     if (MUTANT(CALL_MOVED_LOST) && away == CALL_MOVED) again = false;
     p->await = again ? AWAIT_WANTED : AWAIT_NONE;
@@ -198,7 +204,7 @@ void call_awaited(struct call_state *c, uint32_t shard, enum call_find_end end)
 {
     CHECK(c->shards && shard < c->plan.shards && c->awaits > 0);
     struct call_shard *p = &c->shards[shard];
-    CHECK(p->await == AWAIT_OPEN || p->await == AWAIT_WITHDRAWN);
+    CHECK(p->await >= AWAIT_OPEN);
     // An await that is withdrawn too late may end at once.
     bool early = end == CALL_NOTHING && p->await == AWAIT_WITHDRAWN;
     bool again = (end == CALL_AGAIN || early) && c->phase == CALL_PHASE_BUILT && !c->unwanted;
@@ -266,7 +272,7 @@ void call_withdrawn(struct call_state *c, uint32_t shard, bool cancelled)
         return;
     }
     struct call_shard *p = &c->shards[shard];
-    CHECK(p->await == AWAIT_WITHDRAWN && c->awaits > 0);
+    CHECK(p->await > AWAIT_OPEN && c->awaits > 0);
     p->await = again ? AWAIT_WANTED : AWAIT_NONE;
     p->here = false;
     c->awaits--;
@@ -374,13 +380,21 @@ static bool await_next(struct call_state *c, struct call_effect *out, uint32_t s
     return true;
 }
 
+static bool withdraw(struct call_effect *out, enum call_effect_kind kind, uint32_t index, bool last)
+{
+    CHECK(kind == CALL_WITHDRAW_AWAIT || kind == CALL_WITHDRAW_CLAIM);
+    emit(out, kind, index);
+    out->last = last;
+    return true;
+}
+
 static bool next_withdrawal(struct call_state *c, struct call_effect *out)
 {
     CHECK(c->shards && c->reroutes);
     for (uint32_t i = 0; i < c->plan.shards; i++) {
         if (c->shards[i].await != AWAIT_OPEN) continue;
         c->shards[i].await = AWAIT_WITHDRAWN;
-        return emit(out, CALL_WITHDRAW_AWAIT, i);
+        return withdraw(out, CALL_WITHDRAW_AWAIT, i, false);
     }
     c->reroutes = false;
     return false;
@@ -425,9 +439,11 @@ static bool next_receive(struct call_state *c, struct call_effect *out)
 {
     CHECK(c->kind == CALL_RECEIVE && c->phase == CALL_PHASE_BUILT);
     if (c->claims) {
-        if (!(c->unwanted || c->reroutes) || c->shards || c->withdrawn) return false;
+        bool due = c->unwanted ? !c->cancelled : c->reroutes && !c->withdrawn;
+        if (c->shards || !due) return false;
         c->withdrawn = true;
-        return emit(out, CALL_WITHDRAW_CLAIM, 0);
+        c->cancelled = c->unwanted;
+        return withdraw(out, CALL_WITHDRAW_CLAIM, 0, c->unwanted);
     }
     if (!c->has_turn && !c->unwanted && !MUTANT(CALL_TURN_OFF)) return false;
     if (c->in_round) return next_in_round(c, out);
@@ -514,9 +530,10 @@ static bool next_left(struct call_state *c, struct call_effect *out)
     CHECK(c->phase >= CALL_PHASE_DECIDED && !c->claims);
     for (uint32_t i = 0; c->shards && i < c->plan.shards; i++) {
         struct call_shard *p = &c->shards[i];
-        if (p->await == AWAIT_OPEN && !MUTANT(CALL_AWAIT_LEFT)) {
-            p->await = AWAIT_WITHDRAWN;
-            return emit(out, CALL_WITHDRAW_AWAIT, i);
+        bool open = p->await == AWAIT_OPEN || p->await == AWAIT_WITHDRAWN;
+        if (open && !MUTANT(CALL_AWAIT_LEFT)) {
+            p->await = AWAIT_CANCELLED;
+            return withdraw(out, CALL_WITHDRAW_AWAIT, i, true);
         }
         if (p->found) {
             p->found = false;

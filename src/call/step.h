@@ -64,8 +64,8 @@ enum call_effect_kind {
     CALL_LOOK,           // read the state of shard `index` up to its tail: call_looked
     CALL_FIND,           // find the owners of its shards again: call_found
     CALL_RECALL,         // ask shard `index` for a stored answer to the request id: call_recalled
-    CALL_WITHDRAW_AWAIT, // cancel the await of shard `index`: call_withdrawn, at once
-    CALL_WITHDRAW_CLAIM, // cancel the waiting claim of shard 0: call_withdrawn, at once
+    CALL_WITHDRAW_AWAIT, // end the await of shard `index`: call_withdrawn, at once
+    CALL_WITHDRAW_CLAIM, // end the waiting claim of shard 0: call_withdrawn, at once
     CALL_NOTIFY,         // the message that shard `index` announced is for another waiter
     CALL_PAUSE,          // wait until the queue may have space: call_resumed
     CALL_DELIVER,        // read the bodies of the messages, or the events: call_delivered
@@ -77,6 +77,9 @@ struct call_effect {
     uint32_t index;
     bool sync; // CALL_RECALL: read the journal up to its tail first
     bool here; // CALL_SUBMIT, CALL_SUBMIT_JOINED, CALL_CLAIM, CALL_AWAIT: not at the owner
+    // CALL_WITHDRAW_AWAIT, CALL_WITHDRAW_CLAIM: no caller waits any more. Otherwise it is made
+    // again, perhaps at another owner. A withdrawal that is too late can be followed by a last one.
+    bool last;
 };
 
 // What a call consists of, once its queue is known.
@@ -142,7 +145,8 @@ struct call_state {
     bool unwanted;             // cancelled; reads and follows too
     bool has_turn;             // as in call_plan
     bool claims;               // a claim is under way
-    bool withdrawn;            // ... and was asked to end
+    bool withdrawn;            // ... and was asked to end ...
+    bool cancelled;            // ... for good
     bool claim_here;           // the next claim does not go to the owner
     bool reroutes;             // what waits must be begun again, perhaps at another owner
     bool started;              // the awaits were started

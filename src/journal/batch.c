@@ -143,6 +143,24 @@ void journal_expire(struct journal *j)
     CHECK(j->deadline_at > j->heard_lo);
 }
 
+static void hasten(struct journal *j, struct pending_list *l, uint64_t ticket, int64_t deadline)
+{
+    for (struct pending *p = l->head; p; p = p->next) {
+        if (p->ticket != ticket || p->answered) continue;
+        CHECK(deadline <= p->deadline);
+        p->deadline = deadline;
+        note_deadline(j, p);
+        CHECK(j->deadline_at <= deadline);
+    }
+}
+
+void journal_hasten(struct journal *j, uint64_t ticket, int64_t deadline)
+{
+    hasten(j, &j->queue, ticket, deadline);
+    hasten(j, &j->syncs, ticket, deadline);
+    hasten(j, &j->batch.ops, ticket, deadline);
+}
+
 // The session row of this writer may have been removed, so the outcome of its next batch could not
 // be decided. The writer takes a new id.
 static void renew_writer(struct journal *j)

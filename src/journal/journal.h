@@ -89,6 +89,9 @@ void journal_submit(struct journal *j, uint64_t ticket, struct op op, int64_t de
 // Answers ERR_OK when all entries that were committed before this call are folded.
 void journal_sync(struct journal *j, uint64_t ticket, int64_t deadline, struct interval now);
 
+// The caller of an op or a sync waits until this deadline, which is earlier. A ticket that is
+// answered is left alone.
+void journal_hasten(struct journal *j, uint64_t ticket, int64_t deadline);
 // Commits an entry without ops, so that the fold's time advances.
 void journal_touch(struct journal *j, uint64_t ticket, int64_t deadline, struct interval now);
 // Between hold and release no request is sent. Ops that are submitted meanwhile share an entry if

@@ -199,14 +199,19 @@ void ask_recall(struct local_call *c, const struct call_effect *e)
     runner_recall_async(call_runner(c, e->index), receive_claim(c), sync, &slot->async);
 }
 
-void ask_withdraw(struct local_call *c, enum call_effect_kind what, uint32_t shard)
+static bool withdraw_here(struct local_call *c, const struct call_effect *e, struct call_slot *slot)
 {
-    struct call_slot *slot = call_slot_of(c, what, shard);
-    bool cancelled =
-        slot->away ? away_cancel(slot) : runner_cancel(call_runner(c, shard), &slot->async);
-    if (cancelled) {
-        if (!slot->away) runner_answer_init(&slot->async.answer); // it was released
-        call_slot_free(slot);
-    }
-    call_withdrawn(&c->state, shard, cancelled);
+    struct shard_runner *d = call_runner(c, e->index);
+    bool ended = e->last ? runner_cancel(d, &slot->async) : runner_withdraw(d, &slot->async);
+    if (ended) runner_answer_init(&slot->async.answer); // it was released
+    return ended;
+}
+
+void ask_withdraw(struct local_call *c, const struct call_effect *e)
+{
+    bool claim = e->kind == CALL_WITHDRAW_CLAIM;
+    struct call_slot *slot = call_slot_of(c, claim ? CALL_CLAIM : CALL_AWAIT, e->index);
+    bool ended = slot->away ? away_cancel(slot) : withdraw_here(c, e, slot);
+    if (ended) call_slot_free(slot);
+    call_withdrawn(&c->state, e->index, ended);
 }

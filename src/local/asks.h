@@ -10,8 +10,7 @@ void ask_joined(struct local_call *c, const struct call_effect *e);
 void ask_claim(struct local_call *c, const struct call_effect *e);
 void ask_await(struct local_call *c, const struct call_effect *e);
 void ask_recall(struct local_call *c, const struct call_effect *e);
-// what: CALL_AWAIT or CALL_CLAIM.
-void ask_withdraw(struct local_call *c, enum call_effect_kind what, uint32_t shard);
+void ask_withdraw(struct local_call *c, const struct call_effect *e);
 // Passes the event of an op, a claim, an await or a recall. The slot stays busy if its answer, or
 // its error, may become the answer of the call.
 void ask_ended(struct call_slot *slot);

@@ -352,10 +352,8 @@ static bool perform(struct local_call *c, const struct call_effect *e)
     case CALL_LOOK:
         return look(c, !c->caller);
     case CALL_WITHDRAW_AWAIT:
-        ask_withdraw(c, CALL_AWAIT, e->index);
-        break;
     case CALL_WITHDRAW_CLAIM:
-        ask_withdraw(c, CALL_CLAIM, e->index);
+        ask_withdraw(c, e);
         break;
     case CALL_NOTIFY:
         awaits_notify(c->queue, e->index);

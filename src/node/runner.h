@@ -123,6 +123,8 @@ void runner_notify_next(struct shard_runner *d);
 // Cancels a receive, await, follow or listen that still waits. Returns true if `then` will not be
 // called. Returns false if `then` was called or will be soon.
 bool runner_cancel(struct shard_runner *d, struct runner_async *l);
+// The same for a caller that waits on at another owner: the call keeps its deadline.
+bool runner_withdraw(struct shard_runner *d, struct runner_async *l);
 // The owner of the shard, as far as the runner has folded the journal.
 struct runner_owner {
     uint64_t epoch; // 0: the shard never had an owner

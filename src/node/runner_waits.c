@@ -49,14 +49,28 @@ void runner_listen_async(struct shard_runner *d, const struct shard_listen *what
     driver_async(d->driver, &l->call.waiter, runner_async_end);
 }
 
-bool runner_cancel(struct shard_runner *d, struct runner_async *l)
+static bool end_wait(struct shard_runner *d, struct runner_async *l, bool last)
 {
     struct waiter w;
+    uint64_t ticket = ticket_of(&l->call);
     if (driver_enter(d->driver, &w)) return false;
-    bool waits = !l->call.waiter.done && shard_cancel(d->shard, ticket_of(&l->call));
+    bool waits = false;
+    if (!l->call.waiter.done)
+        waits = last ? shard_cancel(d->shard, ticket, driver_now(d->driver))
+                     : shard_withdraw(d->shard, ticket);
     if (waits) driver_forget(d->driver, &l->call.waiter);
     driver_leave(d->driver, &w);
     if (!waits) return false;
     runner_answer_done(&l->answer);
     return true;
+}
+
+bool runner_cancel(struct shard_runner *d, struct runner_async *l)
+{
+    return end_wait(d, l, true);
+}
+
+bool runner_withdraw(struct shard_runner *d, struct runner_async *l)
+{
+    return end_wait(d, l, false);
 }

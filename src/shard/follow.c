@@ -50,16 +50,6 @@ int64_t follow_wake_at(const struct shard *s)
     return at;
 }
 
-bool follow_cancel(struct shard *s, uint64_t ticket)
-{
-    struct call *c = s->calls[CALL_FOLLOWING].head;
-    while (c && c->ticket != ticket)
-        c = c->next;
-    CHECK(!c || (c->state == CALL_FOLLOWING && !c->silent));
-    if (c) call_free(call_take(s, c));
-    return c;
-}
-
 const struct events *shard_events(const struct shard *s)
 {
     CHECK(s->config.keeps_events || s->events.len == 0);

@@ -44,6 +44,7 @@ struct call {
     bool silent;    // the shard's own call: no caller gets the answer
     bool tail_seen; // the tail was seen since the call began
     bool fenced;    // its first proposal was void, and it was proposed once more
+    bool withdrawn; // it does not wait any more, even if its wait is not over
     enum call_state state;
     struct bytes payload; // owned, or in `near`; kept while it may be submitted again
     int64_t wait_until;
@@ -201,7 +202,8 @@ static inline uint64_t call_ticket(struct call *c) // the journal's
     return (uint64_t)(uintptr_t)c;
 }
 void call_refuse(struct shard *s, struct call *c, enum reason reason); // without an entry
-int64_t shard_now(const struct shard *s); // the time that decisions use
+int64_t shard_now(const struct shard *s);                            // the time that decisions use
+bool call_wait_is_over(const struct shard *s, const struct call *c); // of a receive or listen
 void shard_note_time(struct shard *s, struct interval now);
 int64_t held_wake_at(const struct shard *s, int64_t at); // when to tick, if that is due at `at`
 
@@ -226,14 +228,13 @@ void dispatch_result(struct shard *s, const struct call *c); // its answer came
 void catch_up_start(struct shard *s);
 void follow_wake(struct shard *s);
 int64_t follow_wake_at(const struct shard *s);
-bool follow_cancel(struct shard *s, uint64_t ticket); // as shard_cancel
 
 void signals_free(struct call_signals *signals);                  // NULL is allowed
 void signals_tell(const struct call *c, struct shard_reply *out); // adds them
 void listen_synced(struct shard *s, struct call *c, enum err err);
 void listen_wake(struct shard *s);
-bool listen_cancel(struct shard *s, uint64_t ticket); // as shard_cancel
-void listen_fetched(struct call *c);                  // the texts are there
+struct call *listen_take(struct shard *s, struct call *c); // it does not wait any more
+void listen_fetched(struct call *c);                       // the texts are there
 void listen_done(struct shard *s);
 // The signals of the locks that a claim or a renew has; nothing if the shard has none.
 void signals_of_grants(struct shard *s, struct call *c);

@@ -186,7 +186,7 @@ static void watch_end(struct shard *s, struct call *c)
     s->watches_len = s->watches_cap = s->watches_free = 0;
 }
 
-static struct call *listen_take(struct shard *s, struct call *c)
+struct call *listen_take(struct shard *s, struct call *c)
 {
     CHECK(c->listens && c->state == CALL_LISTENING);
     watch_end(s, c);
@@ -361,11 +361,6 @@ static void listen_wait(struct shard *s, struct call *c)
     watch_begin(s, c);
 }
 
-static bool is_over(const struct shard *s, const struct call *c)
-{
-    return shard_now(s) >= c->wait_until;
-}
-
 // Whether this call must end without an answer about signals.
 static bool listen_refused(struct shard *s, struct call *c)
 {
@@ -396,7 +391,7 @@ static void listen_try(struct shard *s, struct call *c)
     } else if (!c->tail_seen) {
         call_push(s, c, CALL_SYNCING);
         journal_sync(s->journal, call_ticket(c), c->deadline, s->now);
-    } else if (is_over(s, c) || (l->waits_end && l->len == 0)) {
+    } else if (call_wait_is_over(s, c) || (l->waits_end && l->len == 0)) {
         listen_end(s, c);
     } else {
         if (l->waits_end) watch_pending(l);
@@ -522,7 +517,7 @@ static void end_listens(struct shard *s, bool all)
             call_answer(s, listen_take(s, c), halted, BYTES_EMPTY);
         } else if (lost || machine_deleted(s->machine)) {
             (void)listen_refused(s, listen_take(s, c));
-        } else if (is_over(s, c)) {
+        } else if (call_wait_is_over(s, c)) {
             if (c->signals->waits_end) (void)add_ends(s, c->signals);
             listen_end(s, listen_take(s, c));
         } else if (c->wait_until < s->listens_end) {
@@ -542,17 +537,4 @@ void listen_wake(struct shard *s)
     if (!all) wake_changed(s);
     end_listens(s, all || (s->owned_before && !owned));
     s->owned_before = owned;
-}
-
-bool listen_cancel(struct shard *s, uint64_t ticket)
-{
-    for (int state = CALL_SYNCING; state < CALL_STATES; state++)
-        for (struct call *c = s->calls[state].head; c; c = c->next)
-            if (c->listens && c->ticket == ticket) {
-                c->wait_until = TIME_UNKNOWN; // one that is not yet waiting will not wait
-                if (state != CALL_LISTENING) return false;
-                call_free(listen_take(s, c));
-                return true;
-            }
-    return false;
 }

@@ -108,7 +108,7 @@ static int64_t wait_end(const struct shard *s, const struct call *c)
 static void wait_or_end(struct shard *s, struct call *c)
 {
     CHECK(c->receives);
-    if (shard_now(s) >= c->wait_until) {
+    if (call_wait_is_over(s, c)) {
         end_wait(s, c);
     } else {
         end_same_request(s, c);
@@ -395,21 +395,6 @@ void receive_wake(struct shard *s)
         if (c->awaits) announced += c->max;
         claim_or_notify(s, call_take(s, c));
     }
-}
-
-bool shard_cancel(struct shard *s, uint64_t ticket)
-{
-    struct call *waits = NULL;
-    for (int state = CALL_SYNCING; state < CALL_STATES; state++)
-        for (struct call *c = s->calls[state].head; c; c = c->next) {
-            if (!c->receives || c->ticket != ticket) continue;
-            // A claim in progress that comes back empty does not wait again.
-            c->wait_until = TIME_UNKNOWN;
-            if (state == CALL_WAITING) waits = c;
-        }
-    CHECK(!waits || waits->state == CALL_WAITING);
-    if (waits) call_free(call_take(s, waits));
-    return waits || follow_cancel(s, ticket) || listen_cancel(s, ticket);
 }
 
 bool shard_has_waiting(const struct shard *s)

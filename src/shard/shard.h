@@ -73,9 +73,12 @@ void shard_recall(struct shard *s, uint64_t ticket, const struct op_claim *claim
                   int64_t deadline, struct interval now);
 // A waiter that shard_await notified will not claim after all: notifies the next waiter.
 void shard_notify_next(struct shard *s, struct interval now);
-// Cancels a receive or await that waits; its ticket is not answered. Returns false if it does not
-// wait any more, or not yet. It is then answered soon, without a message if possible.
-bool shard_cancel(struct shard *s, uint64_t ticket);
+// Cancels a receive, await, follow or listen that waits; its ticket is not answered. Returns false
+// if it does not wait any more, or not yet. It is then answered soon, without a message if
+// possible. Its deadline is as long after the cancel as it was after the end of the wait.
+bool shard_cancel(struct shard *s, uint64_t ticket, struct interval now);
+// The same, but its caller waits on, at another owner: the deadline stays.
+bool shard_withdraw(struct shard *s, uint64_t ticket);
 // Reads the messages at these places, in any state. One reply has one delivery per place.
 // ERR_NOT_FOUND: one of the slots was collected.
 void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, size_t count,

@@ -3,9 +3,11 @@
 // is a race that was lost once: they are run often enough to lose it again.
 #include "../conformance/store/support.h"
 #include "../support/calls.h"
+#include "../support/fault_store.h"
 #include "../unit/unit.h"
 #include "local/async.h"
 #include "os/clock.h"
+#include "store/mem.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -133,6 +135,44 @@ static void a_handle_can_be_closed_so_at_several_shards(void **state)
     cancel_and_close("3");
 }
 
+// The answer may be an error: the store was asked and said nothing.
+static void cancel_during_an_outage(const char *shards)
+{
+    static const struct fault_options well = {.seed = 1}, away = {.seed = 1, .lost_request = 10000};
+    struct sluice *s;
+    struct sluice_batch *b;
+    struct call c;
+    struct store *store = store_fault_take(store_mem_new(), &well);
+    struct sluice_options options = {.timeout_ms = 4000};
+    struct sluice_receive ask = {.wait_ms = 10 * DEADLINE_MS, .worker = "w"};
+    assert_int_equal(handle_open_take(store, "mem:", &options, &s, NULL), SLUICE_OK);
+    create(s, shards);
+    SURELY(sluice_receive(s, "tasks", NULL, &b, NULL)); // opens the runners
+    sluice_batch_free(b);
+    store_fault_set(store, &away);
+    call_init(&c);
+    async_receive(s, "tasks", &ask, &c.async);
+    async_cancel(s, &c.async);
+    call_wait(&c); // long before its wait is over
+    if (c.code) assert_int_equal(c.code, SLUICE_UNAVAILABLE);
+    call_done(&c);
+    int64_t began = clock_boot_ms();
+    sluice_close(s); // what is left of the receive ends, too
+    assert_in_range(clock_boot_ms() - began, 0, DEADLINE_MS);
+}
+
+static void a_cancelled_receive_ends_without_its_store(void **state)
+{
+    (void)state;
+    cancel_during_an_outage("1");
+}
+
+static void a_handle_closes_without_its_store(void **state)
+{
+    (void)state;
+    cancel_during_an_outage("3");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -140,6 +180,8 @@ int main(void)
         cmocka_unit_test(two_cancellations_over_several_shards_give_one_answer),
         cmocka_unit_test(a_handle_can_be_closed_when_its_receive_is_off),
         cmocka_unit_test(a_handle_can_be_closed_so_at_several_shards),
+        cmocka_unit_test(a_cancelled_receive_ends_without_its_store),
+        cmocka_unit_test(a_handle_closes_without_its_store),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -235,6 +235,40 @@ static void op_is_not_proposed_after_its_deadline(void **state)
     store_free(s);
 }
 
+// One op is in flight, another waits for the next entry, and a sync waits for a read.
+static void hastened_caller_is_answered_at_its_new_deadline(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct rig a = rig_on(s);
+    rig_settle(&a);
+    struct interval now = rig_store_time(&a);
+    int64_t late = now.hi + 600000, early = now.lo + 1000;
+    uint64_t sent = rig_add_until(&a, 'x', 1, late);
+    struct request put = rig_until_append(&a);
+    uint64_t queued = rig_add_until(&a, 'x', 1, late), sync = ++rig_tickets;
+    journal_sync(a.journal, sync, late, now);
+    uint64_t patient = rig_add_until(&a, 'x', 1, late);
+    journal_hasten(a.journal, sent, early);
+    journal_hasten(a.journal, queued, early);
+    journal_hasten(a.journal, sync, early);
+    assert_int_equal(journal_wake_at(a.journal), early);
+    store_mem_step(s, 1000);
+    journal_tick(a.journal, rig_store_time(&a));
+    assert_int_equal(rig_answer_to(&a, queued, NULL), ERR_UNAVAILABLE);
+    assert_int_equal(rig_answer_to(&a, sync, NULL), ERR_UNAVAILABLE);
+    assert_int_equal(rig_answer_to(&a, sent, NULL), ERR_UNKNOWN);
+    rig_no_answer_yet(&a);
+    journal_hasten(a.journal, sent, early); // its answer stays the only one
+    assert_int_equal(journal_wake_at(a.journal), late);
+    rig_serve(&a, &put, FATE_OK);
+    rig_settle(&a);
+    assert_int_equal(rig_answer_to(&a, patient, NULL), ERR_OK);
+    assert_int_equal(rig_value_seen_by_a_newcomer(s, 'x'), 2);
+    rig_done(&a);
+    store_free(s);
+}
+
 // The time of the handle stands still then. Deadlines count by the clock as it is.
 static void clock_that_is_set_back_refuses_no_op(void **state)
 {
@@ -352,6 +386,7 @@ int main(void)
         cmocka_unit_test(an_entry_that_may_have_landed_is_not_refused_for_want_of_room),
         cmocka_unit_test(patience_that_ends_before_anything_was_sent_answers_unavailable),
         cmocka_unit_test(op_is_not_proposed_after_its_deadline),
+        cmocka_unit_test(hastened_caller_is_answered_at_its_new_deadline),
         cmocka_unit_test(clock_that_is_set_back_refuses_no_op),
         cmocka_unit_test(op_too_large_for_any_entry_is_refused),
         cmocka_unit_test(sync_sees_what_others_committed_before_it),

@@ -15,6 +15,7 @@
 #define POOL        4
 #define RUNNERS     8 // more than there are threads
 #define PATIENCE_MS 600000
+#define SHORT_MS    50
 #define OUTAGE_MS   1000
 #define WAIT_MS     60000 // it does not take so long unless it hangs
 
@@ -26,12 +27,14 @@ struct post {
     struct shard_runner *other; // whose store is well
 };
 
-static _Atomic uint32_t received_len;
+static _Atomic uint32_t received_len, ended_len;
+static _Atomic int ended_err;
 
-static struct shard_runner *open_runner(struct store *s, struct thread_pool *pool, uint32_t number)
+static struct shard_runner *open_runner(struct store *s, struct thread_pool *pool, uint32_t number,
+                                        int64_t patience_ms)
 {
     struct shard_runner *d;
-    struct runner_config config = {.queue = "q", .pool = pool, .patience_ms = PATIENCE_MS};
+    struct runner_config config = {.queue = "q", .pool = pool, .patience_ms = patience_ms};
     config_defaults(&config.birth);
     memcpy(config.id.queue, "outage", 6);
     config.id.shard = number;
@@ -43,6 +46,8 @@ static void received(struct runner_async *l, enum err err, struct runner_answer 
 {
     (void)l;
     if (!err && a->deliveries_len == 1) atomic_fetch_add(&received_len, 1);
+    atomic_store(&ended_err, (int)err);
+    atomic_fetch_add(&ended_len, 1);
 }
 
 static void wait_at(struct post *p)
@@ -89,8 +94,8 @@ static void a_waiting_receive_is_served_after_an_outage(void **state)
     struct thread_pool *pool = thread_pool_new(POOL), *others = thread_pool_new(POOL);
     struct post *places = memory_zeroed(RUNNERS, sizeof *places);
     for (uint32_t i = 0; i < RUNNERS; i++) {
-        places[i].runner = open_runner(store, pool, i);
-        places[i].other = open_runner(inner, others, i);
+        places[i].runner = open_runner(store, pool, i, PATIENCE_MS);
+        places[i].other = open_runner(inner, others, i, PATIENCE_MS);
         wait_at(&places[i]);
     }
     store_fault_set(store, &away);
@@ -109,10 +114,38 @@ static void a_waiting_receive_is_served_after_an_outage(void **state)
     memory_free(places);
 }
 
+static bool has_ended(void *ctx)
+{
+    (void)ctx;
+    return atomic_load(&ended_len) == 1;
+}
+
+// The receive cannot even learn whether there is a message. A caller that waits on at another
+// owner leaves it its time. One that gives up ends it soon.
+static void a_cancelled_receive_ends_during_an_outage(void **state)
+{
+    (void)state;
+    struct store *store = store_fault_take(store_mem_new(), &well);
+    struct thread_pool *pool = thread_pool_new(POOL);
+    struct post place = {.runner = open_runner(store, pool, 0, SHORT_MS)};
+    atomic_store(&ended_len, 0);
+    store_fault_set(store, &away);
+    wait_at(&place);
+    assert_false(runner_withdraw(place.runner, &place.receive));
+    assert_false(eventually(has_ended, NULL, 10 * SHORT_MS));
+    assert_false(runner_cancel(place.runner, &place.receive));
+    assert_true(eventually(has_ended, NULL, WAIT_MS));
+    assert_int_equal(atomic_load(&ended_err), ERR_UNAVAILABLE);
+    runner_close(place.runner);
+    thread_pool_free(pool);
+    store_free(store);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_waiting_receive_is_served_after_an_outage),
+        cmocka_unit_test(a_cancelled_receive_ends_during_an_outage),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

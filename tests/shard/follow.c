@@ -100,12 +100,12 @@ static void a_cancelled_follow_has_no_answer(void **state)
     struct stage s = stage_new();
     follow(&s.reader, WAIT_MS);
     rig_settle(&s.reader);
-    assert_true(shard_cancel(s.reader.shard, TICKET));
+    assert_true(shard_cancel(s.reader.shard, TICKET, rig_time(&s.reader)));
     assert_false(shard_has_waiting(s.reader.shard));
     rig_sent(&s.sender, "first");
     rig_look(&s.reader);
     rig_no_answer(&s.reader);
-    assert_false(shard_cancel(s.reader.shard, TICKET));
+    assert_false(shard_cancel(s.reader.shard, TICKET, rig_time(&s.reader)));
     stage_done(&s);
 }
 

@@ -148,12 +148,12 @@ static void a_cancelled_listen_has_no_answer(void **state)
     struct stage s = stage_new();
     listen_for(&s.worker, &s.held, 0, WAIT_MS);
     rig_settle(&s.worker);
-    assert_true(shard_cancel(s.worker.shard, TICKET));
+    assert_true(shard_cancel(s.worker.shard, TICKET, rig_time(&s.worker)));
     assert_false(shard_has_waiting(s.worker.shard));
     steer(&s.sender, s.held.seqs[0], "x");
     rig_look(&s.worker);
     rig_no_answer(&s.worker);
-    assert_false(shard_cancel(s.worker.shard, TICKET));
+    assert_false(shard_cancel(s.worker.shard, TICKET, rig_time(&s.worker)));
     stage_done(&s);
 }
 

@@ -372,7 +372,8 @@ void submit_action(struct world *w, uint32_t action);
 void submit_signal(struct world *w, const struct node *n, const struct held_lock *lock);
 // What a listen asks one shard. asks: of SIM_REFS_MAX
 struct shard_listen listen_of(const struct sim_call *c, uint32_t shard, struct listen_ask *asks);
-bool submit_cancel(struct world *w, struct action *a); // false: its reply comes
+// last: no caller waits any more. Returns false if its reply comes.
+bool submit_cancel(struct world *w, struct action *a, bool last);
 
 // build.c
 void build_call(struct world *w, uint32_t call);

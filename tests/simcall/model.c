@@ -118,6 +118,49 @@ static void a_rerouted_receive_of_two_shards_begins_again(void **state)
     deliver(&c);
 }
 
+// A reroute withdraws what waits, so that it is made again. If that was too late and the caller
+// gives up meanwhile, the shell learns that too.
+static void a_cancel_after_a_reroute_withdraws_for_good(void **state)
+{
+    (void)state;
+    struct call_state c;
+    receive(&c, (struct call_plan){.shards = 1});
+    (void)next(&c, CALL_CLAIM);
+    call_reroute(&c);
+    assert_false(next(&c, CALL_WITHDRAW_CLAIM).last);
+    call_withdrawn(&c, 0, false);
+    nothing_next(&c);
+    call_cancel(&c);
+    assert_true(next(&c, CALL_WITHDRAW_CLAIM).last);
+    call_withdrawn(&c, 0, false);
+    nothing_next(&c);
+    call_claimed(&c, 0, CALL_NOTHING, false);
+    deliver(&c);
+}
+
+static void a_cancel_after_a_reroute_of_two_shards_withdraws_for_good(void **state)
+{
+    (void)state;
+    struct call_state c;
+    receive(&c, (struct call_plan){.shards = 2});
+    (void)next(&c, CALL_AWAIT);
+    (void)next(&c, CALL_AWAIT);
+    call_reroute(&c);
+    for (uint32_t i = 0; i < 2; i++) {
+        assert_false(next(&c, CALL_WITHDRAW_AWAIT).last);
+        call_withdrawn(&c, i, false);
+    }
+    nothing_next(&c);
+    call_cancel(&c);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct call_effect e = next(&c, CALL_WITHDRAW_AWAIT);
+        assert_true(e.last && e.index == i);
+        call_withdrawn(&c, i, i == 0);
+    }
+    call_awaited(&c, 1, CALL_NOTHING);
+    deliver(&c);
+}
+
 static void a_part_of_a_wait_that_ends_is_followed_by_another(void **state)
 {
     (void)state;
@@ -139,6 +182,8 @@ int main(void)
         cmocka_unit_test(a_claim_without_a_result_is_made_again_in_its_shard),
         cmocka_unit_test(a_rerouted_receive_of_one_shard_begins_again),
         cmocka_unit_test(a_rerouted_receive_of_two_shards_begins_again),
+        cmocka_unit_test(a_cancel_after_a_reroute_withdraws_for_good),
+        cmocka_unit_test(a_cancel_after_a_reroute_of_two_shards_withdraws_for_good),
         cmocka_unit_test(a_part_of_a_wait_that_ends_is_followed_by_another),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -414,7 +414,10 @@ static void cancel_waits(struct world *w, uint32_t ask)
     uint64_t ticket = ASK_TICKETS + (uint64_t)ask * 2 + k->parts_len - 1;
     if (!waits || last->state != ACTION_OPEN) return;
     last->withdrawn = true;
-    if (!shard_cancel(s, ticket)) return;
+    if (!shard_cancel(s, ticket, node_now(n))) {
+        node_settle(w, n); // it may have an earlier deadline
+        return;
+    }
     last->state = ACTION_REPLIED;
     last->err = ERR_UNAVAILABLE;
     finish(w, ask);

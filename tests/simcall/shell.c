@@ -76,7 +76,7 @@ static void withdraw(struct world *w, uint32_t call, const struct call_effect *e
     CHECK(action != NOT_INDEX);
     struct action *a = &w->life->actions[action];
     a->withdrawn = true;
-    bool cancelled = submit_cancel(w, a);
+    bool cancelled = submit_cancel(w, a, e->last);
     trace_line(&w->trace, w->now, "call %u: withdraw %s in shard %u: %s", call,
                e->kind == CALL_WITHDRAW_CLAIM ? "the claim" : "the await", e->index,
                cancelled ? "cancelled" : "too late");

@@ -193,13 +193,16 @@ void submit_action(struct world *w, uint32_t action)
     node_settle(w, n);
 }
 
-bool submit_cancel(struct world *w, struct action *a)
+bool submit_cancel(struct world *w, struct action *a, bool last)
 {
     struct node *n = process_node(w, call_at(w, a->call)->process, a->shard);
     uint64_t ticket = (uint64_t)(a - w->life->actions) + 1;
     bool cancelled = a->state == ACTION_PLANNED;
     if (a->state == ACTION_OPEN && a->ask != NOT_INDEX) return owner_cancel(w, a);
-    if (a->state == ACTION_OPEN) cancelled = shard_cancel(w->life->handles[n->index], ticket);
+    struct shard *s = w->life->handles[n->index];
+    if (a->state == ACTION_OPEN)
+        cancelled = last ? shard_cancel(s, ticket, node_now(n)) : shard_withdraw(s, ticket);
     if (cancelled) a->state = ACTION_OVER;
+    if (a->state == ACTION_OPEN) node_settle(w, n); // it may have an earlier deadline
     return cancelled;
 }
