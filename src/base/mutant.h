@@ -31,6 +31,7 @@ enum mutant {
     MUTANT_RECALL_BLIND,    // a recalled result is returned without a read of the tail
     MUTANT_LISTEN_ASLEEP,   // a call that waits for signals does not notice a new one
     MUTANT_LISTEN_LOCK_OFF, // ... nor that its lock has ended
+    MUTANT_CANCEL_SLOW,     // a cancelled receive keeps the deadline that it had with its wait
     // The shard: a receive and the acks that it carries.
     MUTANT_JOINED_FIRST,    // the claim is proposed before the acks
     MUTANT_JOINED_APART,    // the claim is in another entry than the acks

@@ -3,6 +3,7 @@
 // its own under way ends when the request does, and does not wait again. Its caller waits no longer
 // than for a call that never waits: the deadline is the timeout after the end of the wait.
 #include "base/check.h"
+#include "base/mutant.h"
 #include "shard/inside.h"
 
 bool call_wait_is_over(const struct shard *s, const struct call *c)
@@ -45,7 +46,7 @@ static bool end_wait(struct shard *s, struct call *c)
 static void hasten(struct shard *s, struct call *c, int64_t now)
 {
     CHECK(c->wait_until <= c->deadline);
-    if (c->wait_until <= now) return;
+    if (c->wait_until <= now || MUTANT(CANCEL_SLOW)) return;
     c->deadline -= c->wait_until - now;
     c->wait_until = now;
     if (c->state == CALL_SYNCING || c->state == CALL_JOURNAL)

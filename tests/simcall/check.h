@@ -24,6 +24,7 @@ void check_repeated(struct world *w, const struct sim_call *c);
 // check_waiters.c: waiters are served, and what ends leaves nothing behind.
 void check_announced(struct world *w);            // after each step
 void check_ended(struct world *w, uint32_t call); // it was cancelled a while ago
+void check_cancelled(struct world *w, const struct action *a, const struct node *n); // its reply
 bool all_served(struct world *w);
 void check_nothing_left(struct world *w); // at the end
 

@@ -7,6 +7,10 @@
 
 #include <inttypes.h>
 
+// A node knows the time to 500 ms if clocks jump, else to 20 ms. It ticks again until it is sure.
+#define CLOCK_MAX  SECOND
+#define CLOCK_GOOD 100
+
 static bool is_known(struct world *w, uint32_t process, uint32_t shard)
 {
     for (uint32_t i = w->life->calls_open; i < w->life->calls_len; i++) {
@@ -69,12 +73,33 @@ void check_announced(struct world *w)
     }
 }
 
-// A cancelled receive has no faults to wait for.
+static bool was_paused(const struct world *w, uint32_t process, int64_t since)
+{
+    for (uint32_t i = 0; i < w->life->shards; i++)
+        if (w->life->put_off_at[process * w->life->shards + i] >= since) return true;
+    return false;
+}
+
+// A cancelled call does not wait for the end of faults.
 void check_ended(struct world *w, uint32_t call)
 {
     const struct sim_call *c = call_at(w, call);
-    if (c->state.kind >= CALL_RECEIVE && !c->lost && !c->answers)
+    bool ends = c->state.kind >= CALL_RECEIVE && !c->lost && !c->answers;
+    if (ends && !was_paused(w, c->process, c->unwanted_at))
         findings_add(&w->findings, "ended", "call %u was cancelled and does not end", call);
+}
+
+// A claim, await or listen that was cancelled too late ends with the store's answer, or a timeout
+// after the cancel. A node that was paused meanwhile is late.
+void check_cancelled(struct world *w, const struct action *a, const struct node *n)
+{
+    int64_t late = w->now - a->cancelled_at - w->mix.patience_ms;
+    bool paused = w->life->put_off_at[n->index] >= a->cancelled_at;
+    int64_t most = w->mix.jump_every_ms > 0 ? CLOCK_MAX : CLOCK_GOOD;
+    if (a->cancelled_at == 0 || paused || late <= most) return;
+    findings_add(&w->findings, "cancelled",
+                 "an effect of call %u ends %" PRId64 " ms later than the timeout of its cancel",
+                 a->call, late);
 }
 
 static bool has_messages(const struct world *w, uint32_t shard)

@@ -14,9 +14,8 @@
 #define STEPS_MAX   200000
 #define SERVED_MAX  (240 * SECOND) // few messages may serve not all within it
 #define STALLED_MAX (15 * SECOND)  // a lock of 3 s, a read for waiting calls within 6 s, and delays
-#define ENDED_MAX   (60 * SECOND)  // a process that is behind reads some 40 slots a second
-#define SOON        (4 * SECOND)   // an effect and its event may take some 600 ms
-#define READ_SOON   SECOND         // a process that is behind folds slots within it
+#define ENDED_MAX   (15 * SECOND)  // the longest that expect_end gives to a call
+#define SOON        (2 * SECOND)   // an effect and its event may take some 600 ms
 
 void world_at(struct world *w, int64_t at, enum world_event_kind kind, uint32_t a, uint32_t b)
 {
@@ -172,6 +171,7 @@ static bool put_off(struct world *w, const struct world_event *e)
     if (e->kind == EVENT_ANSWER) n = &w->nodes[w->flights[e->a].node];
     if (e->kind == EVENT_TICK || e->kind == EVENT_SYNC) n = &w->nodes[e->a];
     if (!n || !n->up || w->now >= n->paused_until) return false;
+    w->life->put_off_at[n->index] = w->now;
     world_at(w, n->paused_until, e->kind, e->a, e->b);
     return true;
 }
@@ -219,31 +219,20 @@ static void on_look(struct world *w)
     life_after(w, 500, LIFE_LOOK, 0);
 }
 
-// A cancelled call must end soon. But its claim, ack or read cannot end before its process has
-// folded what others had committed by then, and a process that had no calls can be far behind. A
-// process that folds nothing gets no more time.
-static void expect_end(struct world *w, uint32_t call, uint32_t folded_before)
+// A cancelled call ends within the timeout of what it asked the store for. Its acks may have been
+// asked of three owners before, and are repeated once.
+static void expect_end(struct world *w, uint32_t call)
 {
     const struct sim_call *c = call_at(w, call);
-    uint64_t folded = 0;
-    bool behind = false;
-    for (uint32_t i = 0; i < w->life->shards && !c->lost; i++) {
-        struct shard *s = w->life->handles[process_node(w, c->process, i)->index];
-        uint64_t slot = s ? journal_slot(shard_journal(s)) : c->cancelled_len[i];
-        folded += slot;
-        behind = behind || slot < c->cancelled_len[i];
-    }
-    CHECK(folded < NOT_INDEX);
-    if (behind && (folded_before == NOT_INDEX || folded > folded_before))
-        world_at(w, w->now + READ_SOON, (enum world_event_kind)LIFE_BEHIND, call, (uint32_t)folded);
-    else
-        life_after(w, SOON, LIFE_ENDED, call);
+    int64_t acks_ms = c->locks_len > 0 ? 3 * w->life->ask_ms + w->mix.patience_ms : 0;
+    int64_t most = w->mix.patience_ms + acks_ms + SOON;
+    CHECK(most <= ENDED_MAX);
+    life_after(w, most, LIFE_ENDED, call);
 }
 
 static void on_client(struct world *w, const struct world_event *e)
 {
     struct life *life = w->life;
-    bool healed;
     switch ((int)e->kind) {
     case LIFE_CLIENT:
         if (life->quiet) break;
@@ -255,14 +244,10 @@ static void on_client(struct world *w, const struct world_event *e)
         break;
     case LIFE_CANCEL:
         shell_cancel(w, e->a);
-        expect_end(w, e->a, NOT_INDEX);
-        break;
-    case LIFE_BEHIND:
-        expect_end(w, e->a, e->b);
+        expect_end(w, e->a);
         break;
     case LIFE_ENDED:
-        healed = w->phase == WORLD_HEALED && w->now >= w->healed_at + SOON;
-        if (life->calm || healed) check_ended(w, e->a);
+        check_ended(w, e->a);
         break;
     case LIFE_CLOSE:
         if (w->phase == WORLD_HEALED) break;
@@ -383,7 +368,7 @@ void world_run(struct world *w)
     for (uint32_t i = 0; i < life->calls_len && !w->findings.broken; i++)
         shell_cancel(w, i);
     for (uint32_t i = life->calls_open; i < life->calls_len; i++)
-        expect_end(w, i, NOT_INDEX);
+        expect_end(w, i);
     run_until(w, w->now + ENDED_MAX, all_over);
     if (!w->findings.broken) check_nothing_left(w);
     if (!w->findings.broken) check_history(w);

@@ -30,7 +30,6 @@ enum life_event {
     LIFE_CLIENT = EVENT_END + 1, // a client makes a call
     LIFE_REPEAT,                 // a: call whose request id is used again
     LIFE_CANCEL,                 // a: call
-    LIFE_BEHIND,                 // a: call that was cancelled, b: slots its process had folded
     LIFE_ENDED,                  // a: call that was cancelled a while ago
     LIFE_CLOSE,                  // a process closes its handle
     LIFE_PERFORM,                // a: action
@@ -97,6 +96,7 @@ struct action {
     uint32_t ask;   // the request to the owner; NOT_INDEX: it is done here
     bool slice;     // the owner waits for a part of the time
     enum call_away left;
+    int64_t cancelled_at; // in the shard, too late: its reply comes; 0: it was not
     // The shard's reply.
     enum err err;
     bool has_body;
@@ -174,7 +174,6 @@ struct sim_call {
     bool has_turn;
     bool decided;        // it delivers, or was answered: the next call with its id can begin
     int64_t unwanted_at; // cancelled, or another call with its id came; 0: neither
-    uint64_t cancelled_len[SIM_SHARDS_MAX]; // the length of the histories when it was cancelled
     uint32_t awaits[SIM_SHARDS_MAX];
     bool told[SIM_SHARDS_MAX]; // the await found a message; neither claimed nor passed on yet
     uint32_t recalls[SIM_SHARDS_MAX];
@@ -277,6 +276,7 @@ struct life {
     struct held_lock held[SIM_HELD_MAX]; // locks that clients got
     uint32_t held_len;
     uint64_t commits, builds;
+    int64_t put_off_at[MIX_NODES_MAX]; // when a pause last delayed an event of the node
     // What the seed draws beside the mix.
     int64_t close_every_ms;
     int64_t wait_ms;  // the longest usual wait

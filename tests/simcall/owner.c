@@ -311,6 +311,7 @@ void owner_heard(struct world *w, const struct shard_reply *r)
     CHECK(k->state == ASK_THERE && part < k->parts_len && k->parts[part].state == ACTION_OPEN);
     struct action *a = &k->parts[part];
     keep_reply(a, r);
+    check_cancelled(w, a, process_node(w, k->process, k->shard));
     // It was cancelled too late and ends before its time: the caller waits on its own.
     bool nothing = find_end(a) == CALL_NOTHING && (a->kind == CALL_CLAIM || a->kind == CALL_AWAIT);
     if (a->withdrawn && nothing) {
@@ -414,6 +415,7 @@ static void cancel_waits(struct world *w, uint32_t ask)
     uint64_t ticket = ASK_TICKETS + (uint64_t)ask * 2 + k->parts_len - 1;
     if (!waits || last->state != ACTION_OPEN) return;
     last->withdrawn = true;
+    if (last->cancelled_at == 0) last->cancelled_at = w->now;
     if (!shard_cancel(s, ticket, node_now(n))) {
         node_settle(w, n); // it may have an earlier deadline
         return;

@@ -324,7 +324,6 @@ void keep_reply(struct action *a, const struct shard_reply *r)
 
 void shell_heard(struct world *w, const struct node *n, const struct shard_reply *r)
 {
-    (void)n;
     if (r->ticket >= ASK_TICKETS) {
         owner_heard(w, r);
         return;
@@ -334,6 +333,7 @@ void shell_heard(struct world *w, const struct node *n, const struct shard_reply
     CHECK(!call_at(w, a->call)->lost);
     keep_reply(a, r);
     check_reply(w, a);
+    check_cancelled(w, a, n);
     shell_ended(w, (uint32_t)r->ticket - 1, true);
 }
 
@@ -517,8 +517,6 @@ void shell_cancel(struct world *w, uint32_t call)
     if (c->lost || c->state.kind < CALL_RECEIVE || call_is_over(&c->state)) return;
     if (!c->unwanted_at) w->life->figures[FIGURE_CANCELLED]++;
     if (!c->unwanted_at) c->unwanted_at = w->now;
-    for (uint32_t i = 0; i < w->life->shards; i++)
-        c->cancelled_len[i] = w->life->lanes[i].len;
     trace_line(&w->trace, w->now, "call %u is cancelled", call);
     call_cancel(&c->state);
     if (!c->pumping) shell_pump(w, call);

@@ -13,7 +13,7 @@ static const struct sim_mutant mutants[] = {
     SIM_MUTANT(CALL_RACE_ENDS),    SIM_MUTANT(CALL_OPS_SWAPPED), SIM_MUTANT(CALL_PAUSE_OFF),
     SIM_MUTANT(CALL_DOUBT_LOST),   SIM_MUTANT(CALL_MOVED_LOST),  SIM_MUTANT(CALL_REROUTE_ENDS),
     SIM_MUTANT(CALL_LOOK_SKIPS),   SIM_MUTANT(CALL_LOOK_STALE),  SIM_MUTANT(LISTEN_ASLEEP),
-    SIM_MUTANT(LISTEN_LOCK_OFF),
+    SIM_MUTANT(LISTEN_LOCK_OFF),   SIM_MUTANT(CANCEL_SLOW),
 };
 
 static void print_case(const struct runner_options *o, const struct runner_sum *sum)

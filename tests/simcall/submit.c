@@ -203,6 +203,7 @@ bool submit_cancel(struct world *w, struct action *a, bool last)
     if (a->state == ACTION_OPEN)
         cancelled = last ? shard_cancel(s, ticket, node_now(n)) : shard_withdraw(s, ticket);
     if (cancelled) a->state = ACTION_OVER;
+    if (a->state == ACTION_OPEN && last) a->cancelled_at = w->now;
     if (a->state == ACTION_OPEN) node_settle(w, n); // it may have an earlier deadline
     return cancelled;
 }
