@@ -21,7 +21,8 @@ import threading
 import time
 
 from nodes import PATIENCE, die_with_parent, holds, until
-from signalling import Nodes, Remote, acknowledge, again, claim, history, poll, post, send_job, signal_to
+from remote import Remote
+from signalling import Nodes, acknowledge, again, claim, history, poll, post, send_job, signal_to
 
 SIGNALS = 10  # of each job
 ASKS = (4, 8)  # these are questions: missed if the lock ends before an answer. The others are steers, and stay.

@@ -116,10 +116,7 @@ def transfer_pause(rounds=5):
 
 
 def requests(node):
-    line = http.client.HTTPConnection(node.address, timeout=10)
-    line.request("GET", "/metrics")
-    text = line.getresponse().read().decode()
-    line.close()
+    _, text = node.text("GET", "/metrics")
     found = {}
     for labels, value in re.findall(r"^sluice_store_requests_total\{(.*)\} (\d+)", text, re.M):
         found[labels] = found.get(labels, 0) + int(value)

@@ -19,6 +19,9 @@ import tempfile
 import threading
 import time
 
+from proxy import Link
+from remote import Remote
+
 PROGRAM = os.environ["SLUICE"]
 COORD = os.environ.get("SLUICE_TEST_COORD") or "store:"
 COORD_SERVERS = int(os.environ.get("SLUICE_TEST_COORD_NODES") or 0)
@@ -66,62 +69,6 @@ def control(line, to="SLUICE_TEST_COORD_SOCKET"):
         return s.recv(80).decode()
 
 
-class Link:
-    """A TCP proxy to one address. While it is cut, connections stay open and no byte passes, as in a partition."""
-
-    def __init__(self, address):
-        self.to = address.rsplit(":", 1)
-        self.passes = threading.Event()
-        self.passes.set()
-        self.listener = socket.create_server(("127.0.0.1", 0))
-        self.address = f"127.0.0.1:{self.listener.getsockname()[1]}"
-        threading.Thread(target=self.accept, daemon=True).start()
-
-    def accept(self):
-        while True:
-            try:
-                one, _ = self.listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self.open, args=(one,), daemon=True).start()
-
-    def open(self, one):
-        self.passes.wait()
-        try:
-            other = socket.create_connection((self.to[0], int(self.to[1])), timeout=10)
-        except OSError:
-            one.close()
-            return
-        for end in (one, other):
-            end.settimeout(None)
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        threading.Thread(target=self.copy, args=(other, one), daemon=True).start()
-        self.copy(one, other)
-
-    def copy(self, source, target):
-        try:
-            while part := source.recv(65536):
-                self.passes.wait()
-                target.sendall(part)
-            target.shutdown(socket.SHUT_WR)
-        except OSError:
-            for end in (source, target):
-                try:
-                    end.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    pass
-
-    def cut(self):
-        self.passes.clear()
-
-    def mend(self):
-        self.passes.set()
-
-    def close(self):
-        self.mend()
-        self.listener.close()
-
-
 class Links:
     """The links of one node: to coordination, to the store, and from clients to it."""
 
@@ -144,7 +91,7 @@ class Links:
                 link.close()
 
 
-class Node:
+class Node(Remote):
     def __init__(self, cluster, name, port=0, program=PROGRAM):
         self.name, self.log_path = name, os.path.join(cluster.folder, name + "-" + secrets.token_hex(2) + ".log")
         self.links = Links(cluster.coord) if cluster.cuttable else None
@@ -159,40 +106,25 @@ class Node:
         if not line:
             with open(self.log_path) as file:
                 raise Wrong("a node did not start: " + file.read()[-400:])
-        self.address = self.direct = json.loads(line)["address"]
+        self.direct = Remote(json.loads(line)["address"], cluster.trust)  # past any cut of the clients
+        super().__init__(self.direct.address, cluster.trust)
         if self.links:
-            self.links.clients = Link(self.direct)
+            self.links.clients = Link(self.direct.address)
             self.address = self.links.clients.address
 
     def log(self):
         with open(self.log_path) as file:
             return file.read()
 
-    def text(self, method, path, body=None, request=None, timeout=25, address=None):
-        line = http.client.HTTPConnection(address or self.address, timeout=timeout)
-        headers = {"Content-Type": "application/json"} if body is not None else {}
-        if request:
-            headers["Sluice-Request"] = request
-        try:
-            line.request(method, path, json.dumps(body) if body is not None else None, headers)
-            answer = line.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            line.close()
-
-    def ask(self, method, path, body=None, request=None, timeout=25):
-        status, text = self.text(method, path, body, request, timeout)
-        return status, json.loads(text) if text else None
-
     def metric(self, name):
         """The value of a metric without labels, past any cut of the clients."""
-        _, text = self.text("GET", "/metrics", address=self.direct)
+        _, text = self.direct.text("GET", "/metrics")
         return float(re.search(rf"^{name} (\S+)$", text, re.M)[1])
 
     def ready(self):
         """The status and the answer of /readyz; 0: no answer, because the request waits for the store."""
         try:
-            status, text = self.text("GET", "/readyz", timeout=5, address=self.direct)
+            status, text = self.direct.text("GET", "/readyz", timeout=5)
         except TimeoutError:
             return 0, {}
         return status, json.loads(text)
@@ -224,6 +156,8 @@ class Node:
 
 
 class Cluster:
+    trust = None  # what the certificates of its nodes are checked by, if they use TLS
+
     def __init__(self, *options, coord=None, nodes=3, cuttable=False):
         self.folder = tempfile.mkdtemp(prefix="sluice-cluster-")
         self.store = os.path.join(self.folder, "store")

@@ -11,41 +11,10 @@ import ssl
 import subprocess
 
 from nodes import PATIENCE, Cluster, holds, until
+from remote import Remote, send
 
 TLS = "SLUICE_TEST_TLS" in os.environ
 NODES = 5  # two are killed and not started again: to see a node as a member takes a lease
-
-
-class Remote:
-    """A node that is known by its address."""
-
-    def __init__(self, address, trust):
-        self.address, self.trust = address, trust
-
-    def connect(self, timeout):
-        if self.trust:
-            return http.client.HTTPSConnection(self.address, timeout=timeout, context=self.trust)
-        return http.client.HTTPConnection(self.address, timeout=timeout)
-
-    def text(self, method, path, body=None, request=None, timeout=25):
-        line = self.connect(timeout)
-        try:
-            send(line, method, path, body, request)
-            answer = line.getresponse()
-            return answer.status, answer.read().decode()
-        finally:
-            line.close()
-
-    def ask(self, method, path, body=None, request=None, timeout=25):
-        status, text = self.text(method, path, body, request, timeout)
-        return status, json.loads(text) if text else None
-
-
-def send(line, method, path, body=None, request=None):
-    headers = {"Content-Type": "application/json"} if body is not None else {}
-    if request:
-        headers["Sluice-Request"] = request
-    line.request(method, path, json.dumps(body) if body is not None else None, headers)
 
 
 class Line:
@@ -72,7 +41,7 @@ class Nodes(Cluster):
     queue = "jobs"  # that of the case
 
     def __init__(self):
-        self.trust, options = None, ()
+        options = ()
         if TLS:
             self.certify()
             options = ("--tls-certificate", self.cert, "--tls-key", self.key)
@@ -92,12 +61,6 @@ class Nodes(Cluster):
         holds(done.returncode == 0, done.stderr.decode())
         os.environ["SLUICE_CA"] = self.cert  # the nodes trust each other
         self.trust = ssl.create_default_context(cafile=self.cert)
-
-    def start(self, name, program=None):
-        node = super().start(name)
-        if self.trust:
-            node.text = Remote(node.address, self.trust).text
-        return node
 
     def begin(self, queue):
         """A new queue, with an owner. The nodes of former cases that were killed have no claim on it."""

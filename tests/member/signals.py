@@ -15,8 +15,8 @@ import sys
 import traceback
 
 from crowd import SIGNALS, Crowd
-from cutter import Cutter
 from nodes import BUCKET, PATIENCE, PROGRAM, die_with_parent, holds, until
+from proxy import Cutter
 from signalling import (TLS, Line, Nodes, acknowledge, all_acked, claim, claim_one, history, poll, receive, send_job, signal_to,
                         steer)
 
