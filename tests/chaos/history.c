@@ -4,6 +4,8 @@
 // drain has delivered everything, or its dead letter was read.
 #include "history.h"
 
+#include "base/hash.h"
+
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,18 +54,11 @@ static void blame(struct history *h, enum kind kind, const char *format, ...)
     va_end(list);
 }
 
-static uint64_t hash_of(const char *id)
-{
-    uint64_t x = 0xcbf29ce484222325ULL; // FNV-1a
-    for (; *id; id++)
-        x = (x ^ (unsigned char)*id) * 0x100000001b3ULL;
-    return x;
-}
-
 static struct line *find(struct history *h, const char *id)
 {
     uint32_t mask = h->slots_len - 1;
-    for (uint32_t at = (uint32_t)hash_of(id) & mask; h->slots[at] != NONE; at = (at + 1) & mask)
+    for (uint32_t at = (uint32_t)hash64_of(bytes_str(id), 0) & mask; h->slots[at] != NONE;
+         at = (at + 1) & mask)
         if (strcmp(h->lines[h->slots[at]].id, id) == 0) return &h->lines[h->slots[at]];
     return NULL;
 }
@@ -73,7 +68,7 @@ static void enter(struct history *h, uint32_t number)
     uint32_t mask = h->slots_len - 1;
     const char *id = shared_record_id_of(h->shared, number);
     if (!id) return;
-    uint32_t at = (uint32_t)hash_of(id) & mask;
+    uint32_t at = (uint32_t)hash64_of(bytes_str(id), 0) & mask;
     while (h->slots[at] != NONE)
         at = (at + 1) & mask;
     h->slots[at] = h->lines_len;

@@ -2,6 +2,8 @@
 // One thread a queue, following live.
 #include "record.h"
 
+#include "base/hash.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +11,9 @@
 
 #define WAIT_MS 50
 
-static uint64_t hash_of(const char *text)
+static uint64_t hash_of(const char *id)
 {
-    uint64_t x = 0xcbf29ce484222325ULL; // FNV-1a
-    for (; *text; text++)
-        x = (x ^ (unsigned char)*text) * 0x100000001b3ULL;
-    return x;
+    return hash64_of(bytes_str(id), 0);
 }
 
 static enum happening what_of(const struct sluice_event *e)
