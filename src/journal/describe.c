@@ -60,6 +60,7 @@ static void put_pace(const struct pace *p, struct buf *out)
     buf_put_u32(out, p->solo);
     buf_put_u32(out, p->solo_max);
     buf_put_u8(out, p->pauses_solo);
+    buf_put_u8(out, p->read_old);
     for (size_t i = 0; i < p->rivals_len; i++) {
         buf_put_hash128(out, p->rivals[i].writer);
         buf_put_i64(out, p->rivals[i].at);

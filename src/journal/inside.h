@@ -191,6 +191,8 @@ void pace_asked(struct journal *j);    // an append was requested
 void pace_answered(struct journal *j); // ... and was won or lost
 void pace_lost(struct journal *j);
 void pace_tail_read(struct journal *j); // no slot follows core.slot
+// A read ended with an entry of that time.
+void pace_rows_read(struct journal *j, struct interval written, struct interval answered);
 void pace_folded(struct journal *j, const struct entry *e, const struct pace_fold *f);
 int64_t pace_propose_at(const struct journal *j);   // when ops in the queue may become an entry
 bool pace_wants_read(const struct journal *j);      // ... but the tail should be read first

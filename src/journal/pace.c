@@ -16,6 +16,10 @@
 //     writers there is no wait, with one exception. A winner does not see the writers that lose
 //     against it, and the writer that knows the next slot first could win for ever. So after many
 //     commits without a pause it makes one, and reads the tail.
+//   - Catching up: where puts are cheap, a writer that lost reads once and proposes again. If the
+//     store returns one entry for each read, that takes two requests for each entry, and the other
+//     writer needs one. A writer that is far behind would never reach the tail. So a writer that
+//     lost twice and has read an old entry reads on until it sees the tail.
 //   - Courtesy: a direct writer beside a live owner pauses after each commit, because the owner's
 //     entries are larger and slower.
 #include "base/check.h"
@@ -31,6 +35,10 @@
 #define LOSSES_CROWD     4  // this many losses may mean rivals that were not seen
 #define LOSSES_MAX       64 // the counter stops here
 #define LOSSES_PATIENCE  2  // a writer with more losses than this waits less than the others
+
+// An entry that is older than this when it is read may have others after it.
+#define OLD_PUTS         4
+#define OLD_MS_MIN       20 // a race on a fast store is no reason to read on
 
 #define SOLO_PAUSE_PUTS  2 // how long a pause lets others commit
 // Commits before the first such pause, if another writer committed recently.
@@ -227,6 +235,7 @@ static void note_win(struct journal *j)
     p->won_at = j->now.lo;
     p->turn_at = TIME_UNKNOWN;
     p->tail_read_at = TIME_UNKNOWN;
+    p->read_old = false;
     int64_t rivals = (int64_t)rivals_now(j);
     if (rivals == 0) {
         if (p->pauses_solo) p->turn_at = j->now.lo + SOLO_PAUSE_PUTS * put_ms(j);
@@ -246,8 +255,23 @@ static bool may_be_behind(const struct journal *j)
     return j->pace.losses > (journal_is_owner(j) ? 1 : 0) || gives_way(j);
 }
 
+void pace_rows_read(struct journal *j, struct interval written, struct interval answered)
+{
+    CHECK(!j->main.open); // the answer was folded
+    int64_t old_ms = max_of(OLD_PUTS * put_ms(j), OLD_MS_MIN);
+    if (answered.lo - written.hi > old_ms) j->pace.read_old = true;
+}
+
+// Returns true if entries that were committed long ago may follow.
+static bool is_far_behind(const struct journal *j)
+{
+    CHECK(j->pace.losses <= LOSSES_MAX);
+    return j->pace.read_old && j->pace.losses > 1;
+}
+
 bool pace_wants_read(const struct journal *j)
 {
+    if (is_far_behind(j)) return true;
     bool puts_are_costly = j->config.high_latency || j->config.puts_per_second > 0;
     if (!puts_are_costly || !may_be_behind(j)) return false;
     int64_t tail_read_at = j->pace.tail_read_at;
@@ -260,6 +284,7 @@ void pace_tail_read(struct journal *j)
     CHECK(j->pace.tail_read_at <= j->now.lo); // time does not go back
     CHECK(j->phase == PHASE_IDLE);
     j->pace.tail_read_at = j->now.lo;
+    j->pace.read_old = false;
 }
 
 static void note_owner(struct journal *j, const struct entry *e, uint64_t epoch_before)

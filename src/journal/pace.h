@@ -39,6 +39,7 @@ struct pace {
     int64_t won_at;    // when the newest own commit was folded
     int64_t turn_at;   // no proposal before this time
     int64_t tail_read_at; // when the tail was last seen
+    bool read_old;        // an old entry was read since then: others may follow it
 
     int64_t owner_at;       // the newest entry of the owner of the current epoch
     int64_t away_at;        // ... and when the owner last failed to answer

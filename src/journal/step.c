@@ -341,6 +341,7 @@ static void trust_held(struct journal *j)
     case HELD_ROWS:
         for (size_t i = 0; i < h.rows_len && j->phase != PHASE_HALTED; i++)
             journal_apply(j, h.rows[i].body, absence_time(j, h.rows[i].modified.lo, h.time));
+        pace_rows_read(j, h.rows[h.rows_len - 1].modified, h.time);
         after_rows(j);
         break;
     }

@@ -122,6 +122,78 @@ static void winner_steps_aside_after_a_few_commits(void **state)
     fixture_close(&s);
 }
 
+// The store of these tests returns one slot for each read.
+static void a_writer_far_behind_reads_on_to_the_tail_where_puts_are_cheap(void **state)
+{
+    (void)state;
+    struct fixture s;
+    fixture_open(&s);
+    struct journal_config one = config_plain(1), other = config_plain(2);
+    struct writer a = fixture_writer(&s, &one), b = fixture_writer(&s, &other);
+    for (int i = 0; i < 10; i++)
+        writer_commit(&b);
+    writer_pass(&a, 1000);
+    uint64_t ticket = writer_ask(&a);
+    writer_put(&a); // lost
+    writer_expect_reads(&a, 1);
+    writer_put(&a);              // lost again: b may have committed more
+    writer_expect_reads(&a, 10); // its other nine entries, and that nothing follows
+    writer_put(&a);
+    writer_heard(&a, ticket, ERR_OK);
+    writer_dismiss(&a);
+    writer_dismiss(&b);
+    fixture_close(&s);
+}
+
+static void a_writer_that_loses_a_race_proposes_at_once_where_puts_are_cheap(void **state)
+{
+    (void)state;
+    struct fixture s;
+    fixture_open(&s);
+    struct journal_config one = config_plain(1), other = config_plain(2);
+    struct writer a = fixture_writer(&s, &one), b = fixture_writer(&s, &other);
+    uint64_t ticket = writer_ask(&a);
+    for (int i = 0; i < 5; i++) {
+        struct request q = writer_take_append(&a);
+        writer_commit(&b);
+        writer_answer(&a, &q, ERR_OK); // lost
+        writer_expect_reads(&a, 1);
+    }
+    writer_put(&a);
+    writer_heard(&a, ticket, ERR_OK);
+    writer_dismiss(&a);
+    writer_dismiss(&b);
+    fixture_close(&s);
+}
+
+// Another writer commits about two entries in the time of three requests, without end.
+static void a_writer_far_behind_reaches_a_tail_that_moves(void **state)
+{
+    (void)state;
+    struct fixture s;
+    fixture_open(&s);
+    struct journal_config one = config_plain(1), other = config_plain(2);
+    struct writer a = fixture_writer(&s, &one), b = fixture_writer(&s, &other);
+    for (int i = 0; i < 30; i++)
+        writer_commit(&b);
+    uint64_t ticket = writer_ask(&a);
+    struct journal_reply r = {0};
+    for (int i = 0; i < 300 && !journal_next_reply(a.journal, &r); i++) {
+        struct request q;
+        assert_true(writer_take(&a, &q));
+        if (rng_chance(&s.rng, 6667)) {
+            writer_commit(&b); // takes as long as the request
+        } else {
+            s.now += PUT_MS;
+        }
+        writer_answer(&a, &q, ERR_OK);
+    }
+    assert_int_equal(r.ticket, ticket);
+    writer_dismiss(&a);
+    writer_dismiss(&b);
+    fixture_close(&s);
+}
+
 static void a_writer_in_doubt_reads_the_slot_at_once(void **state)
 {
     (void)state;
@@ -249,6 +321,9 @@ int main(void)
         cmocka_unit_test(loser_waits_then_looks_for_the_tail_then_proposes),
         cmocka_unit_test(clock_that_becomes_better_known_makes_no_writer_wait_longer),
         cmocka_unit_test(winner_steps_aside_after_a_few_commits),
+        cmocka_unit_test(a_writer_far_behind_reads_on_to_the_tail_where_puts_are_cheap),
+        cmocka_unit_test(a_writer_that_loses_a_race_proposes_at_once_where_puts_are_cheap),
+        cmocka_unit_test(a_writer_far_behind_reaches_a_tail_that_moves),
         cmocka_unit_test(a_writer_in_doubt_reads_the_slot_at_once),
         cmocka_unit_test(direct_writer_pauses_beside_a_live_owner),
         cmocka_unit_test(no_writer_pauses_for_an_owner_that_stopped_writing),
