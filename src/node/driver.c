@@ -322,6 +322,15 @@ enum err driver_enter(struct driver *d, struct waiter *w)
     return ERR_OK;
 }
 
+enum err driver_time(struct driver *d, struct interval *out)
+{
+    if (!fork_guard_same(&d->guard)) return ERR_INVALID;
+    lock(d);
+    *out = driver_now(d);
+    (void)pthread_mutex_unlock(&d->lock); // no step was made, so there is no work to assign
+    return ERR_OK;
+}
+
 void driver_leave(struct driver *d, struct waiter *w)
 {
     CHECK(!w->asleep);

@@ -59,6 +59,8 @@ struct waiter {
 // Takes the lock and registers w. Returns ERR_INVALID in a child of fork, and then takes no lock.
 MUST_USE enum err driver_enter(struct driver *d, struct waiter *w);
 struct interval driver_now(struct driver *d); // under the lock
+// The same for a caller without the lock that only wants the time. ERR_INVALID: as driver_enter.
+MUST_USE enum err driver_time(struct driver *d, struct interval *out);
 // The time limit of a call that begins now: ms, or less if the store's own limit ends sooner. It
 // counts from now.hi. Call it under the lock.
 int64_t driver_patience_ms(struct driver *d, int64_t ms);

@@ -242,10 +242,8 @@ enum err runner_call_begin(struct shard_runner *d, struct runner_call *c, struct
 
 struct interval runner_time(struct shard_runner *d)
 {
-    struct waiter w;
-    if (driver_enter(d->driver, &w)) return (struct interval){0, 0}; // in a child of fork
-    struct interval now = driver_now(d->driver);
-    driver_leave(d->driver, &w);
+    struct interval now;
+    if (driver_time(d->driver, &now)) return (struct interval){0, 0}; // in a child of fork
     return now;
 }
 
