@@ -258,8 +258,7 @@ void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard,
                 const struct message_view *views, size_t len, enum err *errs)
 {
     struct store_answer answers[PARALLEL_MAX];
-    for (size_t i = 0; i < PARALLEL_MAX; i++)
-        store_answer_init(&answers[i]);
+    size_t used = 0; // of the answers; most messages have their body with them
     for (size_t at = 0, some; at < len; at += some) {
         some = len - at < PARALLEL_MAX ? len - at : PARALLEL_MAX;
         struct fetching f = {q, d, shard, deliveries + at, answers, errs + at};
@@ -267,10 +266,12 @@ void bodies_add(struct batch_builder *b, struct open_queue *q, uint32_t shard,
         for (size_t i = 0; i < some; i++)
             large += f.deliveries[i].message.reference.name.len > 0;
         memset(f.errs, 0, some * sizeof *f.errs);
+        for (; large > 0 && used < some; used++)
+            store_answer_init(&answers[used]);
         if (large > 0) parallel_for(q->handle, queue_key(q), some, fetch_nth, &f);
         add_some(b, &f, views ? views + at : NULL, some);
     }
-    for (size_t i = 0; i < PARALLEL_MAX; i++)
+    for (size_t i = 0; i < used; i++)
         store_answer_done(&answers[i]);
 }
 
