@@ -92,22 +92,26 @@ static bool next_request(void *ctx, struct request *out)
     return shard_next_request(d->shard, out) || collector_next_request(d->collector, out);
 }
 
+// Only an entry or a snapshot changes the state, and both change the slot.
 static void note_state(struct shard_runner *d)
 {
+    uint64_t slot = journal_slot(shard_journal(d->shard));
+    if (d->noted && slot == atomic_load_explicit(&d->slot, memory_order_relaxed)) return;
     const struct machine *m = shard_machine(d->shard);
     uint32_t flags = machine_deleted(m) ? RUNNER_DELETED : 0;
     if (machine_config(m)->backpressure == BACKPRESSURE_BLOCK) flags |= RUNNER_BLOCKS_SENDERS;
     if (machine_claimable(m, TIME_UNKNOWN, BYTES_EMPTY)) flags |= RUNNER_HAS_READY;
     if (machine_rules(m) >= RULES_SIGNALS) flags |= RUNNER_SIGNALS;
-    atomic_store_explicit(&d->slot, journal_slot(shard_journal(d->shard)), memory_order_relaxed);
+    atomic_store_explicit(&d->slot, slot, memory_order_relaxed);
     atomic_store_explicit(&d->flags, flags, memory_order_relaxed);
+    d->noted = true;
 }
 
 static void watch(struct shard_runner *d)
 {
-    const struct journal *j = shard_journal(d->shard);
     enum watch wanted = WATCH_NOT;
-    if (shard_has_waiting(d->shard)) wanted = journal_is_owner(j) ? WATCH_RARELY : WATCH_CLOSELY;
+    if (shard_has_waiting(d->shard))
+        wanted = journal_is_owner(shard_journal(d->shard)) ? WATCH_RARELY : WATCH_CLOSELY;
     if (d->watched == wanted) return;
     d->watched = wanted;
     watcher_want(d->watcher, wanted);

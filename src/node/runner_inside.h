@@ -18,6 +18,7 @@ struct shard_runner {
     enum watch watched;     // what the watcher was asked to do last
     _Atomic uint64_t slot;  // the last slot folded, for readers without the lock
     _Atomic uint32_t flags; // runner_saw, for the same readers
+    bool noted;             // slot and flags were set
     struct dispatch_rollout *dispatch;
     uint64_t polled_after; // the watcher's: it polls for the slot after this one
     enum err why_err;      // of the last request that failed; a success resets it
