@@ -55,7 +55,7 @@ void receive_over(struct exchange *x, bool delivered)
 {
     if (!delivered && x->tokens_len > 0 && !may_repeat(x)) give_back(x);
     if (!delivered && x->guest && !x->guest_lost) guest_lost(x->guest);
-    guest_free(x->guest);
+    if (x->guest) guest_free(x->guest);
 }
 
 static void keep_tokens(struct exchange *x, const struct sluice_batch *b)

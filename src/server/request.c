@@ -87,9 +87,9 @@ static bool read_request_id(struct exchange *x)
 // If a page of another site makes a browser send a request here, the browser adds Origin.
 static bool is_foreign(const struct exchange *x)
 {
-    const char *origin = httpd_header(x->http, "Origin"), *host = httpd_header(x->http, "Host");
+    const char *origin = httpd_header(x->http, "Origin");
     if (!origin) return false;
-    const char *from = strstr(origin, "://");
+    const char *host = httpd_header(x->http, "Host"), *from = strstr(origin, "://");
     return !from || !host || strcasecmp(from + 3, host) != 0;
 }
 
@@ -98,9 +98,9 @@ static bool is_foreign(const struct exchange *x)
 static bool is_cross_site(const struct exchange *x)
 {
     const char *site = httpd_header(x->http, "Sec-Fetch-Site");
-    const char *mode = httpd_header(x->http, "Sec-Fetch-Mode");
     if (!site || strcasecmp(site, "same-origin") == 0 || strcasecmp(site, "none") == 0)
         return false;
+    const char *mode = httpd_header(x->http, "Sec-Fetch-Mode");
     bool page = x->route->handle == handle_dashboard || x->route->handle == handle_asset;
     return !page || !mode || strcasecmp(mode, "navigate") != 0;
 }

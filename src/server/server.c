@@ -154,9 +154,10 @@ static void run_later(struct exchange *x, struct call_share *share, void (*run)(
 // Large JSON takes a while to parse.
 static bool has_large_json(const struct exchange *x)
 {
+    if (httpd_body(x->http).len <= JSON_INLINE) return false;
     const char *type = httpd_header(x->http, "Content-Type");
     bool raw = x->wire_in || (x->route->handle == handle_send && type && !is_type(type, JSON_TYPE));
-    return !raw && httpd_body(x->http).len > JSON_INLINE;
+    return !raw;
 }
 
 static size_t body_max_of(const struct exchange *x)
