@@ -139,8 +139,9 @@ struct interval driver_now(struct driver *d)
 int64_t driver_patience_ms(struct driver *d, int64_t ms)
 {
     int64_t left = store_patience_ms(d->store, ms);
+    if (left >= ms) return ms;
     struct interval now = driver_now(d);
-    return left < ms ? left - (now.hi - now.lo) : ms;
+    return left - (now.hi - now.lo);
 }
 
 static void to_call_add(struct driver *d, struct waiter *w)

@@ -114,8 +114,9 @@ static void wait_or_end(struct shard *s, struct call *c)
         end_same_request(s, c);
         c->owner_epoch = journal_epoch(s->journal);
         c->owner_until = shard_may_grant(s) ? TIME_UNKNOWN : shard_now(s) + OWNER_WAIT_MS;
-        if (wait_end(s, c) < s->waits_end) s->waits_end = wait_end(s, c);
-        CHECK(s->waits_end <= wait_end(s, c));
+        int64_t end = wait_end(s, c);
+        if (end < s->waits_end) s->waits_end = end;
+        CHECK(s->waits_end <= end);
         call_push(s, c, CALL_WAITING);
     }
 }

@@ -520,10 +520,10 @@ static void touch_silently(struct shard *s)
 static int64_t touch_at(const struct shard *s)
 {
     int64_t due = machine_wake_at(s->machine);
-    bool serves = s->calls[CALL_WAITING].head && shard_may_grant(s);
-    if (journal_is_owner(s->journal) && machine_dispatches(s->machine)) serves = true;
-    if (s->config.keeps_time || serves || due == TIME_NEVER) return due;
     bool owns = journal_is_owner(s->journal), watches = owns || s->calls[CALL_LISTENING].head;
+    bool serves = s->calls[CALL_WAITING].head && shard_may_grant(s);
+    if (owns && machine_dispatches(s->machine)) serves = true;
+    if (s->config.keeps_time || serves || due == TIME_NEVER) return due;
     if (!watches || !machine_has_locks(s->machine)) return TIME_NEVER;
     return due + (owns ? 1 : 2) * OWNER_LATE_MS;
 }
