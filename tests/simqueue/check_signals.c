@@ -357,20 +357,49 @@ void signals_walk(struct reference *g, const struct walk_op *o)
     }
 }
 
-// Whether an answer of this op came before the lock's deadline: then the lock ends after the ops.
-bool signals_hold_lock(const struct reference *g, const struct op *op, const struct row *row)
+static bool is_here(const struct reference *g, const struct queue_id *queue, uint32_t shard)
+{
+    const struct lane *l = &g->world->life->lanes[g->lane];
+    return shard == l->shard && memcmp(queue->bytes, l->id.bytes, sizeof l->id.bytes) == 0;
+}
+
+static bool is_lock_of(const struct reference *g, const struct lock_ref *ref, const struct row *row)
+{
+    return ref->seq == seq_of(g, row) && hash128_equal(ref->token, row->token);
+}
+
+static bool settle_holds(const struct reference *g, const struct op *op, const struct row *row)
 {
     struct op_signal_settle settle;
     struct signal_answer answer;
-    const struct lane *l = &g->world->life->lanes[g->lane];
-    if (op->kind != OP_SIGNAL_SETTLE || signal_settle_decode(op->payload, &settle)) return false;
-    if (settle.shard != l->shard || memcmp(settle.queue.bytes, l->id.bytes, 16) != 0) return false;
+    if (signal_settle_decode(op->payload, &settle)) return false;
+    if (!is_here(g, &settle.queue, settle.shard)) return false;
     struct reader rows = reader_of(settle.rows);
     bool held = false;
     for (uint32_t i = 0; i < settle.count && signal_answer_next(&rows, &answer); i++)
-        held = held ||
-               (answer.ref.seq == seq_of(g, row) && hash128_equal(answer.ref.token, row->token));
+        held = held || is_lock_of(g, &answer.ref, row);
     return held && settle.arrived_at < row->deadline;
+}
+
+// A repeat of an outcome does nothing, but it holds its lock as the first one did.
+static bool repeat_holds(const struct reference *g, const struct op *op, const struct row *row)
+{
+    struct op_outcome outcome;
+    if (outcome_decode(op->payload, &outcome) || !reference_seen(g, &outcome.request)) return false;
+    if (!is_here(g, &outcome.queue, outcome.shard)) return false;
+    bool held = false;
+    for (uint32_t i = 0; i < outcome.count; i++) {
+        struct lock_ref ref = outcome_ref(&outcome, i);
+        held = held || is_lock_of(g, &ref, row);
+    }
+    return held && outcome.arrived_at < row->deadline;
+}
+
+// Whether this op came before the lock's deadline: then the lock ends after the ops.
+bool signals_hold_lock(const struct reference *g, const struct op *op, const struct row *row)
+{
+    if (op->kind == OP_SIGNAL_SETTLE) return settle_holds(g, op, row);
+    return op->kind >= OP_RENEW && op->kind <= OP_RELEASE && repeat_holds(g, op, row);
 }
 
 bool signals_event(const struct event *e)

@@ -143,7 +143,7 @@ static void walk_one(struct reference *g, const struct entry *e, uint32_t i,
 }
 
 // If the ops have no events, those of the time before and after them are one row. Only a lock that
-// an answer to a signal reached in time ends after such ops.
+// an answer to a signal or the repeat of an outcome reached in time ends after such ops.
 static bool is_after_ops(struct reference *g, const struct entry *e, const struct event *event)
 {
     const struct row *row = reference_row(g, event->seq);
