@@ -7,9 +7,9 @@
 #include "base/memory.h"
 #include "os/thread.h"
 
-#include <poll.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -27,6 +27,7 @@ struct httpd_loop {
     struct thread thread;
     int sockets; // the epoll set of the daemon
     int wake;
+    int both; // an epoll set of the two: the kernel knows them, and is not told at each wait
     atomic_bool woken; // `wake` was written, and the loop has not seen it yet
     atomic_bool ends;
     bool begun;           // the daemon serves the connection that is being added
@@ -91,10 +92,11 @@ static bool loop_wait(struct httpd_loop *loop)
 {
     int timeout_ms = loop->config.daemon->timeout(loop->daemon);
     if (timeout_ms == 0) return atomic_load(&loop->woken);
-    struct pollfd ready[] = {{.fd = loop->wake, .events = POLLIN},
-                             {.fd = loop->sockets, .events = POLLIN}};
-    (void)poll(ready, 2, timeout_ms);
-    return ready[0].revents != 0;
+    struct epoll_event ready[2];
+    int count = epoll_wait(loop->both, ready, 2, timeout_ms);
+    for (int i = 0; i < count; i++)
+        if (ready[i].data.fd == loop->wake) return true;
+    return false;
 }
 
 static void *loop_run(void *arg)
@@ -107,12 +109,22 @@ static void *loop_run(void *arg)
     return NULL;
 }
 
+static void watch(struct httpd_loop *loop, int fd)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+    int failed = epoll_ctl(loop->both, EPOLL_CTL_ADD, fd, &event);
+    CHECK(!failed);
+}
+
 static enum err loop_start(struct httpd_loop *loop)
 {
     loop->daemon = loop->config.daemon->start(loop->config.ctx, loop, &loop->sockets);
     if (!loop->daemon) return ERR_UNAVAILABLE;
     loop->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    CHECK(loop->wake >= 0);
+    loop->both = epoll_create1(EPOLL_CLOEXEC);
+    CHECK(loop->wake >= 0 && loop->both >= 0);
+    watch(loop, loop->wake);
+    watch(loop, loop->sockets);
     (void)pthread_mutex_init(&loop->lock, NULL);
     return thread_start(&loop->thread, loop_run, loop);
 }
@@ -126,6 +138,7 @@ static void loop_stop(struct httpd_loop *loop)
     refuse_arrivals(loop);
     loop->config.daemon->run(loop->daemon); // what was resumed last
     loop->config.daemon->stop(loop->daemon);
+    (void)close(loop->both);
     (void)close(loop->wake);
     (void)pthread_mutex_destroy(&loop->lock);
 }
