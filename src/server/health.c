@@ -99,12 +99,13 @@ static struct sluice_error known(const struct server *s, const struct readiness 
                                  bool *fresh)
 {
     int64_t holds = liveness_holds_ms(s->store), last = liveness_last_ms(s->store);
-    int64_t failed = liveness_failed_ms(s->store); // what was known before is no proof
+    // What was known before is no proof, nor what was learned in the same millisecond.
+    int64_t failed = liveness_failed_ms(s->store);
     struct sluice_error e = {.code = SLUICE_OK};
     *fresh = true;
     if (liveness_is_dead(s->store, &e)) return e;
-    if (last != 0 && last >= failed && now - last < holds) return e;
-    bool counts = r->asked_ms != 0 && (r->code || r->asked_ms >= failed);
+    if (last != 0 && last > failed && now - last < holds) return e;
+    bool counts = r->asked_ms != 0 && (r->code || r->asked_ms > failed);
     if (counts && now - r->asked_ms < (r->code ? REFUSED_MS : holds)) return r->code ? r->error : e;
     *fresh = false;
     if (r->asking_ms != 0 && now - r->asking_ms > STUCK_MS)
