@@ -258,6 +258,7 @@ static bool may_be_behind(const struct journal *j)
 void pace_rows_read(struct journal *j, struct interval written, struct interval answered)
 {
     CHECK(!j->main.open); // the answer was folded
+    if (answered.lo == TIME_UNKNOWN || written.hi == TIME_UNKNOWN) return;
     int64_t old_ms = max_of(OLD_PUTS * put_ms(j), OLD_MS_MIN);
     if (answered.lo - written.hi > old_ms) j->pace.read_old = true;
 }
