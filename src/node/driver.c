@@ -207,7 +207,7 @@ static void after_step(struct driver *d)
 static void end_gather(struct driver *d)
 {
     gather_end(&d->gather);
-    journal_release(d->steps.journal, driver_now(d));
+    d->steps.release(d->steps.ctx, driver_now(d));
     after_step(d);
 }
 
@@ -290,7 +290,7 @@ static void answer_and_release(struct driver *d, bool gathers)
         unlock(d);
         lock(d);
     }
-    journal_release(d->steps.journal, driver_now(d));
+    d->steps.release(d->steps.ctx, driver_now(d));
     after_step(d);
 }
 

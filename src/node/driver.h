@@ -29,6 +29,8 @@ struct steps {
     // The journal of the step function. Its next entry may wait for callers (gather.h). NULL:
     // never.
     struct journal *journal;
+    // Ends a journal_hold of it, and does what follows from that.
+    void (*release)(void *ctx, struct interval now);
 };
 
 struct driver;

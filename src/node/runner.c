@@ -79,6 +79,15 @@ static void tick(void *ctx, struct interval now)
     collector_tick(d->collector, now);
 }
 
+// The entry has the time of the shard, which can be held before a deadline. Ops that need no entry
+// are answered.
+static void release_journal(void *ctx, struct interval now)
+{
+    struct shard_runner *d = ctx;
+    journal_release(shard_journal(d->shard), shard_time(d->shard, now));
+    shard_notify_next(d->shard, now);
+}
+
 static int64_t wake_at(void *ctx)
 {
     const struct shard_runner *d = ctx;
@@ -182,7 +191,8 @@ static enum err start(struct shard_runner *d, struct thread_pool *pool)
                           .wake_at = wake_at,
                           .next_request = next_request,
                           .deliver = deliver,
-                          .journal = shard_journal(d->shard)};
+                          .journal = shard_journal(d->shard),
+                          .release = release_journal};
     struct watcher_calls calls = {.ctx = d,
                                   .poll = poll_log,
                                   .fetch = catch_up,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asynchronous calls at a runner: each is answered once, however many there are.
+#include "../support/fault_store.h"
 #include "../unit/unit.h"
 #include "base/memory.h"
 #include "node/runner.h"
@@ -257,6 +258,70 @@ static void what_answered_callers_send_shares_an_entry(void **state)
     assert_int_equal(entries_written(r) - before, 2);
 }
 
+#define ALWAYS  10000 // hundredths of a percent
+#define SLOW_MS 50
+#define SOON_MS 5000
+
+static int set_up_slow(void **state)
+{
+    struct room *r = NEW(struct room);
+    struct runner_config config = {.queue = "q"};
+    struct fault_options slow = {.slow = ALWAYS, .slow_ms = SLOW_MS};
+    config_defaults(&config.birth);
+    memcpy(config.id.queue, "later", 5);
+    r->store = store_fault_take(store_mem_new(), &slow);
+    assert_int_equal(runner_open(r->store, &config, &r->runner), ERR_OK);
+    *state = r;
+    return 0;
+}
+
+// The second claim is in the queue while the entry of the first one is written. It then needs no
+// entry: there is nothing left to claim.
+static void a_claim_that_needs_no_entry_is_answered_at_once(void **state)
+{
+    struct room *r = *state;
+    send_async(r, 1);
+    await(&r->sends, 1);
+    int64_t begun = clock_boot_ms();
+    (void)receive_async(r, 1, 0);
+    (void)receive_async(r, 1, 0);
+    await(&r->receives, 2);
+    assert_int_equal(r->delivered, 1);
+    assert_in_range(clock_boot_ms() - begun, 0, SOON_MS);
+}
+
+static void read_times(void *ctx, const struct journal *j, const struct machine *m, int64_t now)
+{
+    int64_t *times = ctx;
+    (void)now;
+    times[0] = journal_time(j);
+    times[1] = machine_wake_at(m);
+}
+
+// Before the mailboxes were listed after a deadline, no entry has a later time than the deadline
+// (mailbox/limit.h): nor one that waited for the answer of another.
+static void an_entry_that_waited_has_the_time_of_its_shard(void **state)
+{
+    struct room *r = *state;
+    int64_t times[2], due;
+    send_async(r, 1);
+    await(&r->sends, 1);
+    struct op_claim claim = {.worker = bytes_str("w"), .max = 1, .lease_ms = 300};
+    entropy_fill(claim.seed, sizeof claim.seed);
+    runner_receive_async(r->runner, &claim, 0, &sim_call_new(r, received)->async);
+    await(&r->receives, 1);
+    runner_read_journal(r->runner, read_times, times);
+    due = times[1];
+    runner_listed(r->runner, times[0]);
+    while (runner_time(r->runner).lo <= due)
+        (void)sched_yield();
+    send_async(r, 1);
+    send_async(r, 1); // while the entry of the first one is written
+    await(&r->sends, 3);
+    runner_read_journal(r->runner, read_times, times);
+    assert_in_range(times[0], 1, due - 1);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -268,6 +333,10 @@ int main(void)
         CASE(a_wait_ends_empty_in_time),
         CASE(an_await_is_notified_and_claims_nothing),
         CASE(what_answered_callers_send_shares_an_entry),
+        cmocka_unit_test_setup_teardown(a_claim_that_needs_no_entry_is_answered_at_once,
+                                        set_up_slow, tear_down),
+        cmocka_unit_test_setup_teardown(an_entry_that_waited_has_the_time_of_its_shard, set_up_slow,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -39,6 +39,12 @@ static void tick(void *ctx, struct interval now)
     journal_tick(l->journal, now);
 }
 
+static void release_journal(void *ctx, struct interval now)
+{
+    struct ledger *l = ctx;
+    journal_release(l->journal, now);
+}
+
 static int64_t wake_at(void *ctx)
 {
     const struct ledger *l = ctx;
@@ -87,7 +93,8 @@ enum err ledger_open(struct store *s, const char *prefix, const struct ledger_op
                           .wake_at = wake_at,
                           .next_request = next_request,
                           .deliver = deliver,
-                          .journal = l->journal};
+                          .journal = l->journal,
+                          .release = release_journal};
     enum err err = driver_open(s, NULL, &steps, &l->driver);
     struct waiter w;
     if (!err) err = driver_enter(l->driver, &w);
