@@ -71,7 +71,8 @@ int64_t driver_patience_ms(struct driver *d, int64_t ms);
 void driver_wait(struct driver *d, struct waiter *w);
 // Call it under the lock, which it releases. When driver_wake was called for w, some thread calls
 // `then`. That can happen before this function returns. `then` should be quick, because its thread
-// performs the next request only after it. On a store with low latency, this function performs one
+// performs the next request only after it. It must not wait for an answer of this driver, whose
+// journal is held meanwhile. On a store with low latency, this function performs one
 // request itself if the caller is alone (inline_policy.h).
 void driver_async(struct driver *d, struct waiter *w, void (*then)(struct waiter *w));
 // Call it under a lock that another waiter entered with. w then waits too, as after driver_async.
