@@ -73,10 +73,16 @@ void check_announced(struct world *w)
     }
 }
 
+// A node whose next wake-up was put off before `since` has no other event until its pause ends.
+static bool node_was_paused(const struct world *w, uint32_t node, int64_t since)
+{
+    return w->life->put_off_at[node] >= since || w->nodes[node].paused_until > since;
+}
+
 static bool was_paused(const struct world *w, uint32_t process, int64_t since)
 {
     for (uint32_t i = 0; i < w->life->shards; i++)
-        if (w->life->put_off_at[process * w->life->shards + i] >= since) return true;
+        if (node_was_paused(w, process * w->life->shards + i, since)) return true;
     return false;
 }
 
@@ -94,7 +100,7 @@ void check_ended(struct world *w, uint32_t call)
 void check_cancelled(struct world *w, const struct action *a, const struct node *n)
 {
     int64_t late = w->now - a->cancelled_at - w->mix.patience_ms;
-    bool paused = w->life->put_off_at[n->index] >= a->cancelled_at;
+    bool paused = node_was_paused(w, n->index, a->cancelled_at);
     int64_t most = w->mix.jump_every_ms > 0 ? CLOCK_MAX : CLOCK_GOOD;
     if (a->cancelled_at == 0 || paused || late <= most) return;
     findings_add(&w->findings, "cancelled",

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Registered workers, by rules of their own. A ticket goes to a live row that runs, has room and
 // has the labels that the message requires. A row that could have got a ticket is passed over at
-// most as often as there are rows. With dispatch=affinity a group stays with the row of its last
-// ticket. A claim gets what its worker's labels allow. An evicted worker holds nothing. A name has
-// one process.
+// most as often as there were rows since its last one: a row that got its turn may leave. With
+// dispatch=affinity a group stays with the row of its last ticket. A claim gets what its worker's
+// labels allow. An evicted worker holds nothing. A name has one process.
 #include "check.h"
 
 #include "base/hash.h"
@@ -86,10 +86,12 @@ static void check_turn(struct reference *g, const struct row *row, uint32_t to)
     for (uint32_t n = 0; n < FLEET_MAX; n++)
         rows += is_row(&g->fleet[n]);
     for (uint32_t n = 0; n < FLEET_MAX; n++) {
-        if (n == to || !g->fleet[n].live || !is_eligible(g, row, n)) continue;
-        if (++g->fleet[n].passed > rows)
-            wrong(g, "starvation", "w%u was passed over %u times, and there are %u rows", n,
-                  g->fleet[n].passed, rows);
+        struct fleet_row *r = &g->fleet[n];
+        if (n == to || !r->live || !is_eligible(g, row, n)) continue;
+        if (r->passed == 0 || rows > r->rows_most) r->rows_most = rows;
+        if (++r->passed > r->rows_most)
+            wrong(g, "starvation", "w%u was passed over %u times, and there were %u rows", n,
+                  r->passed, r->rows_most);
     }
     g->fleet[to].passed = 0;
 }

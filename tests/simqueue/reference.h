@@ -111,7 +111,8 @@ struct fleet_row {
     enum worker_mode mode;
     int64_t ttl_ms;
     int64_t expires_at;
-    uint32_t passed; // tickets that it could have got and others got since its last one
+    uint32_t passed;    // tickets that it could have got and others got since its last one
+    uint32_t rows_most; // rows there were meanwhile, at most
 };
 
 // A workflow, by the ops and the events.
