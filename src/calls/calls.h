@@ -30,6 +30,9 @@ struct call {
     const char *method;
     const char *pattern; // "/v1/queues/{queue}/messages/{id}"
     enum token_scope scope;
+    // A path without a queue needs a token for all queues (queue=*), unless this is set: then a
+    // token for any queue suffices, and the handler shows only what the token may read.
+    bool any_queue;
     bool peer;       // for processes that can read the store; not part of the public interface
     bool blocks;     // the handler makes blocking calls: it runs on the pool
     size_t body_max; // limit of the request's body; SIZE_MAX: the node's limit; 0: it is ignored

@@ -368,8 +368,8 @@
 #define CALL_SMALL .body_max = (size_t)16 << 10 // settings, and the fields of a request
 
 #define CALL_LIST(X)                                                                               \
-    X(QUEUE_LIST, queue_list, CALL_READS, .pattern = "/v1/queues", .query = &queue_list_fields,    \
-      .tag = "queues", .operation = "listQueues",                                                  \
+    X(QUEUE_LIST, queue_list, CALL_READS, .any_queue = true, .pattern = "/v1/queues",              \
+      .query = &queue_list_fields, .tag = "queues", .operation = "listQueues",                     \
       .summary = "Lists the queues that the token may read", .answer = "QueueList",                \
       .about = "Sorted by name.")                                                                  \
     X(QUEUE_PUT, queue_put, CALL_CHANGES, .method = "PUT", CALL_QUEUE, CALL_SMALL,                 \
@@ -447,11 +447,12 @@
                  "store")                                                                          \
     X(EVENTS, events, CALL_READS, CALL_QUEUE "/events", .query = &events_fields, .tag = "events",  \
       .operation = "watchEvents", .summary = "Streams the queue's events as Server-Sent Events")   \
-    X(STREAM, stream, CALL_READS, .pattern = "/v1/stream", .query = &stream_fields,                \
-      .tag = "events", .operation = "watchQueues",                                                 \
+    X(STREAM, stream, CALL_READS, .any_queue = true, .pattern = "/v1/stream",                      \
+      .query = &stream_fields, .tag = "events", .operation = "watchQueues",                        \
       .summary = "Streams the events of several queues as Server-Sent Events")                     \
-    X(NODE, node, CALL_READS, .pattern = "/v1/node", .tag = "node", .operation = "showNode",       \
-      .summary = "Describes this node", .answer = "Node", .about = "The node.")                    \
+    X(NODE, node, CALL_READS, .any_queue = true, .pattern = "/v1/node", .tag = "node",             \
+      .operation = "showNode", .summary = "Describes this node", .answer = "Node",                 \
+      .about = "The node.")                                                                        \
     X(DASHBOARD, dashboard, CALL_OPEN, .pattern = "/", .operation = "dashboard",                   \
       .summary = "The dashboard")                                                                  \
     X(ASSET, asset, CALL_OPEN, .pattern = "/assets/{file}", .operation = "asset",                  \

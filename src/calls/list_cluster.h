@@ -105,12 +105,12 @@
     T(ClusterEvent, cluster_event, sluice_cluster_event, CLUSTER_EVENT_ANSWER)
 
 #define CLUSTER_CALLS(X)                                                                           \
-    X(CLUSTER, cluster, CALL_READS, .pattern = "/v1/cluster", .tag = "cluster",                    \
+    X(CLUSTER, cluster, CALL_READS, .any_queue = true, .pattern = "/v1/cluster", .tag = "cluster", \
       .operation = "showCluster", .summary = "Shows the members, the leader and the shards",       \
       .answer = "Cluster", .conflicts = true, .about = "The cluster as this node sees it.")        \
-    X(CLUSTER_PLAN, cluster_plan, CALL_READS, .pattern = "/v1/cluster/plan", .tag = "cluster",     \
-      .operation = "showPlan", .summary = "Shows the next plan, and why", .answer = "Plan",        \
-      .conflicts = true, .about = "What a leader would publish now.")                              \
+    X(CLUSTER_PLAN, cluster_plan, CALL_READS, .any_queue = true, .pattern = "/v1/cluster/plan",    \
+      .tag = "cluster", .operation = "showPlan", .summary = "Shows the next plan, and why",        \
+      .answer = "Plan", .conflicts = true, .about = "What a leader would publish now.")            \
     X(CLUSTER_DRAIN, cluster_drain, .method = "POST", .scope = SCOPE_ADMIN, .blocks = true,        \
       .pattern = "/v1/cluster/drain", CALL_SMALL, .repeat = REPEAT_SAME,                           \
       .body = &cluster_order_fields, .takes = "ClusterOrder", .tag = "cluster",                    \
@@ -130,9 +130,10 @@
       .operation = "leaveCluster", .status = 204, .conflicts = true,                               \
       .summary = "Ends this node in order: it gives its shards away first",                        \
       .about = "The node begins to end.")                                                          \
-    X(CLUSTER_EVENTS, cluster_events, CALL_READS, .pattern = "/v1/cluster/events",                 \
-      .query = &cluster_events_fields, .tag = "cluster", .operation = "watchCluster",              \
-      .conflicts = true, .summary = "Streams what happens in the cluster as Server-Sent Events")   \
+    X(CLUSTER_EVENTS, cluster_events, CALL_READS, .any_queue = true,                               \
+      .pattern = "/v1/cluster/events", .query = &cluster_events_fields, .tag = "cluster",          \
+      .operation = "watchCluster", .conflicts = true,                                              \
+      .summary = "Streams what happens in the cluster as Server-Sent Events")                      \
     X(CLUSTER_USED, cluster_used, .method = "POST", .tag = "node", .blocks = true,                 \
       .pattern = "/v1/cluster/used", CALL_SMALL, .body = &cluster_used_fields,                     \
       .takes = "ClusterUsed", .operation = "hintUsed", .answer = "Status",                         \

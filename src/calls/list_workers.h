@@ -87,8 +87,8 @@
       .operation = "evictWorker", .summary = "Ends the locks of a worker and keeps it out",        \
       .about = "Its locks have ended, and no attempt is counted. Its process cannot join for ten " \
                "minutes.")                                                                         \
-    X(WAITING, waiting, CALL_READS, .pattern = "/v1/node/workers", .query = &waiting_fields,       \
-      .tag = "node", .operation = "listWaiting",                                                   \
+    X(WAITING, waiting, CALL_READS, .any_queue = true, .pattern = "/v1/node/workers",              \
+      .query = &waiting_fields, .tag = "node", .operation = "listWaiting",                         \
       .summary = "Lists the workers that wait in a receive at this node", .answer = "Waiting",     \
       .about = "Of the queues that the token may read, sorted by queue and name.")
 

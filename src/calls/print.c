@@ -43,6 +43,8 @@ static struct json *call_json(const struct call *c)
     json_text(o, "method", c->method);
     json_text(o, "path", c->pattern);
     json_text(o, "scope", scope_name(c->scope));
+    bool all = c->scope != SCOPE_NONE && !c->any_queue && !strstr(c->pattern, "{queue}");
+    json_bool(o, "allQueues", all);
     json_text(o, "repeat", repeats[c->repeat]);
     json_text(o, "compact", compacts[c->compact]);
     json_bool(o, "body", c->body_max > 0);

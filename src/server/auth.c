@@ -132,18 +132,26 @@ static bool knows_peer(struct exchange *x)
     return false;
 }
 
+// What the token must be for: the queue in the path, any queue (""), or all of them (NULL).
+static const char *queue_of_route(const struct exchange *x)
+{
+    if (*x->queue) return x->queue;
+    return x->route->call->any_queue ? "" : NULL;
+}
+
 bool auth_admit(struct exchange *x)
 {
     const struct call *c = x->route->call;
     if (c->peer) return knows_peer(x); // the handler checks the scope
     if (c->scope == SCOPE_NONE) return true;
-    enum token_check v = authorize(x, c->scope, x->queue, x->token);
+    const char *queue = queue_of_route(x);
+    enum token_check v = authorize(x, c->scope, queue, x->token);
     // The rate limit comes first, so that it also slows down a client that guesses tokens.
     if (!within_rate(x)) return false;
     if (v == UNKNOWN || v == EXPIRED)
         refuse_unknown(x, v == EXPIRED);
     else if (v == DENIED)
-        refuse_scope(x, c->scope, x->queue);
+        refuse_scope(x, c->scope, queue);
     return v == ALLOWED;
 }
 

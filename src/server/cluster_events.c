@@ -51,9 +51,17 @@ static bool write_row(struct cluster_stream *c, const char *type, struct json *o
     return !text.bad && sse_write(&c->stream, &text);
 }
 
+// A token hears of the queues that it may read. Events without a queue are for every reader.
+static bool may_hear(const struct cluster_stream *c, const struct membership_event *e)
+{
+    return !*e->queue || auth_may(c->stream.exchange, SCOPE_READ, e->queue);
+}
+
 static bool write_event(struct cluster_stream *c, const struct membership_event *from)
 {
     char id[ID_MAX];
+    c->at = from->counter;
+    if (!may_hear(c, from)) return true;
     (void)snprintf(id, sizeof id, "%s-%" PRIu64, c->life, from->counter);
     struct sluice_cluster_event e = {.id = id,
                                      .type = cluster_note_name(from->note),
@@ -63,7 +71,6 @@ static bool write_event(struct cluster_stream *c, const struct membership_event 
                                      .shard = from->shard,
                                      .epoch = from->epoch};
     if (from->note == NOTE_MEMBER) e.status = life_name(from->life);
-    c->at = from->counter;
     METRICS_ADD(&c->stream.server->metrics, events, 1);
     return write_row(c, e.type, fields_json(&cluster_event_answer, &e));
 }

@@ -97,9 +97,15 @@ class Node:
         return Stream(self.address, "/v1/queues" + path, headers)
 
 
-def guarded(sluice, **tokens):
-    """A node with tokens; with the headers of each."""
+def make_tokens(sluice, **tokens):
+    """A file of tokens; with the headers of each."""
     made = {name: sluice.json("token", "new", "--name", name, "--scope", "read", "--queue", "none") for name in tokens}
     lines = "".join(made[name]["line"].partition(" scope=")[0] + f" {grants}\n" for name, grants in tokens.items())
-    node = Node(sluice, "--tokens", sluice.path("tokens", lines))
-    return node, {name: {"Authorization": "Bearer " + token["token"]} for name, token in made.items()}
+    headers = {name: {"Authorization": "Bearer " + token["token"]} for name, token in made.items()}
+    return sluice.path("tokens", lines), headers
+
+
+def guarded(sluice, **tokens):
+    """A node with tokens; with the headers of each."""
+    path, headers = make_tokens(sluice, **tokens)
+    return Node(sluice, "--tokens", path), headers
