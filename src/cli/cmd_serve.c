@@ -255,6 +255,7 @@ static int serve_on(struct serve *s)
     own.store = conf_text(s->conf, CONF_STORE);
     allow_many_files();
     return_memory();
+    serve_watch_start(s);
     struct sluice *store = cli_open_making(&own, &status);
     answer_watch_stop(&own); // the server reports problems itself from here on
     if (!store) return status;

@@ -6,6 +6,7 @@
 #include "server/config.h"
 #include "server/server.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 struct serve {
@@ -17,6 +18,9 @@ struct serve {
     bool store_lost;     // the store was emptied or replaced, and this was logged
     atomic_bool leaving; // a client has asked the node to leave the cluster
     int signals;         // signalfd for INT, TERM and HUP
+    int started;         // eventfd: ends the watch of the start
+    bool watched;
+    pthread_t watch;
 };
 
 // Reads the settings from file, environment and options. On NULL, error says what is wrong.
@@ -26,5 +30,8 @@ struct conf *serve_settings(const struct cli *cli, const struct arguments *args,
 // Blocks INT, TERM and HUP and opens a signalfd. Call it before any thread starts, because threads
 // inherit the signal mask. Returns false on an error.
 bool serve_take_signals(struct serve *s);
+// Until serve_loop, INT and TERM end the process at once: the start may wait long for a store. That
+// is safe, because the node serves no client yet. It also holds while a failed start is cleaned up.
+void serve_watch_start(struct serve *s);
 // Serves until INT or TERM, then stops. HUP reloads the settings. Returns the exit status.
 int serve_loop(struct serve *s);

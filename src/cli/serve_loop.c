@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -91,6 +92,31 @@ static void *end_at_once(void *arg)
     _exit(128 + number);
 }
 
+static void *watch_start(void *arg)
+{
+    const struct serve *s = arg;
+    struct pollfd on[] = {{.fd = s->signals, .events = POLLIN},
+                          {.fd = s->started, .events = POLLIN}};
+    for (;;) {
+        int ready = poll(on, 2, -1);
+        if (ready > 0 && on[1].revents) return NULL; // serve_loop reads the next signal
+        int number = ready > 0 ? next_signal(s->signals, 0) : 0;
+        if (number == SIGINT || number == SIGTERM) _exit(128 + number);
+    }
+}
+
+void serve_watch_start(struct serve *s)
+{
+    s->started = eventfd(0, EFD_CLOEXEC);
+    s->watched = s->started >= 0 && pthread_create(&s->watch, NULL, watch_start, s) == 0;
+}
+
+static void end_watch(struct serve *s)
+{
+    if (s->watched && eventfd_write(s->started, 1) == 0) (void)pthread_join(s->watch, NULL);
+    if (s->started >= 0) (void)close(s->started);
+}
+
 // `why` is the signal, for the log.
 static int stop(struct serve *s, const char *why)
 {
@@ -137,6 +163,7 @@ int serve_loop(struct serve *s)
     int64_t watchdog_ms = notify_watchdog_ms();
     int64_t wait_ms = watchdog_ms > 0 ? watchdog_ms / 3 + 1 : CHECK_MS;
     if (wait_ms > CHECK_MS) wait_ms = CHECK_MS;
+    end_watch(s);
     (void)notify_say("READY=1");
     for (;;) {
         server_tell_concerns(s->server);

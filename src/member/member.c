@@ -10,6 +10,7 @@
 #include "net/http.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/thread.h"
 #include "owner/peer.h"
 #include "queue/rules.h"
 
@@ -358,7 +359,7 @@ enum sluice_code membership_start(struct sluice *s, const struct membership_conf
         m->cluster = cluster_of(m);
         if (pool_share_add(m->share, &m->timer, timer_run)) {
             pool_share_free(m->share);
-            code = refuse(error, ERR_UNAVAILABLE, "", "no thread can be created");
+            code = refuse(error, ERR_UNAVAILABLE, "", "%s", THREAD_REFUSED);
         }
     }
     if (code) {

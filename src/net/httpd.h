@@ -33,8 +33,6 @@ struct httpd_config {
     int64_t body_ms;          // 0: 60 s; for a body to arrive
     size_t answer_rate;       // 0: 16 KiB/s; a slower client loses its answer after idle_ms
     struct tls *tls;          // net/tls.h; NULL: plain HTTP. Borrowed
-    // Called once, before the first request. NULL: nothing is told.
-    void (*listens)(void *ctx, uint16_t port);
     // `head` and `handle` run on a thread of the server and must not block. `head` is called when
     // the head has arrived. It answers, or returns how large the body may be. Every request must be
     // answered exactly once, unless it ends before its body has arrived.
@@ -44,8 +42,12 @@ struct httpd_config {
     void *ctx;
 };
 
+// Reserves the port and starts the threads. The system refuses clients until httpd_listen, so the
+// caller can finish its own start first.
 MUST_USE enum err httpd_start(const struct httpd_config *config, struct httpd **out, char *why,
                               size_t why_len);
+// Serves clients from here on. Call it once. On an error no client was served; call httpd_stop.
+MUST_USE enum err httpd_listen(struct httpd *h, char *why, size_t why_len);
 uint16_t httpd_port(const struct httpd *h);
 int64_t httpd_looked_ms(const struct httpd *h);  // clock_boot_ms of the last check of deadlines
 size_t httpd_body_memory(const struct httpd *h); // bytes that all bodies take now

@@ -21,6 +21,8 @@
 struct httpd {
     struct httpd_config config;
     struct httpd_loops loops;
+    int listener;
+    bool accepts; // httpd_listen has given the listener to the acceptor
     struct acceptor acceptor;
     struct disconnect_watch *disconnects;
     uint16_t port;

@@ -70,8 +70,8 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
     struct httpd *h = NEW(struct httpd);
     h->config = *config;
     httpd_set_defaults(&h->config);
-    int fd = listen_at(config->host, config->port, &h->port, why, why_len);
-    if (fd < 0) {
+    h->listener = listen_bind(config->host, config->port, &h->port, why, why_len);
+    if (h->listener < 0) {
         memory_free(h);
         return ERR_UNAVAILABLE;
     }
@@ -88,22 +88,26 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
     if (err) {
         (void)snprintf(why, why_len, err == ERR_LIMIT ? "%s" : "the HTTP library did not start: %s",
                        err == ERR_LIMIT ? THREAD_REFUSED : strerror(errno));
-        (void)close(fd);
+        (void)close(h->listener);
         httpd_free(h);
         return ERR_UNAVAILABLE;
     }
-    *out = h; // first, because requests may come and use it before this function returns
-    struct acceptor_config accepting = {.listener = fd,
+    *out = h;
+    return ERR_OK;
+}
+
+enum err httpd_listen(struct httpd *h, char *why, size_t why_len)
+{
+    struct acceptor_config accepting = {.listener = h->listener,
                                         .connections_max = h->config.connections_max,
                                         .take = take_connection,
                                         .make_room = make_room,
                                         .ctx = h};
-    if (config->listens) config->listens(config->ctx, h->port);
-    if (acceptor_init(&h->acceptor, &accepting) == ERR_OK) return ERR_OK;
-    *out = NULL;
+    if (!listen_begin(h->listener, h->config.host, why, why_len)) return ERR_UNAVAILABLE;
+    h->accepts = acceptor_init(&h->acceptor, &accepting) == ERR_OK;
+    if (h->accepts) return ERR_OK;
+    h->listener = -1; // the acceptor has closed it
     (void)snprintf(why, why_len, "%s", THREAD_REFUSED);
-    httpd_loops_stop(&h->loops);
-    httpd_free(h);
     return ERR_UNAVAILABLE;
 }
 
@@ -133,7 +137,10 @@ static void abandon(struct httpd_request *r)
 void httpd_close(struct httpd *h)
 {
     if (atomic_exchange(&h->stopping, true)) return;
-    acceptor_close(&h->acceptor);
+    if (h->accepts)
+        acceptor_close(&h->acceptor);
+    else if (h->listener >= 0)
+        (void)close(h->listener);
 }
 
 bool httpd_stop(struct httpd *h, int64_t drain_ms)
@@ -149,7 +156,7 @@ bool httpd_stop(struct httpd *h, int64_t drain_ms)
     if (!drained) requests_wait(h, ABANDON_MS);
     (void)pthread_mutex_unlock(&h->lock);
     httpd_loops_stop(&h->loops);
-    acceptor_done(&h->acceptor);
+    if (h->accepts) acceptor_done(&h->acceptor);
     httpd_free(h);
     return drained;
 }

@@ -44,7 +44,12 @@ static const char *reason_of(int why)
     return strerror(why);
 }
 
-int listen_at(const char *host, uint16_t port, uint16_t *bound, char *why, size_t why_len)
+static void say_why(char *why, size_t why_len, const char *host, uint16_t port)
+{
+    (void)snprintf(why, why_len, "cannot listen at %s, port %u: %s", host, port, reason_of(errno));
+}
+
+int listen_bind(const char *host, uint16_t port, uint16_t *bound, char *why, size_t why_len)
 {
     struct addrinfo *at = address_of(host, port);
     if (!at) {
@@ -54,15 +59,22 @@ int listen_at(const char *host, uint16_t port, uint16_t *bound, char *why, size_
     int on = 1, fd = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     // A restarted node must not wait until the kernel forgets its earlier connections.
     bool done = fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on) == 0 &&
-                bind(fd, at->ai_addr, at->ai_addrlen) == 0 && listen(fd, BACKLOG) == 0;
+                bind(fd, at->ai_addr, at->ai_addrlen) == 0;
     freeaddrinfo(at);
     if (done) {
         *bound = port_of(fd);
         return fd;
     }
-    (void)snprintf(why, why_len, "cannot listen at %s, port %u: %s", host, port, reason_of(errno));
+    say_why(why, why_len, host, port);
     if (fd >= 0) (void)close(fd);
     return -1;
+}
+
+bool listen_begin(int fd, const char *host, char *why, size_t why_len)
+{
+    if (listen(fd, BACKLOG) == 0) return true;
+    say_why(why, why_len, host, port_of(fd));
+    return false;
 }
 
 bool listen_is_loopback(const char *host)

@@ -58,6 +58,7 @@ struct server {
     pthread_rwlock_t tokens_lock;
     struct tokens *tokens; // under tokens_lock; NULL: no token is required
     char host[LISTEN_HOST_MAX];
+    uint16_t port; // as configured; 0: a free one
     char address[ADDRESS_MAX];
     char node[NODE_NAME_MAX + 1];
     char store_name[512];

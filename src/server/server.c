@@ -260,11 +260,11 @@ static void set_defaults(struct server *s)
     c->store = s->store_name;
 }
 
-static enum sluice_code check_config(struct server *s, uint16_t *port, struct sluice_error *error)
+static enum sluice_code check_config(struct server *s, struct sluice_error *error)
 {
     const struct server_config *c = &s->config;
     *error = (struct sluice_error){.code = SLUICE_OK};
-    if (!listen_parse(c->listen, s->host, port))
+    if (!listen_parse(c->listen, s->host, &s->port))
         *error = error_of(SLUICE_INVALID, "", "listen",
                           "\"%.80s\" is not an address to listen at; one looks like "
                           "127.0.0.1:7333 or [::1]:7333",
@@ -277,19 +277,18 @@ static enum sluice_code check_config(struct server *s, uint16_t *port, struct sl
     return error->code;
 }
 
-// Before the first request, which may ask for the address.
-static void note_address(void *ctx, uint16_t port)
+static void note_address(struct server *s, uint16_t port)
 {
-    struct server *s = ctx;
     bool six = strchr(s->host, ':') != NULL;
     (void)snprintf(s->address, sizeof s->address, six ? "[%s]:%u" : "%s:%u", s->host, port);
 }
 
-static enum sluice_code start_httpd(struct server *s, uint16_t port, struct sluice_error *error)
+// Reserves the port, which the node announces. The system refuses clients until begin_to_listen.
+static enum sluice_code start_httpd(struct server *s, struct sluice_error *error)
 {
     const struct server_config *c = &s->config;
     struct httpd_config http = {.host = s->host,
-                                .port = port,
+                                .port = s->port,
                                 .threads = c->threads,
                                 .connections_max = c->connections_max,
                                 .per_address_max = c->per_address_max,
@@ -298,12 +297,23 @@ static enum sluice_code start_httpd(struct server *s, uint16_t port, struct slui
                                 .first_head_ms = c->first_head_ms,
                                 .body_ms = c->body_ms,
                                 .tls = s->tls,
-                                .listens = note_address,
                                 .head = check_head,
                                 .handle = handle,
                                 .ctx = s};
     char why[256] = "";
     enum err err = httpd_start(&http, &s->httpd, why, sizeof why);
+    if (!err) {
+        note_address(s, httpd_port(s->httpd));
+        return SLUICE_OK;
+    }
+    *error = error_of((enum sluice_code)err, "", "listen", "%s", why);
+    return error->code;
+}
+
+static enum sluice_code begin_to_listen(struct server *s, struct sluice_error *error)
+{
+    char why[256] = "";
+    enum err err = httpd_listen(s->httpd, why, sizeof why);
     if (!err) return SLUICE_OK;
     *error = error_of((enum sluice_code)err, "", "listen", "%s", why);
     return error->code;
@@ -432,13 +442,46 @@ static void stop_shares(struct server *s)
     pool_share_free(s->stream_threads);
 }
 
+static enum sluice_code start_hub(struct server *s, struct sluice_error *error)
+{
+    s->hub = hub_new(s);
+    if (!s->hub) *error = no_thread_error();
+    return s->hub ? SLUICE_OK : error->code;
+}
+
+static void set_up_store(struct server *s)
+{
+    owner_may_tell(s->store, s->config.peers);
+    owner_needs_token(s->store, auth_asks_tokens(s));
+    if (s->config.coord) owner_joins(s->store);
+    s->slow.log = &s->log;
+    counters_watch(s->store, SLOW_MS, slow_tell, &s->slow);
+}
+
+// The node joins first and listens last. So a start that fails has served no client, and the other
+// members do not see a node that is refused for its own settings.
+static enum sluice_code start_all(struct server *s, struct sluice_error *e)
+{
+    enum sluice_code code = live_settings_start(s, e);
+    if (!code) code = check_config(s, e);
+    if (!code) start_shares(s);
+    if (!code) code = start_hub(s, e);
+    if (!code) set_up_store(s);
+    if (!code) code = start_httpd(s, e);
+    if (!code) code = announce(s, e);
+    if (!code) code = start_publishing(s, e);
+    if (!code) code = join_cluster(s, e);
+    if (!code) s->cluster_bus = cluster_bus_new(s);
+    if (!code) s->heartbeats = heartbeats_new(s);
+    if (!code) code = begin_to_listen(s, e);
+    return code;
+}
+
 enum sluice_code server_start(const struct server_config *config, struct sluice *store,
                               struct server **out, struct sluice_error *error)
 {
     struct sluice_error own;
-    struct sluice_error *e = error ? error : &own;
     struct server *s = NEW(struct server);
-    uint16_t port = 0;
     s->config = *config;
     s->store = store;
     s->started_ms = clock_boot_ms();
@@ -454,27 +497,10 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     s->waiters.max = s->config.waiting_max;
     s->streaming.max = s->config.streams_max;
     s->subscribing.max = s->config.subscribers_max;
-    enum sluice_code code = live_settings_start(s, e);
-    if (!code) code = check_config(s, &port, e);
-    if (!code) start_shares(s);
-    if (!code) s->hub = hub_new(s);
-    if (!code) owner_may_tell(store, s->config.peers);
-    if (!code) owner_needs_token(store, auth_asks_tokens(s));
-    s->slow.log = &s->log;
-    counters_watch(store, SLOW_MS, slow_tell, &s->slow);
-    if (!code) code = start_httpd(s, port, e);
-    if (s->config.coord) owner_joins(store);
-    if (!code) code = announce(s, e);
-    if (!code) code = join_cluster(s, e);
-    if (!code) code = start_publishing(s, e);
-    if (!code) s->cluster_bus = cluster_bus_new(s);
-    if (!code) s->heartbeats = heartbeats_new(s);
+    enum sluice_code code = start_all(s, error ? error : &own);
     if (code) {
-        atomic_store(&s->stopping, true);
-        (void)httpd_stop(s->httpd, 0);
-        hub_free(s->hub);
-        stop_shares(s);
-        server_release(s);
+        bool ended = server_stop(s, 0);
+        CHECK(ended); // it has served no client
         return code;
     }
     *out = s;
@@ -515,9 +541,9 @@ bool server_stop(struct server *s, int64_t drain_ms)
     if (!s) return true;
     atomic_store(&s->stopping, true);
     membership_stop(s->member, drain_ms / 2 < LEAVE_MS ? drain_ms / 2 : LEAVE_MS);
-    httpd_close(s->httpd);
+    if (s->httpd) httpd_close(s->httpd);
     receive_end_all(s);
-    hub_end(s->hub);
+    if (s->hub) hub_end(s->hub);
     bool drained = httpd_stop(s->httpd, drain_ms);
     // Calls in progress still use the server, so it is not freed then.
     if (!calls_end(s, drained ? drain_ms : 0)) return false;

@@ -72,6 +72,14 @@ enum err httpd_start(const struct httpd_config *config, struct httpd **out, char
     return ERR_OK;
 }
 
+enum err httpd_listen(struct httpd *h, char *why, size_t why_len)
+{
+    (void)h;
+    (void)why;
+    (void)why_len;
+    return ERR_OK;
+}
+
 uint16_t httpd_port(const struct httpd *h)
 {
     (void)h;

@@ -41,8 +41,8 @@ static bool take(void *ctx, int fd, const struct sockaddr *from, socklen_t from_
 static void start(struct rig *r, unsigned most)
 {
     char why[200] = "";
-    int fd = listen_at("127.0.0.1", 0, &r->port, why, sizeof why);
-    if (fd < 0) fail_msg("%s", why);
+    int fd = listen_bind("127.0.0.1", 0, &r->port, why, sizeof why);
+    if (fd < 0 || !listen_begin(fd, "127.0.0.1", why, sizeof why)) fail_msg("%s", why);
     struct acceptor_config config = {
         .listener = fd, .connections_max = most, .take = take, .ctx = r};
     assert_int_equal(acceptor_init(&r->acceptor, &config), ERR_OK);

@@ -94,6 +94,7 @@ static void a_burst_of_any_number_of_requests_is_answered(void **state)
     struct httpd_config config = {
         .host = "127.0.0.1", .threads = 1, .head = head, .handle = handle, .ctx = &o};
     if (httpd_start(&config, &o.http, why, sizeof why)) fail_msg("%s", why);
+    if (httpd_listen(o.http, why, sizeof why)) fail_msg("%s", why);
     first = dial(&o);
     for (int i = 0; i < MOST; i++) {
         lines[i] = dial(&o);

@@ -88,6 +88,7 @@ static void start_with(struct owner *o, struct httpd_config config)
     config.handle = handle;
     config.ctx = o;
     if (httpd_start(&config, &o->http, why, sizeof why)) fail_msg("%s", why);
+    if (httpd_listen(o->http, why, sizeof why)) fail_msg("%s", why);
 }
 
 static void start(struct owner *o)

@@ -34,7 +34,8 @@ static enum sluice_code open_and_serve(struct sluice_error *error)
 {
     struct sluice *s;
     struct server *node;
-    struct server_config config = {.listen = "127.0.0.1:0", .node = "n", .store = "mem:"};
+    struct server_config config = {
+        .listen = "127.0.0.1:0", .node = "n", .store = "mem:", .coord = "store:"};
     enum sluice_code code = sluice_open("mem:", NULL, &s, error);
     if (code) return code;
     code = server_start(&config, s, &node, error);
