@@ -64,10 +64,12 @@ bool duration_read(const char *text, int64_t *ms)
     return false;
 }
 
-bool duration_read_ms(const char *text, int64_t *ms)
+bool duration_lacks_unit(const char *text)
 {
+    int64_t number;
     const char *at = text;
-    return (digits_take(&at, ms) && *at == '\0') || duration_read(text, ms);
+    return digits_take(&at, &number) && fraction_take(&at, &number) && *at == '\0' &&
+           !duration_read(text, &number);
 }
 
 const char *duration_exact(int64_t ms, char out[static DURATION_TEXT_MAX])

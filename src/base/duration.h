@@ -15,8 +15,11 @@ bool fraction_take(const char **text, int64_t *thousandths);
 // Reads "500ms", "30s", "1.5s", "5m", "2h", "7d" and "0" as milliseconds. A unit is required,
 // because "5" could be seconds or milliseconds. Nothing is rounded: "1.5ms" is refused.
 bool duration_read(const char *text, int64_t *ms);
-// For settings whose bare number is milliseconds by tradition: "1500" means "1500ms".
-bool duration_read_ms(const char *text, int64_t *ms);
+// Whether the text is a number and lacks its unit: "30", "1.5". "0" needs none.
+bool duration_lacks_unit(const char *text);
+// What a refusal says then. The text is the argument four times.
+#define DURATION_NO_UNIT                                                                           \
+    "\"%.40s\" has no unit: write %.40ss, %.40sms, or in JSON the number %.40s for milliseconds"
 
 struct duration_unit {
     const char *name;

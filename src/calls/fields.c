@@ -111,6 +111,14 @@ static enum sluice_code check_len(const struct field_place *p, const struct fiel
                  f->max);
 }
 
+// Digits alone are refused: they could be seconds or milliseconds.
+static enum sluice_code duration_of(const struct field_place *p, const char *text, int64_t *ms)
+{
+    if (duration_read(text, ms)) return SLUICE_OK;
+    if (duration_lacks_unit(text)) return wrong(p, DURATION_NO_UNIT, text, text, text, text);
+    return wrong(p, "\"%.40s\" is not a duration: " DURATION_HINT, text);
+}
+
 static enum sluice_code read_duration(const struct field_place *p, const struct field *f,
                                       const struct json *v, void *to)
 {
@@ -119,9 +127,8 @@ static enum sluice_code read_duration(const struct field_place *p, const struct 
     if (kind == JSON_KIND_NUMBER) return in_range(p, f, json_as_number(v), to);
     if (kind != JSON_KIND_TEXT) return wrong_kind(p, kind, DURATION_HINT);
     const char *text = (const char *)json_as_text(v).data;
-    if (!duration_read(text, &ms)) // digits alone are refused: seconds or milliseconds?
-        return wrong(p, "\"%.40s\" is not a duration: " DURATION_HINT, text);
-    return in_range(p, f, ms, to);
+    enum sluice_code code = duration_of(p, text, &ms);
+    return code ? code : in_range(p, f, ms, to);
 }
 
 static enum sluice_code read_text(const struct field_place *p, const struct json *v,
@@ -355,7 +362,8 @@ const char *field_text(const struct field *f, const void *in, char out[static FI
         return NULL; // it has several
     default:
         if (field_load(f, at) == 0) return NULL;
-        (void)snprintf(out, FIELD_TEXT_MAX, "%" PRId64, field_load(f, at));
+        (void)snprintf(out, FIELD_TEXT_MAX, "%" PRId64 "%s", field_load(f, at),
+                       f->kind == FIELD_DURATION ? "ms" : "");
         return out;
     }
 }
@@ -374,6 +382,7 @@ enum sluice_code field_read_text(const char *text, const struct field *f, void *
     struct field_place p = {.path = "", .name = f->name, .error = error};
     void *to = (char *)out + f->at;
     int64_t number;
+    enum sluice_code code;
     switch (f->kind) {
     case FIELD_NUMBER:
     case FIELD_INT:
@@ -382,9 +391,8 @@ enum sluice_code field_read_text(const char *text, const struct field *f, void *
             return wrong(&p, "\"%.40s\" is not a whole number", text);
         return in_range(&p, f, strtoll(text, NULL, 10), to);
     case FIELD_DURATION:
-        if (!duration_read_ms(text, &number))
-            return wrong(&p, "\"%.40s\" is not a duration: " DURATION_HINT, text);
-        return in_range(&p, f, number, to);
+        code = duration_of(&p, text, &number);
+        return code ? code : in_range(&p, f, number, to);
     case FIELD_BOOL:
         number = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
         if (!number && strcmp(text, "0") != 0 && strcmp(text, "false") != 0)

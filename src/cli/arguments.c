@@ -56,6 +56,9 @@ static int bad_value(const struct cli *cli, const struct cli_option *o, const ch
         return cli_usage(cli, field, "%s \"%.100s\" is not a whole number of at least %" PRId64,
                          field, text, o->min);
     int64_t ms;
+    if (duration_lacks_unit(text))
+        return cli_usage(cli, field, "%s \"%.40s\" has no unit: write %.40ss or %.40sms", field,
+                         text, text, text);
     if (!duration_read(text, &ms))
         return cli_usage(cli, field, "%s \"%.100s\" is not a duration: " DURATION_HINT, field,
                          text);

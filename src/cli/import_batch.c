@@ -30,8 +30,8 @@ static void read_settings(struct import_run *run, const struct sluice_queue_info
 {
     memcpy(run->queue_id, info->id, sizeof run->queue_id);
     run->max_bytes = strtoll(setting(info, "maxMessageBytes"), NULL, 10);
-    (void)duration_read_ms(setting(info, "dedupWindow"), &run->window_ms);
-    (void)duration_read_ms(setting(info, "visibilityTimeout"), &run->visibility_ms);
+    (void)duration_read(setting(info, "dedupWindow"), &run->window_ms);
+    (void)duration_read(setting(info, "visibilityTimeout"), &run->visibility_ms);
     run->strict = strcmp(setting(info, "orderingGuarantee"), "true") == 0;
 }
 

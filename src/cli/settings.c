@@ -3,9 +3,6 @@
 // keys.
 #include "cli/settings.h"
 
-#include "base/duration.h"
-#include "queue/settings.h"
-
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,25 +30,9 @@ static struct sluice_setting *row_for(struct settings *s, const char *key)
     return &s->rows[s->len++];
 }
 
-// A person may mean seconds or minutes by 5, so a word needs a unit. The numbers of a file are
-// milliseconds, because programs write them.
-static int refuse_bare(const struct cli *cli, const struct sluice_setting *row)
-{
-    int64_t ms;
-    const struct setting *known = setting_find(row->key);
-    if (!known || known->kind != SETTING_DURATION) return 0;
-    if (strspn(row->value, "0123456789") != strlen(row->value) || duration_read(row->value, &ms) ||
-        !*row->value)
-        return 0;
-    return cli_usage(cli, row->key, "%s: %.40s has no unit: %.40sms, %.40ss, %.40sm", row->key,
-                     row->value, row->value, row->value, row->value);
-}
-
-#define BELOW "settings."
-
 static bool is_below(const char *key)
 {
-    return strncmp(key, BELOW, sizeof BELOW - 1) == 0;
+    return strncmp(key, JSON_SETTINGS_BELOW, sizeof JSON_SETTINGS_BELOW - 1) == 0;
 }
 
 // The output of "queue show --json" has the settings under "settings". Its other keys are skipped:
@@ -63,7 +44,7 @@ static const char *key_of(const struct json_pairs *file, const char *key)
         shown |= is_below(file->rows[i].key);
     if (!shown) return key;
     if (!strcmp(key, "queue") || !strcmp(key, "id") || !strcmp(key, "paused")) return NULL;
-    return is_below(key) ? key + sizeof BELOW - 1 : key;
+    return is_below(key) ? key + sizeof JSON_SETTINGS_BELOW - 1 : key;
 }
 
 int settings_read(const struct cli *cli, const char *const *words, size_t words_len,
@@ -90,13 +71,7 @@ int settings_read(const struct cli *cli, const char *const *words, size_t words_
         }
         *equals = '\0';
         out->words[out->words_len++] = copy;
-        struct sluice_setting *row = row_for(out, copy);
-        *row = (struct sluice_setting){copy, equals + 1};
-        status = refuse_bare(cli, row);
-        if (status != 0) {
-            settings_done(out);
-            return status;
-        }
+        *row_for(out, copy) = (struct sluice_setting){copy, equals + 1};
     }
     return 0;
 }

@@ -254,6 +254,15 @@ static void pair_add(struct json_pairs *pairs, const char *key, const char *valu
     pairs->len++;
 }
 
+// A number is milliseconds where a duration is meant. The text that stands for it needs the unit.
+static const char *unit_of(const char *key)
+{
+    size_t below = sizeof JSON_SETTINGS_BELOW - 1;
+    const struct setting *s =
+        setting_find(strncmp(key, JSON_SETTINGS_BELOW, below) == 0 ? key + below : key);
+    return s && s->kind == SETTING_DURATION ? "ms" : "";
+}
+
 static bool flatten_leaf(struct flatten *f, const char *key, const json_t *value)
 {
     char text[64];
@@ -263,10 +272,11 @@ static bool flatten_leaf(struct flatten *f, const char *key, const json_t *value
         words = json_string_value(value);
         break;
     case JSON_INTEGER:
-        (void)snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
+        (void)snprintf(text, sizeof text, "%lld%s", (long long)json_integer_value(value),
+                       unit_of(key));
         break;
     case JSON_REAL: // 15 digits keep 0.2 as 0.2
-        (void)snprintf(text, sizeof text, "%.15g", json_real_value(value));
+        (void)snprintf(text, sizeof text, "%.15g%s", json_real_value(value), unit_of(key));
         break;
     case JSON_TRUE:
     case JSON_FALSE:

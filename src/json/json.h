@@ -45,12 +45,15 @@ void json_write_plain(struct json *value, struct buf *to);
 
 // A message whose body was sent as a JSON value has this header. The header is not shown, and the
 // body is shown as a JSON value.
-#define JSON_TYPE        "application/json"
-#define JSON_BODY_HEADER "sluice-body"
-#define JSON_BODY_VALUE  "json"
+#define JSON_TYPE           "application/json"
+#define JSON_BODY_HEADER    "sluice-body"
+#define JSON_BODY_VALUE     "json"
 
 // Reads an object and flattens nested objects: {"a": {"b": 3}} gives "a.b" = "3". Lists and nulls
-// are refused. On false, error says what is wrong. A syntax error names its line and column.
+// are refused. On false, error says what is wrong. A syntax error names its line and column. The
+// number 30 of a setting that is a duration gives "30ms". The settings may be below the key
+// "settings", as the command line prints them.
+#define JSON_SETTINGS_BELOW "settings."
 struct json_pairs {
     struct sluice_setting *rows;
     size_t len;

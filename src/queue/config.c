@@ -89,6 +89,8 @@ static enum err refuse_value(const struct setting *s, const char *value, bool re
                       s->key, value, QUEUE_NAME_MAX);
     if (s->choices)
         return refuse(error, "%s \"%.100s\" is not one of %s", s->key, value, s->choices);
+    if (s->kind == SETTING_DURATION && duration_lacks_unit(value))
+        return refuse(error, "%s " DURATION_NO_UNIT, s->key, value, value, value, value);
     setting_print(s, s->min, true, low);
     setting_print(s, s->max, true, high);
     return refuse(error, "%s \"%.100s\" %s%s%s between %s and %s", s->key, value,

@@ -40,7 +40,7 @@ struct config_pair {
 };
 bool config_print(const struct queue_config *c, size_t index, struct config_pair *out);
 bool config_get(const struct queue_config *c, const char *key, struct config_pair *out);
-// The same with readable values, which config_set accepts too: "30s", "1MiB", "1.5".
+// The same with readable values, which config_set accepts too: "1MiB", "1.5".
 bool config_show(const struct queue_config *c, size_t index, struct config_pair *out);
 
 // The version of the rules (queue/rules.h) with which such a queue begins. It has every setting

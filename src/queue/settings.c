@@ -83,7 +83,7 @@ static bool parse_number(const char *text, const struct unit *units, size_t unit
 static bool parse_time(const char *text, uint64_t *out)
 {
     int64_t ms;
-    if (!duration_read_ms(text, &ms)) return false;
+    if (!duration_read(text, &ms)) return false;
     CHECK(ms >= 0);
     *out = (uint64_t)ms;
     return true;
@@ -173,12 +173,12 @@ void setting_print(const struct setting *s, uint64_t v, bool people,
     static_assert(SETTING_TEXT_MAX == DURATION_TEXT_MAX, "one size fits all texts");
     CHECK(s->kind != SETTING_NAME);
     size_t size = 0;
-    const char *unit = s->kind == SETTING_DURATION ? "ms" : "";
+    const char *unit = "";
     if (s->choices && v <= s->max) {
         print_choice(s->choices, v, out);
     } else if (s->kind == SETTING_RATIO) {
         print_ratio(v, people, out);
-    } else if (s->kind == SETTING_DURATION && people) {
+    } else if (s->kind == SETTING_DURATION) {
         (void)duration_exact((int64_t)v, out);
     } else {
         for (; s->kind == SETTING_BYTES && people && v > 0 && v % 1024 == 0 &&

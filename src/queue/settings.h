@@ -211,7 +211,8 @@ void setting_put(const struct setting *s, struct queue_config *c, uint64_t v);
 // Reads the text of a number. It does not check the range. A NAME has no number: returns false.
 bool setting_parse(const struct setting *s, const char *text, uint64_t *v);
 
-// Writes a number as setting_parse reads it: "30000ms", or for people "30s", "1MiB", "1.5".
+// Writes a number as setting_parse reads it: "30s", "1048576", "1.500", or for people "1MiB",
+// "1.5".
 #define SETTING_TEXT_MAX 32
 void setting_print(const struct setting *s, uint64_t v, bool people,
                    char out[static SETTING_TEXT_MAX]);

@@ -62,10 +62,20 @@ def a_wrong_setting_is_named_and_nothing_is_created(sluice):
 def a_bare_number_is_no_duration_in_words(sluice):
     for key in ("visibilityTimeout", "dedupWindow", "failureStrategy.backoff.initial", "failureStrategy.backoff.max"):
         sluice.refused(INVALID, "queue", "create", "tasks", f"{key}=5", field=key,
-                       says=f"{key}: 5 has no unit: 5ms, 5s, 5m")
+                       says=f'{key} "5" has no unit: write 5s, 5ms')
     sluice.ok("queue", "create", "tasks", "dedupWindow=0", "failureStrategy.backoff.initial=0")
-    sluice.ok("queue", "create", "seeded", "--config", "-", input='{"visibilityTimeout": 1500}')
-    contains(sluice.ok("queue", "show", "seeded").out, "1500ms")
+
+
+@case
+def a_text_of_a_file_has_a_unit_and_a_number_is_milliseconds(sluice):
+    for wrong in ('{"visibilityTimeout": "30"}', '{"settings": {"visibilityTimeout": "30"}}'):
+        sluice.refused(INVALID, "queue", "create", "tasks", "--config", "-", input=wrong, field="visibilityTimeout",
+                       says='"30" has no unit: write 30s, 30ms, or in JSON the number 30 for milliseconds')
+    sluice.refused(INVALID, "queue", "create", "tasks", "--config", "-", field="failureStrategy.backoff.initial",
+                   input='{"failureStrategy": {"backoff": {"initial": "5"}}}', says='"5" has no unit')
+    for name, right in (("flat", '{"visibilityTimeout": 1500}'), ("below", '{"settings": {"visibilityTimeout": 1500}}')):
+        sluice.ok("queue", "create", name, "--config", "-", input=right)
+        contains(sluice.ok("queue", "show", name).out, "1500ms")
 
 
 @case

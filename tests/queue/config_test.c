@@ -18,15 +18,15 @@ static void the_defaults_are_those_of_the_design(void **state)
     const char *expected[][2] = {
         {"orderingMode", "fifo"},
         {"orderingGuarantee", "false"},
-        {"visibilityTimeout", "30000ms"},
+        {"visibilityTimeout", "30s"},
         {"failureStrategy.mode", "retry"},
         {"failureStrategy.maxRetries", "5"},
         {"failureStrategy.deadLetterQueue", ""},
-        {"failureStrategy.backoff.initial", "1000ms"},
+        {"failureStrategy.backoff.initial", "1s"},
         {"failureStrategy.backoff.multiplier", "2.000"},
-        {"failureStrategy.backoff.max", "300000ms"},
+        {"failureStrategy.backoff.max", "5m"},
         {"failureStrategy.backoff.jitter", "0.200"},
-        {"dedupWindow", "300000ms"},
+        {"dedupWindow", "5m"},
         {"maxMessageBytes", "1048576"},
         {"maxDeliveries", "0"},
         {"capacity", "10000000"},
@@ -34,9 +34,9 @@ static void the_defaults_are_those_of_the_design(void **state)
         {"shards", "1"},
         {"consume", "any"},
         {"dispatch", "auto"},
-        {"retention", "3600000ms"},
+        {"retention", "1h"},
         {"publish", "hold"},
-        {"publishKeep", "86400000ms"},
+        {"publishKeep", "24h"},
         {"publishKeepBytes", "10737418240"},
         {"workflowOrder", "off"},
         {"retainBody", "false"},
@@ -63,7 +63,7 @@ static void every_key_takes_back_what_it_prints(void **state)
         {"failureStrategy.mode", "hybrid"},
         {"failureStrategy.maxRetries", "3"},
         {"failureStrategy.deadLetterQueue", "tasks_dlq"},
-        {"failureStrategy.backoff.initial", "250"},
+        {"failureStrategy.backoff.initial", "250ms"},
         {"failureStrategy.backoff.multiplier", "1.5"},
         {"failureStrategy.backoff.max", "1h"},
         {"failureStrategy.backoff.jitter", "0.125"},
@@ -75,9 +75,9 @@ static void every_key_takes_back_what_it_prints(void **state)
         {"shards", "16"},
         {"consume", "owner"},
         {"dispatch", "affinity"},
-        {"retention", "2592000000ms"},
+        {"retention", "30d"},
         {"publish", "skip"},
-        {"publishKeep", "1000ms"},
+        {"publishKeep", "1s"},
         {"publishKeepBytes", "109951162777600"},
         {"workflowOrder", "on"},
     };
@@ -199,6 +199,12 @@ static void a_wrong_value_is_named_with_its_field_and_what_is_allowed(void **sta
     expect_error("failureStrategy.backoff.jitter", "1.5",
                  "failureStrategy.backoff.jitter \"1.5\" must be between 0 and 1");
     expect_error("visibilityTimeout", "0", "visibilityTimeout \"0\" must be between 1ms and 24h");
+    expect_error("visibilityTimeout", "30",
+                 "visibilityTimeout \"30\" has no unit: write 30s, 30ms, or in JSON the number 30 "
+                 "for milliseconds");
+    expect_error("failureStrategy.backoff.initial", "1.5",
+                 "failureStrategy.backoff.initial \"1.5\" has no unit: write 1.5s, 1.5ms, or in "
+                 "JSON the number 1.5 for milliseconds");
     expect_error("visibilityTimeout", "48h",
                  "visibilityTimeout \"48h\" must be between 1ms and 24h");
     expect_error("maxMessageBytes", "100MB",

@@ -21,7 +21,7 @@ static void a_queue_is_created_shown_changed_and_deleted(void **state)
     assert_int_equal(get(&r, "/v1/queues/mail"), 200);
     assert_string_equal(got_text("name"), "mail");
     assert_int_equal(strlen(got_text("id")), 32);
-    assert_string_equal(got_text("settings.visibilityTimeout"), "45000ms");
+    assert_string_equal(got_text("settings.visibilityTimeout"), "45s");
     assert_int_equal(got_number("settings.failureStrategy.maxRetries"), 5);
     const char *nested = "{\"failureStrategy\": {\"maxRetries\": 2}}";
     assert_int_equal(call(&r, "PATCH", "/v1/queues/mail", nested), 200);

@@ -15,12 +15,33 @@ def refused(node, method, path, body, field, *says):
 def a_duration_as_a_string_has_a_unit(sluice):
     with Node(sluice) as node:
         node.does(201, "PUT", "/q", {})
-        refused(node, "POST", "/q/messages", {"body": "x", "delay": "5"}, "delay", '"5" is not a duration', '"30s"')
+        refused(node, "POST", "/q/messages", {"body": "x", "delay": "5"}, "delay",
+                '"5" has no unit: write 5s, 5ms, or in JSON the number 5 for milliseconds')
         refused(node, "POST", "/q/messages", {"messages": [{"body": "x"}, {"body": "x", "delay": "7"}]},
-                "messages[1].delay", '"7" is not a duration')
-        refused(node, "POST", "/q/receive", {"wait": "5"}, "wait", '"5" is not a duration')
+                "messages[1].delay", '"7" has no unit')
+        refused(node, "POST", "/q/receive", {"wait": "5"}, "wait", '"5" has no unit')
+        problem = node.raw("POST", "/v1/queues/q/messages?delay=5", b"x", kind="text/plain").json
+        same([problem["status"], problem["field"]], [400, "delay"])
+        contains(problem["detail"], '"5" has no unit')
+        refused(node, "POST", "/q/messages", {"body": "x", "delay": "soon"}, "delay", '"soon" is not a duration', '"30s"')
         for delay in (0, 5000, "0", "5s", "1.5s"):
             node.does(201, "POST", "/q/messages", {"body": "x", "delay": delay})
+
+
+@case
+def a_setting_as_a_string_has_a_unit(sluice):
+    """A lock of 30 ms instead of 30 s runs every job many times."""
+    with Node(sluice) as node:
+        refused(node, "PUT", "/q", {"visibilityTimeout": "30"}, "visibilityTimeout",
+                '"30" has no unit: write 30s, 30ms, or in JSON the number 30 for milliseconds')
+        same(node.does(201, "PUT", "/q", {"visibilityTimeout": 30})["settings"]["visibilityTimeout"], "30ms")
+        for value in ("45", "1.5"):
+            refused(node, "PATCH", "/q", {"visibilityTimeout": value}, "visibilityTimeout", f'"{value}" has no unit')
+        for key, value in (("initial", "5"), ("max", "60")):
+            refused(node, "PATCH", "/q", {"failureStrategy": {"backoff": {key: value}}}, f"failureStrategy.backoff.{key}",
+                    f'"{value}" has no unit')
+        settings = node.does(200, "PATCH", "/q", {"visibilityTimeout": 300000, "dedupWindow": "0", "retention": "90s"})["settings"]
+        same([settings[key] for key in ("visibilityTimeout", "dedupWindow", "retention")], ["5m", "0ms", "90s"])
 
 
 @case

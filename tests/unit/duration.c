@@ -9,11 +9,11 @@ struct row {
     int64_t ms; // -1: it is refused
 };
 
-static void check(const struct row *rows, size_t len, bool (*read)(const char *, int64_t *))
+static void check(const struct row *rows, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         int64_t ms = -1;
-        bool done = read(rows[i].text, &ms);
+        bool done = duration_read(rows[i].text, &ms);
         if (done != (rows[i].ms >= 0)) fail_msg("\"%s\": %s", rows[i].text, done ? "read" : "no");
         if (done) assert_int_equal(ms, rows[i].ms);
     }
@@ -59,16 +59,18 @@ static void a_duration_is_a_number_and_its_unit(void **state)
         {"106751991168d", -1},
         {"99999999999999999999s", -1},
     };
-    check(rows, sizeof rows / sizeof *rows, duration_read);
+    check(rows, sizeof rows / sizeof *rows);
 }
 
-static void a_bare_number_is_milliseconds_where_it_always_was(void **state)
+static void a_number_that_is_not_zero_lacks_its_unit(void **state)
 {
     (void)state;
-    static const struct row rows[] = {{"1500", 1500}, {"0", 0},      {"30s", 30000},
-                                      {"1.5s", 1500}, {"", -1},      {"1.5", -1},
-                                      {"-1", -1},     {"1500 ", -1}, {"99999999999999999999", -1}};
-    check(rows, sizeof rows / sizeof *rows, duration_read_ms);
+    static const char *const numbers[] = {"1500", "1.5", "0.0", "30"};
+    static const char *const others[] = {"0", "00", "30s", "1.5s", "", "soon", "-1", "1500 ", "1."};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
+        assert_true(duration_lacks_unit(numbers[i]));
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        assert_false(duration_lacks_unit(others[i]));
 }
 
 static void units_rise(void **state)
@@ -82,7 +84,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_duration_is_a_number_and_its_unit),
-        cmocka_unit_test(a_bare_number_is_milliseconds_where_it_always_was),
+        cmocka_unit_test(a_number_that_is_not_zero_lacks_its_unit),
         cmocka_unit_test(units_rise),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

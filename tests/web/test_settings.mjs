@@ -54,7 +54,7 @@ await run({
     await page.getByRole("button", { name: "Save changes" }).click();
     await page.locator(".toast", { hasText: "Changed tuned" }).waitFor();
     const { visibilityTimeout, maxMessageBytes } = await settingsOf(node, "tuned");
-    same([visibilityTimeout, maxMessageBytes], ["90000ms", 2097152], "the settings");
+    same([visibilityTimeout, maxMessageBytes], ["90s", 2097152], "the settings");
     await until(
       () => page.getByRole("button", { name: "Save changes" }).isDisabled(),
       "nothing is left to save",
@@ -82,7 +82,7 @@ await run({
     await page.getByRole("button", { name: "Save changes" }).click();
     await page.locator(".toast", { hasText: "Changed refused" }).waitFor();
     same(await field.locator(".problem").textContent(), "", "the sentence at the field");
-    same((await settingsOf(node, "refused")).visibilityTimeout, "120000ms", "the setting");
+    same((await settingsOf(node, "refused")).visibilityTimeout, "2m", "the setting");
   },
 
   async the_form_of_a_new_queue_shows_the_defaults_of_the_node({ page, node }) {
@@ -120,7 +120,7 @@ await run({
       ["hybrid", 2, "made-dead"],
       "what becomes of failures",
     );
-    same([capacity, visibilityTimeout], [500, "30000ms"], "the rest");
+    same([capacity, visibilityTimeout], [500, "30s"], "the rest");
   },
 
   async buttons_that_the_token_may_not_use_are_not_offered({ open, startNode, makeFolder }) {
