@@ -25,13 +25,15 @@ enum mutant {
     MUTANT_RULES_UNCHECKED,      // entries of a version that the program does not know are folded
     MUTANT_RULES_UNMARKED,       // the entry that raises the rules does not name the new version
     MUTANT_SWEEP_HELD,           // the sweep deletes bodies that messages refer to
+    MUTANT_JOURNAL_WAKES_PAST,   // a handle that waits for an answer asks for a tick at once
     // The shard.
-    MUTANT_FETCH_FLOOR_OFF, // bodies are accepted without a read of the floor
-    MUTANT_FETCH_TAIL_OFF,  // bodies below the floor are accepted without a read of the tail
-    MUTANT_RECALL_BLIND,    // a recalled result is returned without a read of the tail
-    MUTANT_LISTEN_ASLEEP,   // a call that waits for signals does not notice a new one
-    MUTANT_LISTEN_LOCK_OFF, // ... nor that its lock has ended
-    MUTANT_CANCEL_SLOW,     // a cancelled receive keeps the deadline that it had with its wait
+    MUTANT_FETCH_FLOOR_OFF,   // bodies are accepted without a read of the floor
+    MUTANT_FETCH_TAIL_OFF,    // bodies below the floor are accepted without a read of the tail
+    MUTANT_RECALL_BLIND,      // a recalled result is returned without a read of the tail
+    MUTANT_LISTEN_ASLEEP,     // a call that waits for signals does not notice a new one
+    MUTANT_LISTEN_LOCK_OFF,   // ... nor that its lock has ended
+    MUTANT_LISTEN_WAKES_PAST, // the end of a wait that is over is asked for again
+    MUTANT_CANCEL_SLOW,       // a cancelled receive keeps the deadline that it had with its wait
     // The shard: a receive and the acks that it carries.
     MUTANT_JOINED_FIRST,    // the claim is proposed before the acks
     MUTANT_JOINED_APART,    // the claim is in another entry than the acks
@@ -116,6 +118,7 @@ enum mutant {
     MUTANT_MAILBOX_MARK_OLD,        // a mark of any age counts as a sign of life of the owner
     MUTANT_MAILBOX_ANSWERED_AGAIN,  // an answer of the owner does not end a direct commit
     MUTANT_MAILBOX_SEEN_OFF,        // the owner does not note what a worker has read
+    MUTANT_MAILBOX_WAKES_PAST,      // a poll that is under way is asked for again
     // Events.
     MUTANT_CONSUMER_DEDUP_OFF, // a consumer returns an event again
     // The publisher of events.
@@ -124,6 +127,7 @@ enum mutant {
     MUTANT_PUBLISHER_TAIL_TRUSTED, // a stream that lost its tail is not noticed
     MUTANT_PUBLISHER_GAP_SILENT,   // a gap has no event
     MUTANT_PUBLISHER_WINDOW_OFF,   // any number of events is in flight
+    MUTANT_PUBLISHER_WAKES_PAST,   // a sync that is under way is asked for again
     MUTANT_BUS_DEDUP_OFF,          // the world's consumer passes an event on twice
     // The cluster.
     MUTANT_STALE_PLAN,        // a node enforces an older plan than one it has seen
@@ -137,6 +141,7 @@ enum mutant {
     MUTANT_RELEASE_OFF,       // a node keeps the claim of a shard that it handed over
     MUTANT_CLAIM_ONCE,        // a claim that was refused is not repeated
     MUTANT_UNUSED_CLAIMED,    // a node claims shards that are not used
+    MUTANT_PLAN_WAKES_PAST,   // a leader without shards asks for a tick in the past
     // The world of the cluster: its journals and its coordination service.
     MUTANT_OWN_TOKEN_OFF,    // a journal does not compare the token of an own
     MUTANT_OWNER_EPOCH_OFF,  // a journal accepts entries of a former owner

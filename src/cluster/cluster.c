@@ -206,16 +206,10 @@ int64_t cluster_wake_at(const struct cluster *c)
 {
     if (c->stopped) return TIME_NEVER;
     int64_t at = c->now.hi + c->config.life.lease_ms / 5;
-    if (c->open[OPEN_SESSION].request == 0) at = earlier(at, c->joined ? c->beat_at : c->join_at);
-    if (c->open[OPEN_LIST].request == 0) at = earlier(at, c->list_at);
-    if (c->election.role == ELECTION_LEADING) {
-        at = earlier(at, c->election.until);
-        if (c->open[OPEN_LEAD].request == 0) at = earlier(at, c->election.renew_at);
-        if (c->open[OPEN_PLAN].request == 0) at = earlier(at, c->plan_at);
-    }
+    at = earlier(at, session_wake_at(c));
+    at = earlier(at, lead_wake_at(c));
     at = earlier(at, shards_wake_at(c));
-    at = earlier(at, members_wake_at(&c->members, &c->config.life, c->now));
-    return at > c->now.hi ? at : c->now.hi + 1;
+    return earlier(at, members_wake_at(&c->members, &c->config.life, c->now));
 }
 
 bool cluster_leads(const struct cluster *c)

@@ -8,7 +8,8 @@
 // Use: call cluster_step for each event. After each call take all effects
 // (cluster_next_effect). An effect with a request number is answered exactly
 // once, in any order, unless the node ends. Pass a CLUSTER_TICK no later than
-// when the upper bound of the time reaches cluster_wake_at.
+// when the upper bound of the time reaches cluster_wake_at. After a tick without
+// an effect that time is in the future.
 //
 // The coordination service decides which node should serve a shard. The journal
 // of the shard decides which node may: an owner is a node whose `own` the

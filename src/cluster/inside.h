@@ -119,6 +119,7 @@ void session_view(struct cluster *c, const struct open *open, const struct clust
 void session_contact(struct cluster *c, enum err err, struct interval sent);
 void session_ended(struct cluster *c); // the service says so
 bool session_may_claim(const struct cluster *c);
+int64_t session_wake_at(const struct cluster *c);
 
 // lead.c
 void lead_tick(struct cluster *c);
@@ -127,6 +128,7 @@ void lead_lost(struct cluster *c); // the session or the name is gone
 void plan_answer(struct cluster *c, const struct cluster_event *e);
 void plan_adopt(struct cluster *c, const struct plan *plan);
 void lead_held(struct cluster *c, const struct shard_key *shard, const struct member_id *holder);
+int64_t lead_wake_at(const struct cluster *c);
 
 // shards.c
 void shards_tick(struct cluster *c);

@@ -219,14 +219,22 @@ static void publish(struct cluster *c)
     effect_ask(c, OPEN_PLAN, CLUSTER_PUBLISH)->plan = &c->proposed;
 }
 
+// When the leader plans next; TIME_NEVER: only after an event, such as a view or shards to place.
+static int64_t next_plan_at(const struct cluster *c)
+{
+    bool awaits_view = c->view_request <= c->promoted_request;
+    if (c->open[OPEN_PLAN].request != 0 || awaits_view) return TIME_NEVER;
+    if (c->shards_len == 0) return MUTANT(PLAN_WAKES_PAST) ? c->plan_at : TIME_NEVER;
+    if (c->plan.epoch > c->election.epoch) return TIME_NEVER; // a later leader has planned
+    if (!c->config.lazy || c->plan.epoch > 0) return c->plan_at;
+    // Before the first plan, the nodes tell the leader which shards they serve.
+    int64_t told_at = time_passed_at(c->election.leading_since, c->config.life.lease_ms, c->now);
+    return told_at > c->plan_at ? told_at : c->plan_at;
+}
+
 static void tick_plan(struct cluster *c)
 {
-    if (c->now.hi < c->plan_at || c->open[OPEN_PLAN].request != 0) return;
-    if (c->view_request <= c->promoted_request || c->shards_len == 0) return;
-    if (c->plan.epoch > c->election.epoch) return; // a later leader has planned
-    // Before the first plan, the nodes tell the leader which shards they serve.
-    bool told = time_passed(c->election.leading_since, c->config.life.lease_ms, c->now);
-    if (c->config.lazy && c->plan.epoch == 0 && !told) return;
+    if (c->now.hi < next_plan_at(c) || c->shards_len == 0) return;
     c->plan_at = c->now.hi + c->config.plan_ms;
     for (size_t i = 0; i < c->rows_len; i++)
         if (c->rows[i].serving) lead_held(c, &c->rows[i].shard, &c->config.self);
@@ -243,6 +251,14 @@ void lead_tick(struct cluster *c)
     if (c->replaced) return;
     act(c);
     if (election_leads(&c->election, c->now)) tick_plan(c);
+}
+
+int64_t lead_wake_at(const struct cluster *c)
+{
+    if (c->election.role != ELECTION_LEADING) return TIME_NEVER;
+    int64_t at = c->election.until, plan_at = next_plan_at(c);
+    if (c->open[OPEN_LEAD].request == 0 && c->election.renew_at < at) at = c->election.renew_at;
+    return plan_at < at ? plan_at : at;
 }
 
 void plan_answer(struct cluster *c, const struct cluster_event *e)

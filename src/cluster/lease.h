@@ -36,3 +36,9 @@ static inline bool time_passed(struct interval then, int64_t ms, struct interval
 {
     return now.lo >= then.hi && now.lo - then.hi >= ms;
 }
+
+// The upper bound of the time at which time_passed becomes true, if the interval stays as wide.
+static inline int64_t time_passed_at(struct interval then, int64_t ms, struct interval now)
+{
+    return then.hi + ms + (now.hi - now.lo);
+}

@@ -139,8 +139,8 @@ int64_t members_wake_at(const struct members *m, const struct life_rules *r, str
     int64_t at = TIME_NEVER;
     for (size_t i = 0; i < m->len; i++)
         for (size_t k = 0; k < sizeof waits / sizeof *waits; k++) {
-            int64_t due = m->rows[i].seen.beat.hi + waits[k];
-            if (due > now.lo && due < at) at = due;
+            int64_t due = time_passed_at(m->rows[i].seen.beat, waits[k], now);
+            if (due > now.hi && due < at) at = due;
         }
     return at;
 }

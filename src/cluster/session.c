@@ -194,3 +194,13 @@ void session_tick(struct cluster *c)
     if (c->open[OPEN_LIST].request == 0 && c->now.hi >= c->list_at)
         (void)effect_ask(c, OPEN_LIST, CLUSTER_LIST);
 }
+
+// A node whose name was taken, and one that stops without a session, ask for nothing any more.
+int64_t session_wake_at(const struct cluster *c)
+{
+    int64_t at = TIME_NEVER;
+    if (c->replaced) return at;
+    if (c->open[OPEN_LIST].request == 0) at = c->list_at;
+    int64_t session_at = c->joined ? c->beat_at : c->stopping ? TIME_NEVER : c->join_at;
+    return c->open[OPEN_SESSION].request == 0 && session_at < at ? session_at : at;
+}

@@ -276,7 +276,8 @@ bool publisher_next(struct publisher *p, int64_t now, struct publisher_effect *o
 int64_t publisher_wake_at(const struct publisher *p)
 {
     if (p->state == IDLE || !p->up) return INT64_MAX;
-    if (p->state == SYNCING) return p->asked ? INT64_MAX : p->retry_at;
+    bool asked = p->asked && !MUTANT(PUBLISHER_WAKES_PAST);
+    if (p->state == SYNCING) return asked ? INT64_MAX : p->retry_at;
     for (size_t i = p->first; p->in_flight > 0 && i < p->next; i++)
         if (p->items[i].sent && !p->items[i].acked) return p->items[i].sent_at + p->config.ack_ms;
     return INT64_MAX;

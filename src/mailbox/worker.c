@@ -542,7 +542,8 @@ int64_t mailbox_wake_at(const struct mailbox_worker *w)
         int64_t end = w->look_open ? r->since + MAILBOX_PATIENCE_MS : patience_end(w, r);
         if (end < at) at = end;
     }
-    if (!w->read_open && expects(w) && w->poll_at < at) at = w->poll_at;
+    bool reads = w->read_open && !MUTANT(MAILBOX_WAKES_PAST);
+    if (!reads && expects(w) && w->poll_at < at) at = w->poll_at;
     if (!w->look_open && silent_at(w) < at) at = silent_at(w);
     return at;
 }

@@ -77,6 +77,14 @@ static struct effect_job *job_of(struct membership *m, const struct cluster_effe
     return job;
 }
 
+// The lock is held. When the next tick comes, by clock_boot_ms.
+static int64_t wake_at(const struct membership *m)
+{
+    int64_t wake = cluster_wake_at(m->cluster), soon = membership_now(m).hi + 1;
+    if (wake == TIME_NEVER) return TASK_NEVER;
+    return (wake > soon ? wake : soon) - m->offset_ms;
+}
+
 // The effects of a step are taken under the lock, and performed without it.
 void membership_step(struct membership *m, const struct cluster_event *event)
 {
@@ -108,10 +116,9 @@ void membership_step(struct membership *m, const struct cluster_event *event)
     if (degraded && !was_degraded) m->degraded_since = clock_boot_ms();
     bool reads = cluster_leads(m->cluster) && !m->catalog_busy && clock_boot_ms() >= m->catalog_at;
     if (reads) m->catalog_busy = true;
-    int64_t wake = cluster_wake_at(m->cluster) - m->offset_ms;
     if (event->kind == CLUSTER_ANSWER || cluster_stopped(m->cluster))
         (void)pthread_cond_broadcast(&m->changed);
-    task_schedule_at(&m->timer, wake);
+    task_schedule_at(&m->timer, wake_at(m));
     (void)pthread_mutex_unlock(&m->lock);
     while (first) {
         struct effect_job *job = first;
@@ -136,9 +143,9 @@ static int64_t timer_run(struct pool_task *task)
     task_may_block(task);
     membership_step(m, &e);
     (void)pthread_mutex_lock(&m->lock);
-    int64_t wake = cluster_wake_at(m->cluster);
+    int64_t wake = wake_at(m);
     (void)pthread_mutex_unlock(&m->lock);
-    return wake == TIME_NEVER ? TASK_NEVER : wake - m->offset_ms;
+    return wake;
 }
 
 // Whether a node with this name answers at the URL. A node that was killed leaves its record, and

@@ -529,7 +529,7 @@ static void end_listens(struct shard *s, bool all)
 void listen_wake(struct shard *s)
 {
     if (!s->calls[CALL_LISTENING].head) {
-        s->listens_end = TIME_NEVER; // else shard_wake_at stays in the past
+        if (!MUTANT(LISTEN_WAKES_PAST)) s->listens_end = TIME_NEVER; // else it stays in the past
         return;
     }
     bool owned = journal_is_owner(s->journal);

@@ -132,6 +132,7 @@ static bool is_final(enum err err)
 
 void client_heard(struct world *w, struct node *n, const struct journal_reply *r)
 {
+    idle_act(&n->idle);
     trace_line(&w->trace, w->now, "n%u.%u t%" PRIu64 ": %s slot %" PRIu64, n->index, n->life,
                r->ticket, err_name(r->err), r->slot);
     check_answer(w, n, r);

@@ -11,6 +11,7 @@ static const struct sim_mutant mutants[] = {
     SIM_MUTANT(REPLAY_GAP_IS_TAIL),  SIM_MUTANT(EPOCH_OFF),
     SIM_MUTANT(COLLECT_LIVE),        SIM_MUTANT(COLLECT_YOUNG),
     SIM_MUTANT(FLOOR_WITHOUT_PROOF), SIM_MUTANT(FINISH_WITHOUT_FLOOR),
+    SIM_MUTANT(JOURNAL_WAKES_PAST),
 };
 
 static void set_lying(struct runner_options *o)

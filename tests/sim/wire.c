@@ -197,6 +197,7 @@ void wire_done(struct world *w)
 void wire_send(struct world *w, struct node *n, const struct request *q, bool collector)
 {
     struct fate fate;
+    idle_act(&n->idle);
     fate_draw(w, n, q->kind, &fate);
     size_t place = flight_new(w);
     struct flight *f = &w->flights[place];

@@ -205,8 +205,12 @@ static void on_tick(struct world *w, const struct world_event *e)
     struct node *n = &w->nodes[e->a];
     if (!n->up || n->life != e->b || n->tick_at > w->now) return;
     n->tick_at = TIME_NEVER;
+    idle_begin(&n->idle);
     journal_tick(n->journal, node_now(n));
     node_settle(w, n);
+    if (n->up)
+        idle_end(&n->idle, &w->findings, n->index, w->now, journal_wake_at(n->journal),
+                 node_now(n).lo);
     check_patience(w, n);
 }
 

@@ -6,6 +6,7 @@
 
 #include "bucket.h"
 #include "history.h"
+#include "idle.h"
 #include "mix.h"
 
 #define WORLD_START_MS ((int64_t)1000000000)
@@ -24,7 +25,8 @@ struct node {
     int64_t cut_until;
     int64_t late_by; // how far the node's interval reaches back from the true time, and ahead of it
     int64_t early_by;
-    int64_t tick_at;        // of the one tick event that counts
+    int64_t tick_at; // of the one tick event that counts
+    struct idle idle;
     uint64_t proved;        // the newest slot that its collector read
     struct hash128 *folded; // lying stores: what it folded, by slot
     uint64_t folded_len;

@@ -169,7 +169,9 @@ void node_settle(struct world *w, struct node *n)
         if (q.kind == REQUEST_APPEND) truth_flown(w, q.body);
         wire_send(w, n, &q, false);
     }
-    while (shard_next_reply(s, &r))
+    while (shard_next_reply(s, &r)) {
+        idle_act(&n->idle);
         shell_heard(w, n, &r);
+    }
     plan_tick(w, n);
 }

@@ -125,6 +125,7 @@ void node_step(struct world *w, struct node *n, const struct cluster_event *e)
     check_plan(w, n);
     struct cluster_effect effect;
     while (cluster_next_effect(n->cluster, &effect)) {
+        idle_act(&n->idle);
         show(w, n, &effect);
         check_effect(w, n, &effect);
         perform(w, n, &effect);
@@ -136,15 +137,20 @@ void node_step(struct world *w, struct node *n, const struct cluster_event *e)
         world_at(w, back, EVENT_START, n->index, 0);
         return;
     }
-    int64_t at = cluster_wake_at(n->cluster) - n->early_by;
-    n->tick_at = at > w->now ? at : w->now + 1;
+    int64_t at = cluster_wake_at(n->cluster);
+    n->tick_at = at > w->now + n->early_by ? at - n->early_by : w->now + 1;
     world_at(w, n->tick_at, EVENT_TICK, n->index, n->life);
 }
 
 void node_tick(struct world *w, struct node *n)
 {
     struct cluster_event tick = {.kind = CLUSTER_TICK};
+    uint32_t life = n->life;
+    idle_begin(&n->idle);
     node_step(w, n, &tick);
+    if (!n->up || n->life != life) return;
+    idle_end(&n->idle, &w->findings, n->index, w->now, cluster_wake_at(n->cluster),
+             node_now(w, n).hi);
 }
 
 // Returns an op that is not applied and not under way, or a new one; NONE if there are too many.
@@ -162,6 +168,7 @@ static uint32_t pick_op(struct world *w, uint32_t shard)
 // A client commits through a node that takes the shard. Two nodes may believe that they do.
 void node_commit(struct world *w)
 {
+    if (w->mix.shards == 0) return;
     uint32_t shard = (uint32_t)rng_below(&w->rng, w->mix.shards);
     uint32_t first = (uint32_t)rng_below(&w->rng, w->mix.nodes);
     for (uint32_t i = 0; i < w->mix.nodes; i++) {

@@ -4,6 +4,7 @@
 // is an event in one queue, ordered by time and number.
 #pragma once
 
+#include "../sim/idle.h"
 #include "../sim/trace.h"
 #include "base/rng.h"
 #include "cluster/cluster.h"
@@ -94,6 +95,7 @@ struct node {
     int64_t paused_until, cut_until, store_cut_until;
     int64_t late_by, early_by;
     int64_t tick_at;
+    struct idle idle;
     // What the checkers know of this life.
     uint64_t taking[SHARDS_MAX];  // the epoch with which it serves; 0: not
     uint32_t commits[SHARDS_MAX]; // under way

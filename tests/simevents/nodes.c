@@ -73,7 +73,13 @@ static void tick(struct world *w, uint32_t i, uint64_t life, uint64_t n)
 static void wake(struct world *w, uint32_t i, uint64_t life, uint64_t n)
 {
     (void)n;
-    if (alive(w, i, life)) node_step(w, i);
+    struct sim_node *node = alive(w, i, life);
+    if (!node || w->now != node->wake_at) return; // an earlier wish
+    node->wake_at = INT64_MAX;
+    idle_begin(&node->idle);
+    node_step(w, i);
+    if (!node->publisher) return;
+    idle_end(&node->idle, &w->findings, i, w->now, publisher_wake_at(node->publisher), w->now);
 }
 
 static void answer_sync(struct world *w, uint32_t i, uint64_t life, uint64_t tag)
@@ -106,6 +112,7 @@ void node_step(struct world *w, uint32_t i)
     bool more = true;
     while (more) {
         more = publisher_next(n->publisher, w->now, &e);
+        if (more) idle_act(&n->idle);
         if (more && e.kind == PUBLISHER_SYNC)
             at(w, w->now + 2 * latency(w), answer_sync, i, n->life, e.tag);
         if (more && e.kind == PUBLISHER_REWIND) n->next = 1;
@@ -116,10 +123,13 @@ void node_step(struct world *w, uint32_t i)
                 publisher_refused(n->publisher, w->now, e.tag);
         }
         if (!more && n->believes && publisher_wants_more(n->publisher)) more = read_some(w, n);
+        if (more) idle_act(&n->idle);
     }
     commit(w, i, n);
     int64_t wake_at = publisher_wake_at(n->publisher);
-    if (wake_at < INT64_MAX) at(w, wake_at > w->now ? wake_at : w->now + 1, wake, i, n->life, 0);
+    if (wake_at <= w->now) wake_at = w->now + 1;
+    if (wake_at != n->wake_at && wake_at < INT64_MAX) at(w, wake_at, wake, i, n->life, 0);
+    n->wake_at = wake_at;
 }
 
 static void own(struct world *w, uint32_t i)

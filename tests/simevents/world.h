@@ -4,6 +4,7 @@
 // ships.
 #pragma once
 
+#include "../sim/idle.h"
 #include "../sim/trace.h"
 #include "base/heap.h"
 #include "base/rng.h"
@@ -59,6 +60,7 @@ struct sim_node {
     bool up;       // its connection
     uint64_t next; // the event that its reader reads next
     int64_t wake_at;
+    struct idle idle;
 };
 
 struct world;

@@ -36,10 +36,13 @@ static void wake(struct world *w, uint32_t i, uint64_t life, uint64_t x)
 {
     (void)x;
     struct here_worker *h = &w->workers[i];
-    if (is_gone(w, i, life)) return;
+    if (is_gone(w, i, life) || w->now != h->wake_at) return; // an earlier wish
     h->wake_at = TIME_NEVER;
+    idle_begin(&h->idle);
     mailbox_tick(h->box, clock_of(w));
     worker_step(w, i);
+    if (is_gone(w, i, life)) return;
+    idle_end(&h->idle, &w->findings, i, w->now, mailbox_wake_at(h->box), w->now - 3);
 }
 
 // A direct commit. Its answer can be lost.
@@ -207,6 +210,7 @@ static void claim(struct world *w, uint32_t i, uint64_t life, uint64_t x)
 static void perform(struct world *w, uint32_t i, const struct mailbox_effect *e)
 {
     struct here_worker *h = &w->workers[i];
+    idle_act(&h->idle);
     switch (e->kind) {
     case MAILBOX_WRITE:
         at(w, w->now + latency(w), write_object, i, h->life, e->number);
@@ -255,9 +259,11 @@ void worker_step(struct world *w, uint32_t i)
     }
     int64_t due = mailbox_wake_at(h->box);
     if (due < w->now) due = w->now;
-    if (due >= h->wake_at || due == TIME_NEVER) return;
+    if (due == TIME_NEVER) return;
+    due += 3; // the clock is that wide
+    if (due < h->paused_until && !w->healed) due = h->paused_until;
+    if (due != h->wake_at) at(w, due, wake, i, h->life, 0);
     h->wake_at = due;
-    at(w, due + 3 > h->paused_until || w->healed ? due + 3 : h->paused_until, wake, i, h->life, 0);
 }
 
 static void write_object(struct world *w, uint32_t i, uint64_t life, uint64_t n)

@@ -4,6 +4,7 @@
 // through. The machine, the worker's side and the owner's side are those that ship.
 #pragma once
 
+#include "../sim/idle.h"
 #include "../sim/trace.h"
 #include "base/heap.h"
 #include "base/rng.h"
@@ -74,6 +75,7 @@ struct here_worker {
     int64_t paused_until;
     int64_t wake_at;  // of the event that is scheduled
     int64_t heard_at; // when it read an object of the owner last, or started
+    struct idle idle;
     bool claiming;
     struct job jobs[JOBS_MAX];
 };

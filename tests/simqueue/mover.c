@@ -21,6 +21,7 @@ void carrier_take(struct world *w, struct node *n)
     if (life_drains(w) && letters_are_stuck(w, lane_of(w, n))) return; // each try copies the body
     if (w->findings.broken || !shard_next_dead_letter(w->life->handles[n->index].shard, &letter))
         return;
+    idle_act(&n->idle);
     uint32_t to = lane_named(w->life, letter.to);
     CHECK(to != NO_INDEX);
     uint32_t ask = sim_call_new(w, SIM_CALL_ARRIVE, OP_ARRIVE, to);

@@ -298,6 +298,7 @@ static bool is_final(const struct sim_call *a, const struct shard_reply *r)
 
 void sim_call_heard(struct world *w, struct node *n, const struct shard_reply *r)
 {
+    idle_act(&n->idle);
     uint32_t ask = (uint32_t)r->ticket - 1;
     CHECK(ask < w->life->sim_calls_len);
     struct sim_call *a = &w->life->calls[ask];

@@ -66,6 +66,7 @@ static const struct sim_mutant mutants[] = {
     SIM_MUTANT(LISTEN_LOCK_OFF),
     SIM_MUTANT(INTERRUPT_ENDLESS),
     SIM_MUTANT(RESULT_OTHER),
+    SIM_MUTANT(LISTEN_WAKES_PAST),
 };
 
 static void set_crowd(struct runner_options *o)
