@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The frame of the dashboard: the current page, the live state and the keyboard.
 import { clusterPage } from "./cluster.js";
-import { showHelp, askToken } from "./dialogs.js";
+import { askToken, closeDialogs, showHelp } from "./dialogs.js";
 import { h, setText, toast } from "./dom.js";
 import { clockTime, count, duration } from "./format.js";
 import { live, outage, refresh, setFollowing } from "./live.js";
@@ -102,6 +102,7 @@ function show() {
   const stays = shown !== null && sameQueue(shown, location.hash);
   const height = scrollY;
   page?.leave?.();
+  closeDialogs();
   page = makePage();
   main.replaceChildren(page.node);
   document.title = `${page.title} · Sluice`;

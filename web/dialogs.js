@@ -16,6 +16,12 @@ export function field(label, control, hint) {
   return h("div", { class: "field" }, h("label", { for: control.id }, label), control, note);
 }
 
+// Another page means other things by "this queue": the dialogs of the page before it close. The
+// question for a token belongs to no page.
+export function closeDialogs() {
+  for (const dialog of document.querySelectorAll("dialog:not([data-lasting])")) dialog.close();
+}
+
 // done() does the work. If it is refused, the dialog stays open and shows the error. refused(error)
 // returns true if it has shown the error at a field.
 export function ask({
@@ -27,6 +33,7 @@ export function ask({
   ready = () => true,
   refused = () => false,
   wide = false,
+  lasting = false,
   dismiss = "Cancel",
 }) {
   const problem = h("p", { class: "problem", role: "alert" });
@@ -41,7 +48,11 @@ export function ask({
     problem,
     h("div", { class: "actions" }, stop, go),
   );
-  const dialog = h("dialog", { "aria-labelledby": heading, class: wide ? "wide" : null }, form);
+  const dialog = h(
+    "dialog",
+    { "aria-labelledby": heading, class: wide ? "wide" : null, "data-lasting": lasting },
+    form,
+  );
   const updateButton = () => (go.disabled = !ready());
   form.addEventListener("input", updateButton);
   form.addEventListener("submit", async (event) => {
@@ -53,7 +64,8 @@ export function ask({
       await done();
       dialog.close("done"); // the returnValue; empty if the dialog was dismissed
     } catch (error) {
-      if (!refused(error)) problem.textContent = error.message;
+      if (!dialog.open) toast(error.message, "bad"); // the user went to another page meanwhile
+      else if (!refused(error)) problem.textContent = error.message;
     }
     updateButton();
   });
@@ -352,6 +364,7 @@ export function askToken(why) {
   const dialog = ask({
     title: "This node requires a token",
     verb: "Use it",
+    lasting: true,
     parts: [why && h("p", {}, why), field("Token", token, "Kept until this tab is closed")],
     ready: () => token.value !== "",
     done: async () => {

@@ -113,6 +113,49 @@ await run({
     same((await node.stats("full")).purged, 1, "messages purged");
   },
 
+  async a_dialog_closes_when_its_page_is_left({ page, node }) {
+    await node.create("first-page", DIES_AT_ONCE);
+    await kill(node, "first-page", { body: "x" });
+    await node.create("second-page");
+    await page.visit("");
+    await page.getByRole("link", { name: "first-page", exact: true }).first().click();
+    const dialog = page.getByRole("dialog");
+    await page.getByRole("button", { name: "Redrive…" }).click();
+    await dialog.waitFor();
+    await page.goBack();
+    await page.getByRole("heading", { name: "Queues" }).waitFor();
+    same(await dialog.count(), 0, "dialogs of the queue over the overview");
+    await page.visit("#/queues/first-page/settings");
+    await page.getByRole("button", { name: "Purge waiting messages" }).click();
+    await dialog.waitFor();
+    await page.evaluate(() => (location.hash = "#/queues/second-page/settings"));
+    await page.getByRole("heading", { name: "second-page" }).waitFor();
+    same(await dialog.count(), 0, "dialogs of one queue over the page of another");
+    await page.keyboard.press("?");
+    await dialog.waitFor();
+    await page.goBack();
+    await page.getByRole("heading", { name: "first-page" }).waitFor();
+    same(await dialog.count(), 0, "the list of keys over another page");
+  },
+
+  async an_answer_after_its_dialog_closed_is_still_told({ page, node }) {
+    await node.create("slow-refusal");
+    await page.visit("#/queues/slow-refusal");
+    await page.getByRole("button", { name: "Send a message" }).click();
+    await page.getByLabel("Body").fill("x");
+    await page.getByText("Options").click();
+    await page.getByLabel("Delay", { exact: true }).fill("soon");
+    const late = await holder(page, "**/v1/queues/slow-refusal/messages", "POST");
+    late.begin();
+    page.expected.push("400");
+    await page.getByRole("button", { name: "Send", exact: true }).click();
+    await until(() => late.held.length > 0, "the page sends");
+    await page.evaluate(() => (location.hash = "#/"));
+    await page.getByRole("heading", { name: "Queues" }).waitFor();
+    await late.letGo();
+    await page.locator(".toast.bad", { hasText: "delay" }).waitFor();
+  },
+
   async markup_in_names_and_bodies_is_shown_as_text({ page, node }) {
     const evil = '<img src=x onerror="window.ran = 1"><script>window.ran = 1</script>';
     await node.create("markup");
