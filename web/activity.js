@@ -54,6 +54,7 @@ export function activityView({ name, state }) {
     : "Newest first. Events are kept for at least an hour.";
   let stop = null;
   let left = false;
+  let loaded = false; // all existing events were seen
 
   async function begin(stats) {
     stop = () => {};
@@ -62,8 +63,9 @@ export function activityView({ name, state }) {
     stop = api.follow(
       name,
       { from, ...(onlyProcessed && { type: "message-outcome" }) },
-      ({ event, open, why }) => {
+      ({ event, caughtUp, open, why }) => {
         if (event) tape.add(event);
+        else if (caughtUp) loaded = true;
         else
           setText(
             status,
@@ -89,8 +91,9 @@ export function activityView({ name, state }) {
     update({ stats }) {
       if (!stop && stats) begin(stats);
       if (live.following) tape.show();
-      nothing.hidden = body.childElementCount > 0;
-      list.hidden = !nothing.hidden;
+      const none = body.childElementCount === 0;
+      nothing.hidden = !none || !loaded;
+      list.hidden = none;
     },
     leave() {
       left = true;

@@ -210,8 +210,9 @@ export function whenVisible() {
 }
 
 // Follows an event stream, over lost connections, until the caller calls the returned function. It
-// calls tell({event}) or tell({open: true or false}). After the end of the stream's queue it
-// reports nothing, not even about a new queue of the same name: the page is rebuilt for that one.
+// calls tell({event}), tell({open: true or false}), or tell({caughtUp: true}) when all existing
+// events were told. After the end of the stream's queue it reports nothing, not even about a new
+// queue of the same name: the page is rebuilt for that one.
 function followPath(path, tell) {
   const ends = new AbortController();
   let last = "";
@@ -221,11 +222,12 @@ function followPath(path, tell) {
     document.addEventListener("visibilitychange", hide);
     try {
       const signal = AbortSignal.any([ends.signal, away.signal]);
-      for await (const { open, id, event, data } of openStream(path, last, signal)) {
+      for await (const { open, id, event, data, comment } of openStream(path, last, signal)) {
         if (event === "end" || event === "gap") return ends.abort();
         if (open) tell({ open });
         if (id) last = id;
         if (data !== undefined) tell({ event: JSON.parse(data) });
+        else if (comment) tell({ caughtUp: true });
       }
     } finally {
       document.removeEventListener("visibilitychange", hide);

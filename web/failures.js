@@ -18,6 +18,23 @@ export function reasonOf({ reason, kind }) {
   return reason || (reason === null ? "no longer kept" : "the worker gave no reason");
 }
 
+// What differs from one job to the next: quoted texts, URLs, paths, ids, numbers. The numbers of a
+// protocol or of an exit status say what happened, so they stay: "HTTP 503", "exit status 2".
+const CODE = /\b(?:[A-Z]{3,}|[Ss]tatus|[Cc]ode|[Ss]ignal|errno)(?:[ :=]+|\/[\d.]+ )\d{1,3}\b/.source;
+const VARIABLE = [
+  /"[^"]*"|(?<!\w)'[^']*'(?!\w)|`[^`]*`/, // a quote inside a word is an apostrophe
+  /\b[a-zA-Z][\w+.-]*:\/\/\S+/,
+  /(?<![\w<])~?(?:\/[^\s/:;,()]+){2,}\/?/,
+  /\S+@\S+\.\w+/,
+  /\b[\da-fA-F]{8}-(?:[\da-fA-F]{4}-){3}[\da-fA-F]{12}\b/,
+  /\b(?:0x)?(?=[\da-fA-F-]*\d)[\da-fA-F]{7,}(?:-\d+)*\b/,
+  /\d+(?:[.,:_-]\d+)*/,
+].map(({ source }) => source);
+const PARTS = new RegExp(`(${CODE})|${VARIABLE.join("|")}`, "g");
+
+// The part of a reason that failures of the same cause share. It is the key of their group.
+export const patternOf = (reason) => reason.replace(PARTS, (all, code) => code ?? "…");
+
 function row(failure) {
   return h(
     "tr",

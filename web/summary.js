@@ -5,13 +5,13 @@ import * as api from "./api.js";
 import { recentEntry } from "./activity.js";
 import { h, keyedRows, setText, table } from "./dom.js";
 import { failureOf } from "./events.js";
-import { reasonOf } from "./failures.js";
+import { patternOf, reasonOf } from "./failures.js";
 import { clockTime, count, setting } from "./format.js";
 import { queueLink } from "./links.js";
 import { isLetterQueue, live } from "./live.js";
 import { makeCharts } from "./queues.js";
 
-const REASONS_MAX = 100; // different reasons
+const REASONS_MAX = 100; // groups of reasons
 const REASONS_SHOWN = 8;
 
 const link = (name, view, words) => h("a", { href: queueLink(name, `/${view}`) }, words);
@@ -111,10 +111,13 @@ function reasonRow(queue) {
       cell("Last at", "time"),
       cell("Last message", ""),
     ];
-    const reason = h("td", { class: "wide reason" });
+    const pattern = h("span", {});
+    const example = h("small", { class: "muted" });
+    const reason = h("td", { class: "wide reason" }, pattern, " ", example);
     const update = (one) => {
       setText(times, count(one.times));
-      setText(reason, one.reason);
+      setText(pattern, one.varies ? one.pattern : one.reason);
+      setText(example, one.varies ? `last: ${one.reason}` : "");
       setText(worker, one.worker ?? "");
       setText(at, clockTime(one.at));
       if (message.textContent === one.message) return;
@@ -128,28 +131,41 @@ function reasonRow(queue) {
 // A dead letter that arrived failed in another queue.
 function arrivalOf({ type, time, from }) {
   if (type !== "message-enqueued" || !from?.reason) return null;
-  return { at: time, words: `died in ${from.queue}: ${reasonOf(from)}` };
+  return { at: time, worker: from.worker, words: `died in ${from.queue}: ${reasonOf(from)}` };
 }
 
-// Groups failures by reason, the most frequent first. It uses the newest events that the journal
-// keeps.
+const sum = (groups) => groups.reduce((all, { times }) => all + times, 0);
+
+function failuresWords(groups, shown, loaded) {
+  if (groups.length === 0) return loaded ? "No recent failures." : "Loading";
+  const rest = groups.slice(shown);
+  const more = rest.length ? ` ${count(sum(rest))} of them have other reasons.` : "";
+  return `${count(sum(groups))} failed attempts in the newest events.${more}`;
+}
+
+// Groups failures by what their reasons share, the most frequent first. It uses the newest events
+// that the journal keeps.
 function makeFailures(name) {
-  const byReason = new Map();
+  const groups = new Map();
   const body = h("tbody", {});
   const rows = keyedRows(body, reasonRow(name));
   const list = table("Recent failures", COLUMNS, body);
-  const nothing = h("p", { class: "muted" }, "No recent failures.");
-  const node = panel("Recent failures", list, nothing);
+  const words = h("p", { class: "muted" }, "Loading");
+  const node = panel("Recent failures", list, words);
   let stop = null;
   let left = false;
+  let loaded = false; // all existing events were seen
 
   function add(event) {
     const failure = failureOf(event) ?? arrivalOf(event);
     if (!failure) return;
     const reason = failure.words ?? reasonOf(failure);
-    if (!byReason.has(reason) && byReason.size >= REASONS_MAX) return;
-    const times = (byReason.get(reason)?.times ?? 0) + 1;
-    byReason.set(reason, { ...failure, reason, times, message: event.message });
+    const pattern = patternOf(reason);
+    const before = groups.get(pattern) ?? { times: 0, varies: false, reason };
+    if (before.times === 0 && groups.size >= REASONS_MAX) return;
+    const varies = before.varies || before.reason !== reason;
+    const times = before.times + 1;
+    groups.set(pattern, { ...failure, pattern, reason, varies, times, message: event.message });
   }
   async function begin(queue) {
     stop = () => {};
@@ -158,14 +174,24 @@ function makeFailures(name) {
     const types = ["message-outcome", "lock-expired", isLetterQueue(queue) && "message-enqueued"];
     const query = types.filter(Boolean).map((type) => ["type", type]);
     query.push(["from", from]);
-    stop = api.follow(name, query, ({ event }) => event && add(event));
+    stop = api.follow(name, query, ({ event, caughtUp }) => {
+      if (event) add(event);
+      if (caughtUp && !loaded) {
+        loaded = true;
+        draw();
+      }
+    });
+  }
+  function draw() {
+    const most = [...groups.values()].sort((a, b) => b.times - a.times || b.at - a.at);
+    const shown = most.slice(0, REASONS_SHOWN);
+    rows(shown, ({ pattern }) => pattern);
+    list.hidden = most.length === 0;
+    setText(words, failuresWords(most, shown.length, loaded));
   }
   function update(queue) {
     if (!stop) begin(queue);
-    const most = [...byReason.values()].sort((a, b) => b.times - a.times || b.at - a.at);
-    rows(most.slice(0, REASONS_SHOWN), ({ reason }) => reason);
-    list.hidden = most.length === 0;
-    nothing.hidden = most.length > 0;
+    draw();
   }
   const leave = () => {
     left = true;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why a message failed is on the page: reason, worker and time of every failed attempt.
 import { holds, run, same, until } from "./harness.mjs";
-import { DIES_AT_ONCE, kill, shows } from "./steps.mjs";
+import { DIES_AT_ONCE, holder, kill, shows } from "./steps.mjs";
 
 const RETRIES_ONCE = {
   "failureStrategy.maxRetries": 1,
@@ -87,6 +87,68 @@ await run({
       ["the lock expired: the worker did not answer in time", "no such user"],
       "the reasons",
     );
+  },
+
+  async failures_of_one_cause_are_one_row_with_their_sum({ page, node }) {
+    await node.create("causes", {
+      "failureStrategy.mode": "dead-letter",
+      "failureStrategy.deadLetterQueue": "causes-dead",
+    });
+    const reasons = [
+      ...Array.from({ length: 4 }, (_, i) => `SMTP 550: no mailbox for user ${i}`),
+      ...Array.from({ length: 3 }, (_, i) => `SMTP 421: no mailbox for user ${i}`),
+      `cannot open "/var/spool/a": it's busy`,
+      `cannot open "/var/spool/b": it's busy`,
+      "no address",
+    ];
+    for (const reason of reasons) {
+      await node.send("causes", { body: "x" });
+      const { token } = await node.receive("causes", "mailer");
+      await node.settle("causes", "fail", token, { reason });
+    }
+    await until(async () => (await node.stats("causes-dead")).ready === 10, "the letters arrive");
+    for (const [queue, before] of [
+      ["causes", ""],
+      ["causes-dead", "died in causes: "],
+    ]) {
+      await page.visit(`#/queues/${queue}`);
+      const panel = page.locator("section[aria-label='Recent failures']");
+      await panel.getByText("10 failed attempts in the newest events.").waitFor();
+      same(
+        await panel.locator("td.reason > span").allTextContents(),
+        [
+          "SMTP 550: no mailbox for user …",
+          "SMTP 421: no mailbox for user …",
+          "cannot open …: it's busy",
+          "no address",
+        ].map((words) => before + words),
+        `the causes in ${queue}`,
+      );
+      same(await panel.locator("td.number").allTextContents(), ["4", "3", "2", "1"], "how often");
+      same(
+        await panel.locator("td.reason small").allTextContents(),
+        [reasons[3], reasons[6], reasons[8], ""].map((words) => words && `last: ${before}${words}`),
+        "the last of each",
+      );
+      const workers = await panel.locator("td.worker").allTextContents();
+      same(workers, ["mailer", "mailer", "mailer", "mailer"], "the last workers");
+    }
+  },
+
+  async failures_that_are_not_read_yet_are_not_said_to_be_none({ page, node }) {
+    await node.create("unread", DIES_AT_ONCE);
+    await kill(node, "unread", { body: "x" });
+    const late = await holder(page, "**/v1/queues/unread", "GET"); // it is asked before the events
+    late.begin();
+    await page.visit("#/queues/unread");
+    const panel = page.locator("section[aria-label='Recent failures']");
+    await until(() => late.held.length > 0, "the page asks");
+    await shows(panel.locator("p"), "Loading");
+    await late.letGo();
+    await panel.getByText("no address").waitFor();
+    await node.create("faultless");
+    await page.visit("#/queues/faultless");
+    await panel.getByText("No recent failures.").waitFor();
   },
 
   async a_dead_letter_names_its_queue_and_its_reason_first({ page, node }) {
