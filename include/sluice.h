@@ -482,6 +482,11 @@ struct sluice_stats {
     uint64_t results;      // of finished messages, that are kept
     uint64_t result_bytes; // of these
     uint64_t bodies;       // of finished messages, that are kept (retainBody)
+    int paused;
+    // A dead letter of another queue has arrived here: this is a dead-letter queue. Its messages
+    // wait for an operator, so a missing worker is no problem.
+    int takes_letters;
+    int64_t outbound_age_ms; // how long the oldest outbound message has been dead; 0: there is none
 };
 
 // Counts the messages of a queue.

@@ -1,20 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds problems of queues, the worst first. A queue has a problem if it holds dead messages, is
-// paused, cannot be read, or has messages that no worker receives.
+// paused, cannot be read, has dead letters that do not arrive, or has messages that no worker
+// receives.
 import { h, keyedRows, setText } from "./dom.js";
 import { count, duration } from "./format.js";
 import { isLetterQueue, live, meanRate } from "./live.js";
 import { queueLink } from "./links.js";
 
 const UNTAKEN_MS = 60000; // a message is ready for this long, and no worker is there
+const STUCK_MS = 60000; // a dead letter arrives in less than a second, if all is well
 const LINKS_MAX = 6; // queues named in one line
 
-// Dead in place, on the way to the dead-letter queue, or arrived in it.
-export function deadIn({ stats, ...queue }) {
+// Dead in place, or arrived in the dead-letter queue. A letter on its way is in neither list.
+export function deadIn(queue) {
+  const { stats } = queue;
   if (!stats) return 0;
-  const letters = stats.ready + stats.delayed + stats.locked;
-  return stats.dead + stats.outbound + (isLetterQueue(queue) ? letters : 0);
+  return stats.dead + (isLetterQueue(queue) ? stats.ready + stats.delayed + stats.locked : 0);
 }
+
+// The dead letters of this queue that should have arrived.
+const stuckIn = ({ stats }) => (stats?.outboundAgeMs > STUCK_MS ? stats.outbound : 0);
 
 function isUntaken(queue) {
   const { stats, paused, points } = queue;
@@ -55,6 +60,17 @@ const PROBLEMS = [
       return plural(dead, "dead message", "dead messages");
     },
     note: (queue) => count(deadIn(queue)),
+  },
+  {
+    key: "stuck",
+    tone: "bad",
+    of: stuckIn,
+    badge: (queue) => `${count(stuckIn(queue))} not moved`,
+    title: (queues) => {
+      const stuck = queues.reduce((sum, queue) => sum + stuckIn(queue), 0);
+      return plural(stuck, "dead letter does not arrive", "dead letters do not arrive");
+    },
+    note: ({ stats }) => `${count(stats.outbound)} for ${duration(stats.outboundAgeMs)}`,
   },
   {
     key: "paused",

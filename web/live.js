@@ -53,7 +53,7 @@ function pointOf(stats, before, now) {
     ready: stats.ready,
     locked: stats.locked,
     delayed: stats.delayed,
-    dead: stats.dead + stats.outbound,
+    dead: stats.dead,
     age: stats.oldestAgeMs,
     sentTotal: stats.sent,
     doneTotal: stats.processed,
@@ -112,8 +112,10 @@ function total(now) {
   return sum;
 }
 
-// True if other queues send their dead letters here. Then all of its messages are dead letters.
-export const isLetterQueue = (queue) => queue.sources.length > 0;
+// True if dead letters of other queues arrived here, or will. Then all of its messages are dead
+// letters. A token may hide the queues that they come from.
+export const isLetterQueue = ({ sources, stats }) =>
+  sources.length > 0 || (stats?.takesDeadLetters ?? false);
 
 function take({ queues: rows, scopes }) {
   const now = Date.now();

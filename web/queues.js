@@ -83,7 +83,7 @@ export function makeLetterMark() {
     node.hidden = !isLetterQueue(queue);
     const [first, ...others] = queue.sources;
     const more = others.length > 1 ? `${count(others.length)} more` : others[0];
-    setText(sources, more ? `of ${first} and ${more}` : `of ${first}`);
+    setText(sources, first ? `of ${first}${more ? ` and ${more}` : ""}` : "");
   };
   return { node, update };
 }

@@ -162,7 +162,12 @@
     A(S, COUNT, results, "results", OMIT_NEVER, "Results of finished messages that are kept.")     \
     A(S, COUNT, result_bytes, "resultBytes", OMIT_NEVER, "The bytes of these results.")            \
     A(S, COUNT, bodies, "bodies", OMIT_NEVER,                                                      \
-      "Bodies of finished messages that are kept (retainBody).")
+      "Bodies of finished messages that are kept (retainBody).")                                   \
+    A(S, FLAG, paused, "paused", OMIT_NEVER, NULL)                                                 \
+    A(S, FLAG, takes_letters, "takesDeadLetters", OMIT_NEVER,                                      \
+      "A dead letter of another queue has arrived here: this is a dead-letter queue.")             \
+    A(S, NUMBER, outbound_age_ms, "outboundAgeMs", OMIT_NEVER,                                     \
+      "How long the oldest outbound message has been dead. 0: there is none.")
 
 #define SENT_ANSWER(A, S)                                                                          \
     A(S, CHARS, id, "id", OMIT_NEVER, NULL)                                                        \

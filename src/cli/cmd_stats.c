@@ -43,13 +43,16 @@ void stats_json_print(const char *queue, const struct sluice_stats *v, const str
     json_number(o, "results", (int64_t)v->results);
     json_number(o, "resultBytes", (int64_t)v->result_bytes);
     json_number(o, "bodies", (int64_t)v->bodies);
+    json_bool(o, "paused", v->paused);
+    json_bool(o, "takesDeadLetters", v->takes_letters);
     if (cost) json_take(o, "cost", cost);
     json_print(o, stdout);
 }
 
 const char *stats_remark(const struct sluice_stats *v, bool paused)
 {
-    bool idle = v->ready > 0 && v->workers == 0 && v->waiting == 0 && !paused;
+    bool wants_workers = v->ready > 0 && !paused && !v->takes_letters;
+    bool idle = wants_workers && v->workers == 0 && v->waiting == 0;
     return idle ? "messages and no workers" : "";
 }
 
@@ -61,7 +64,9 @@ static void print_one(const char *queue, bool paused, const struct sluice_stats 
     if (paused)
         (void)printf("%-*s  %12s  delivers nothing; resume it with: sluice queue resume\n",
                      FIELD_WIDTH, "state", "paused");
-    count_print(FIELD_WIDTH, "ready", v->ready, "");
+    count_print(FIELD_WIDTH, "ready", v->ready,
+                v->ready && v->takes_letters ? "dead letters; \"sluice redrive\" sends them again"
+                                             : "");
     count_print(FIELD_WIDTH, "locked", v->locked, "");
     count_print(FIELD_WIDTH, "delayed", v->delayed, "");
     count_print(FIELD_WIDTH, "processed", v->processed, "");
@@ -204,9 +209,10 @@ const struct command command_stats = {
                "seconds old, because each process reports them with its entries.\n"
                "\"waiting\" counts the workers that wait in a receive at a node.\n"
                "JSON keys: queue, ready, locked, delayed, processed, dead, oldestAgeMs,\n"
-               "workers, waiting, cancelled, signals, results, resultBytes, bodies, and cost\n"
-               "with writes, reads, deletes, perMessage (processed, or sent while none is),\n"
-               "requestsPerMessage, writesPerMessage, dollarsPerMillion, dollarsPerDay, prices.",
+               "workers, waiting, cancelled, signals, results, resultBytes, bodies, paused,\n"
+               "takesDeadLetters, and cost with writes, reads, deletes, perMessage (processed,\n"
+               "or sent while none is), requestsPerMessage, writesPerMessage,\n"
+               "dollarsPerMillion, dollarsPerDay, prices.",
     .options = options,
     .options_len = COUNT_OF(options),
     .run = run_stats,

@@ -29,12 +29,12 @@ static const struct cli_option options[] = {
                   .help = "interval of --watch; default 1s"},
 };
 
-// A queue, with its workers and the number of messages that they could have.
+// A queue with its workers. stats: only if it has none.
 struct group {
     char *queue;
     struct sluice_worker *workers;
     size_t len;
-    uint64_t ready;
+    struct sluice_stats stats;
 };
 
 struct groups {
@@ -55,15 +55,13 @@ static void groups_free(struct groups *g)
 static enum sluice_code read_queue(struct sluice *s, const char *queue, struct groups *g,
                                    struct sluice_error *error)
 {
-    struct sluice_stats stats = {0};
     struct group one = {.workers = cli_alloc(WORKERS_MAX * sizeof *one.workers)};
     enum sluice_code code = sluice_workers(s, queue, one.workers, WORKERS_MAX, &one.len, error);
-    if (code == SLUICE_OK && one.len == 0) code = sluice_stats(s, queue, &stats, error);
+    if (code == SLUICE_OK && one.len == 0) code = sluice_stats(s, queue, &one.stats, error);
     if (code != SLUICE_OK) {
         free(one.workers);
         return code;
     }
-    one.ready = stats.ready;
     one.workers = cli_realloc(one.workers, (one.len + 1) * sizeof *one.workers);
     one.queue = strdup(queue);
     g->all = cli_realloc(g->all, (g->len + 1) * sizeof *g->all);
@@ -144,18 +142,25 @@ static void print_table(const struct cli *cli, const struct groups *g, bool one,
     table_free(t);
 }
 
-// A queue without workers is named: with messages, that is a problem.
+// A queue without workers is named if it has messages that a worker should take. Those of a paused
+// queue and of a dead-letter queue wait for an operator: they are named only if the queue was asked
+// for.
 static void print_without(const struct groups *g, bool one, FILE *out)
 {
     char ready[TEXT_MAX];
     for (size_t i = 0; i < g->len; i++) {
         const struct group *q = &g->all[i];
+        const struct sluice_stats *v = &q->stats;
         if (q->len > 0) continue;
-        if (q->ready > 0)
-            print_line(out, "queue %s has %s ready message%s and no workers", q->queue,
-                       number_text(q->ready, ready), q->ready == 1 ? "" : "s");
-        else if (one)
+        const char *messages = v->ready == 1 ? "message" : "messages";
+        (void)number_text(v->ready, ready);
+        if (v->ready > 0 && !v->paused && !v->takes_letters)
+            print_line(out, "queue %s has %s ready %s and no workers", q->queue, ready, messages);
+        else if (one && v->ready == 0)
             print_line(out, "queue %s has no workers, and no message is ready", q->queue);
+        else if (one)
+            print_line(out, "queue %s %s, with %s ready %s", q->queue,
+                       v->paused ? "is paused" : "is a dead-letter queue", ready, messages);
     }
 }
 

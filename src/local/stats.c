@@ -55,6 +55,10 @@ static void add_stats(void *ctx, const struct machine *m, int64_t now)
     l->out->sent += stats.sent;
     l->out->duplicates += stats.duplicates;
     l->out->entries += machine_slot(m);
+    l->out->paused |= machine_paused(m);
+    l->out->takes_letters |= stats.takes_letters;
+    int64_t outbound = stats.outbound_since ? now - stats.outbound_since : 0;
+    if (outbound > l->out->outbound_age_ms) l->out->outbound_age_ms = outbound;
     add_spent(l->out, m, now);
     struct worker_view w;
     for (size_t i = 0; machine_worker(m, i, &w); i++)

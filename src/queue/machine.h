@@ -176,6 +176,9 @@ struct machine_stats {
     uint64_t results;    // results of finished messages that are kept
     uint64_t result_bytes;
     uint64_t retained; // finished messages whose bodies are kept
+    // Of dead letters that have not arrived: when the oldest one died. 0: all have.
+    int64_t outbound_since;
+    bool takes_letters; // a dead letter of another queue has arrived here
 };
 void machine_stats(const struct machine *m, int64_t now, struct machine_stats *out);
 // Locks that expired while this machine folded: for metrics; not part of the state.

@@ -134,7 +134,9 @@ void machine_stats(const struct machine *m, int64_t now, struct machine_stats *o
                                   .ended = m->signals.ended_len,
                                   .results = m->retained.results,
                                   .result_bytes = m->retained.result_bytes,
-                                  .retained = m->retained.bodies};
+                                  .retained = m->retained.bodies,
+                                  .takes_letters = m->sources_len > 0};
+    if (m->outbox_first) out->outbound_since = lock_of(m, msg_at(m, m->outbox_first))->died_at;
     for (size_t s = 0; s < STATE_COUNT; s++)
         out->counts[s] = m->counts[s];
     stats_project(m, 0, now, out);

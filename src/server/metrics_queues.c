@@ -72,13 +72,22 @@ static uint64_t number_at(const struct sluice_stats *s, size_t at)
     return value;
 }
 
+// Ends the labels, or adds one: dlq="true" marks a dead-letter queue, whose messages wait for an
+// operator.
+static const char *letters_label(const struct sluice_stats *s)
+{
+    return s->takes_letters ? "dlq" : NULL;
+}
+
 static void show_depth(struct buf *to, const struct queues *q)
 {
     const char *name = "sluice_queue_messages";
     metric_family(to, name, METRIC_GAUGE, "Messages in the queue, by state.");
     for (size_t i = 0; i < q->len; i++)
         for (size_t k = 0; k < sizeof states / sizeof *states; k++)
-            metric_count(to, name, LABELS("queue", q->names[i], "state", states[k].state),
+            metric_count(to, name,
+                         LABELS("queue", q->names[i], "state", states[k].state,
+                                letters_label(&q->stats[i]), "true"),
                          number_at(&q->stats[i], states[k].at));
 }
 
@@ -88,8 +97,16 @@ static void show_age(struct buf *to, const struct queues *q)
     metric_family(to, name, METRIC_GAUGE,
                   "How long the oldest ready message is ready; 0: none is.");
     for (size_t i = 0; i < q->len; i++)
-        metric_value(to, name, LABELS("queue", q->names[i]),
+        metric_value(to, name, LABELS("queue", q->names[i], letters_label(&q->stats[i]), "true"),
                      (double)q->stats[i].oldest_age_ms / 1000);
+}
+
+static void show_paused(struct buf *to, const struct queues *q)
+{
+    const char *name = "sluice_queue_paused";
+    metric_family(to, name, METRIC_GAUGE, "1 if the queue is paused and delivers nothing.");
+    for (size_t i = 0; i < q->len; i++)
+        metric_count(to, name, LABELS("queue", q->names[i]), q->stats[i].paused != 0);
 }
 
 static void show_spent(struct buf *to, const struct queues *q)
@@ -180,6 +197,7 @@ static void ask_all(struct server *s, struct buf *to)
     show_totals(to, names->len, names->len - q.len);
     show_depth(to, &q);
     show_age(to, &q);
+    show_paused(to, &q);
     show_rows(to, &q);
     show_waiting(s, to, &q);
     show_spent(to, &q);

@@ -492,17 +492,63 @@ tests:
 """
 
 
-@case
-def an_alert_tells_of_signals_that_no_worker_takes(sluice):
+# Only "jobs" lacks a worker: "kept" is a dead-letter queue, "held" is paused, "busy" has a worker.
+ALERTS_OF_WORKERS = """
+rule_files: [RULES]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'sluice_queue_messages{queue="jobs",state="ready"}', values: "5x90"}
+      - {series: 'sluice_queue_messages{queue="held",state="ready"}', values: "5x90"}
+      - {series: 'sluice_queue_messages{queue="busy",state="ready"}', values: "5x90"}
+      - {series: 'sluice_queue_messages{queue="kept",state="ready",dlq="true"}', values: "5x90"}
+      - {series: 'sluice_queue_oldest_message_age_seconds{queue="jobs"}', values: "0+60x90"}
+      - {series: 'sluice_queue_oldest_message_age_seconds{queue="held"}', values: "0+60x90"}
+      - {series: 'sluice_queue_oldest_message_age_seconds{queue="busy"}', values: "1x90"}
+      - {series: 'sluice_queue_oldest_message_age_seconds{queue="kept",dlq="true"}', values: "0+60x90"}
+      - {series: 'sluice_queue_workers{queue="jobs"}', values: "0x90"}
+      - {series: 'sluice_queue_workers{queue="held"}', values: "0x90"}
+      - {series: 'sluice_queue_workers{queue="busy"}', values: "1x90"}
+      - {series: 'sluice_queue_workers{queue="kept"}', values: "0x90"}
+      - {series: 'sluice_queue_waiting_workers{queue="jobs"}', values: "0x90"}
+      - {series: 'sluice_queue_waiting_workers{queue="held"}', values: "0x90"}
+      - {series: 'sluice_queue_waiting_workers{queue="busy"}', values: "0x90"}
+      - {series: 'sluice_queue_waiting_workers{queue="kept"}', values: "0x90"}
+      - {series: 'sluice_queue_paused{queue="jobs"}', values: "0x90"}
+      - {series: 'sluice_queue_paused{queue="held"}', values: "1x90"}
+      - {series: 'sluice_queue_paused{queue="busy"}', values: "0x90"}
+      - {series: 'sluice_queue_paused{queue="kept"}', values: "0x90"}
+    alert_rule_test:
+      - eval_time: 40m
+        alertname: SluiceQueueWithoutWorkers
+        exp_alerts: [{exp_labels: {severity: warning, queue: jobs}}]
+      - {eval_time: 40m, alertname: SluiceQueueStale, exp_alerts: [{exp_labels: {severity: warning, queue: jobs}}]}
+      - {eval_time: 40m, alertname: SluiceQueuePaused, exp_alerts: []}
+      - {eval_time: 80m, alertname: SluiceQueuePaused, exp_alerts: [{exp_labels: {severity: info, queue: held}}]}
+"""
+
+
+def try_rules(sluice, wanted):
     tool = shutil.which("promtool")
     if not tool:
         return
     with open(os.path.join(ROOT, "packaging/prometheus/sluice-alerts.yml")) as file:
         rules = re.sub(r"\n +annotations:\n(?: {10}.*\n?)+", "\n", file.read())  # the texts are not compared
     path = write(sluice, "rules.yml", rules)
-    tests = write(sluice, "tests.yml", ALERTS_OF_SIGNALS.replace("RULES", path))
+    tests = write(sluice, "tests.yml", wanted.replace("RULES", path))
     said = subprocess.run([tool, "test", "rules", tests], capture_output=True, text=True)
     same(said.returncode, 0, said.stdout + said.stderr)
+
+
+@case
+def an_alert_tells_of_signals_that_no_worker_takes(sluice):
+    try_rules(sluice, ALERTS_OF_SIGNALS)
+
+
+@case
+def an_alert_misses_no_worker_in_a_dead_letter_queue_or_a_paused_one(sluice):
+    try_rules(sluice, ALERTS_OF_WORKERS)
 
 
 # ---- the service manager, and the end

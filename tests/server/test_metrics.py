@@ -82,6 +82,7 @@ def messages(node, sluice):
     node.does(200, "POST", "/kept/redrive", {})
     node.does(200, "POST", "/kept/purge", {})
     node.does(201, "POST", "/kept/messages", {"body": "waits"})
+    node.does(204, "POST", "/kept/pause")
     sluice.ok("send", "tasks", "directly", env={"SLUICE_STORE": sluice.store, "SLUICE_FORWARD": "off"})
     node.does(201, "POST", "/tasks/messages", {"body": "after it"})
 

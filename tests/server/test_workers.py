@@ -137,6 +137,36 @@ def a_queue_with_messages_and_no_workers_is_told(sluice):
         holds("no workers" not in sluice.ok("--store", url, "stats", "jobs").out, "there is one now")
 
 
+@case
+def no_worker_is_missed_in_a_dead_letter_queue_and_in_a_paused_one(sluice):
+    strategy = {"mode": "dead-letter", "deadLetterQueue": "jobs-dead"}
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/jobs", {"failureStrategy": strategy})
+        node.does(201, "PUT", "/held")
+        node.does(201, "POST", "/held/messages", {"body": "x"})
+        node.does(204, "POST", "/held/pause")
+        node.does(201, "POST", "/jobs/messages", {"body": "x"})
+        token = node.does(200, "POST", "/jobs/receive", {})["messages"][0]["token"]
+        node.does(200, "POST", "/jobs/fail", {"token": token})
+        letters = lambda: node.does(200, "GET", "/jobs-dead/stats")
+        until(lambda: letters()["ready"] == 1, "the letter arrives")
+        same([letters()["takesDeadLetters"], node.does(200, "GET", "/jobs/stats")["takesDeadLetters"]], [True, False])
+        url = "http://" + node.address
+        for store in (url, sluice.store):
+            told = sluice.ok("--store", store, "workers").out
+            holds("jobs-dead" not in told and "held" not in told, told)
+            for queue, words in (("jobs-dead", "is a dead-letter queue, with 1 ready message"),
+                                 ("held", "is paused, with 1 ready message")):
+                holds("no workers" not in sluice.ok("--store", store, "stats", queue).out, queue)
+                contains(sluice.ok("--store", store, "workers", queue).out, f"queue {queue} {words}")
+        metric = lambda: node.raw("GET", "/metrics").body.decode()
+        until(lambda: 'sluice_queue_messages{queue="jobs-dead",state="ready",dlq="true"} 1' in metric(), "it is marked")
+        contains(metric(), 'sluice_queue_messages{queue="jobs",state="ready"} 0')
+        contains(metric(), 'sluice_queue_oldest_message_age_seconds{queue="jobs-dead",dlq="true"}')
+        contains(metric(), 'sluice_queue_paused{queue="held"} 1')
+        contains(metric(), 'sluice_queue_paused{queue="jobs"} 0')
+
+
 def version_4(sluice, queue, *settings):
     sluice.ok("queue", "create", queue, *settings)
     sluice.ok("upgrade", queue)

@@ -23,11 +23,16 @@ static void die(struct rig *r, const char *body, const char *why)
     rig_does(r, rig_word(r, OP_FAIL, &held, why));
 }
 
-static uint64_t outbound(struct rig *r)
+static struct machine_stats stats_of(struct rig *r)
 {
     struct machine_stats stats;
     machine_stats(shard_machine(r->shard), r->now.lo, &stats);
-    return stats.counts[STATE_OUTBOUND];
+    return stats;
+}
+
+static uint64_t outbound(struct rig *r)
+{
+    return stats_of(r).counts[STATE_OUTBOUND];
 }
 
 static uint64_t letter_is(struct rig *r, const char *body, const char *why)
@@ -72,6 +77,29 @@ static void letters_go_in_order_one_at_a_time(void **state)
     rig_settle(&a);
     no_letter(&a);
     assert_int_equal(outbound(&a), 0);
+    rig_done(&a);
+    store_free(s);
+}
+
+static void the_oldest_letter_on_its_way_has_a_time(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct shard_config config = source_config();
+    struct rig a = rig_on(s, &config);
+    assert_int_equal(stats_of(&a).outbound_since, 0);
+    die(&a, "first", "no luck");
+    int64_t died_at = stats_of(&a).outbound_since;
+    assert_true(died_at > 0 && died_at <= a.now.hi);
+    a.now.lo += 5000, a.now.hi += 5000;
+    die(&a, "second", "nor here");
+    assert_int_equal(stats_of(&a).outbound_since, died_at);
+    shard_dead_letter_arrived(a.shard, letter_is(&a, "first", "no luck"), rig_time(&a));
+    rig_settle(&a);
+    assert_true(stats_of(&a).outbound_since >= died_at + 5000);
+    shard_dead_letter_arrived(a.shard, letter_is(&a, "second", "nor here"), rig_time(&a));
+    rig_settle(&a);
+    assert_int_equal(stats_of(&a).outbound_since, 0);
     rig_done(&a);
     store_free(s);
 }
@@ -196,6 +224,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(letters_go_in_order_one_at_a_time),
+        cmocka_unit_test(the_oldest_letter_on_its_way_has_a_time),
         cmocka_unit_test(letter_that_failed_is_offered_again),
         cmocka_unit_test(a_shard_that_does_not_move_dead_letters_offers_none),
         cmocka_unit_test(newcomer_reads_what_its_letters_are_made_of),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wrong comes first: dead messages, paused queues, a store or a node that does not work.
 import { holds, run, same, until } from "./harness.mjs";
-import { DIES_AT_ONCE, kill, shows } from "./steps.mjs";
+import { DIES_AT_ONCE, LIST, kill, shows } from "./steps.mjs";
 
 const rowOf = (page, queue) =>
   page.locator("tbody tr").filter({ has: page.getByRole("link", { name: queue, exact: true }) });
@@ -191,7 +191,7 @@ await run({
   async a_queue_with_messages_and_no_worker_is_told({ page, node }) {
     await node.create("waits");
     await node.send("waits", { body: "x" });
-    await page.route("**/v1/queues?stats=1", async (route) => {
+    await page.route(LIST, async (route) => {
       const response = await route.fetch();
       const list = await response.json();
       for (const { stats } of list.queues.filter(({ name }) => name === "waits"))
@@ -203,9 +203,53 @@ await run({
     await line.getByText("waits", { exact: true }).waitFor();
   },
 
+  async no_worker_is_missed_in_a_dead_letter_queue({ page, startNode, makeFolder }) {
+    const node = await startNode(makeFolder());
+    await node.create("source", LETTERS("source-dead"));
+    await kill(node, "source", { body: "x" });
+    await until(async () => (await node.stats("source-dead")).ready === 1, "the letter arrives");
+    await node.create("waits");
+    await node.send("waits", { body: "x" });
+    await page.route(LIST, async (route) => {
+      const response = await route.fetch();
+      const list = await response.json();
+      list.queues = list.queues.filter(({ name }) => name !== "source"); // a token may hide it
+      for (const { stats } of list.queues) stats.oldestAgeMs += 120000;
+      await route.fulfill({ response, json: list });
+    });
+    await page.visit("", node);
+    await shows(page.locator(".trouble-untaken strong"), "1 queue has messages and no worker");
+    await page.locator(".trouble-untaken").getByText("waits", { exact: true }).waitFor();
+    await page.locator(".trouble-dead").getByText("source-dead", { exact: true }).waitFor();
+    await rowOf(page, "source-dead").locator(".letters-mark:visible").waitFor();
+  },
+
+  async a_dead_letter_on_its_way_is_a_problem_after_a_minute({ page, node }) {
+    let age = 2000;
+    await node.create("outgoing", LETTERS("outgoing-dead"));
+    await page.route(LIST, async (route) => {
+      const response = await route.fetch();
+      const list = await response.json();
+      const { stats } = list.queues.find(({ name }) => name === "outgoing");
+      Object.assign(stats, { outbound: 7, outboundAgeMs: age });
+      await route.fulfill({ response, json: list });
+    });
+    await page.visit("#/queues/outgoing");
+    const moved = page.locator(".amounts div", { hasText: "Moved to the dead-letter" });
+    await shows(moved.locator("dd"), "7");
+    same(await page.locator(".dead-note").isVisible(), false, "dead messages are told over Dead 0");
+    same(await page.locator(".head .badges .badge").count(), 0, "badges");
+    age = 90000;
+    await node.send("outgoing", { body: "x" }); // the page asks again
+    await shows(page.locator(".head .badges .badge"), "7 not moved");
+    await page.visit("");
+    await shows(page.locator(".trouble-stuck strong"), "7 dead letters do not arrive");
+    same(await page.locator(".trouble-dead").filter({ hasText: "outgoing" }).count(), 0, "counted as dead");
+  },
+
   async a_queue_that_cannot_be_read_is_told_first({ page, node }) {
     await node.create("torn");
-    await page.route("**/v1/queues?stats=1", async (route) => {
+    await page.route(LIST, async (route) => {
       const response = await route.fetch();
       const list = await response.json();
       for (const row of list.queues.filter(({ name }) => name === "torn")) {
