@@ -1,27 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// One round of placement: carry over what stays, place shards without an owner, then move from
-// leaving members, from members over their bound, and to members under their least load.
+// One round of placement: carry over what stays, place shards without an owner, empty the members
+// that leave, then even out each queue, the members, and the traffic.
 #include "cluster/placement.h"
 
 #include "base/check.h"
 #include "base/interval.h"
 #include "base/memory.h"
-#include "cluster/ring.h"
+#include "cluster/round.h"
 
-#include <stdlib.h>
 #include <string.h>
-
-struct round {
-    const struct placement_input *in;
-    struct plan *out;
-    struct ring ring;  // the members that take
-    uint32_t *loads;   // by member
-    uint64_t *hashes;  // by row
-    uint64_t capacity; // of all members that do not leave
-    uint32_t moves_left;
-    uint32_t waiting_from; // moves put off, counted at the givers ...
-    uint32_t waiting_to;   // ... and at the receivers; one move can be in both
-};
 
 void placement_options_defaults(struct placement_options *o, size_t shards_len)
 {
@@ -29,10 +16,13 @@ void placement_options_defaults(struct placement_options *o, size_t shards_len)
     CHECK(shards_len <= PLACEMENT_SHARDS_MAX);
     *o = (struct placement_options){.points = 32,
                                     .bound_percent = 125,
-                                    .fill_percent = 110,
                                     .moves_max = (uint32_t)(sixteenth > 16 ? sixteenth : 16),
                                     .round_ms = 2000,
-                                    .cool_down_ms = 60000};
+                                    .cool_down_ms = 60000,
+                                    .traffic_begin_percent = 150,
+                                    .traffic_end_percent = 125,
+                                    .traffic_gain_percent = 10,
+                                    .traffic_least = 50};
 }
 
 static uint64_t capacity_of(const struct placement_input *in)
@@ -43,19 +33,13 @@ static uint64_t capacity_of(const struct placement_input *in)
     return sum;
 }
 
-// The share of a member times percent / 100, rounded up.
-static uint32_t scaled_up(const struct placement_input *in, size_t member, uint64_t capacity,
-                          uint32_t percent)
-{
-    CHECK(capacity >= in->members[member].capacity);
-    uint64_t whole = (uint64_t)percent * in->shards_len * in->members[member].capacity;
-    return (uint32_t)((whole + 100 * capacity - 1) / (100 * capacity));
-}
-
 static uint32_t largest(const struct placement_input *in, size_t member, uint64_t capacity)
 {
     if (in->members[member].role == PLACEMENT_LEAVES) return 0;
-    return scaled_up(in, member, capacity, in->options.bound_percent);
+    CHECK(capacity >= in->members[member].capacity);
+    uint64_t whole =
+        (uint64_t)in->options.bound_percent * in->shards_len * in->members[member].capacity;
+    return (uint32_t)((whole + 100 * capacity - 1) / (100 * capacity));
 }
 
 static uint32_t least(const struct placement_input *in, size_t member, uint64_t capacity)
@@ -77,13 +61,64 @@ uint32_t placement_least(const struct placement_input *in, size_t member)
     return least(in, member, capacity_of(in));
 }
 
+uint32_t placement_largest_of(const struct placement_input *in, size_t member, size_t shards)
+{
+    CHECK(member < in->members_len);
+    if (in->members[member].role == PLACEMENT_LEAVES) return 0;
+    uint64_t capacity = capacity_of(in);
+    return (uint32_t)((shards * in->members[member].capacity + capacity - 1) / capacity);
+}
+
+uint32_t round_largest(const struct round *r, uint32_t member)
+{
+    return largest(r->in, member, r->capacity);
+}
+
+uint32_t round_least(const struct round *r, uint32_t member)
+{
+    return least(r->in, member, r->capacity);
+}
+
+static uint64_t queue_whole(const struct round *r, uint32_t queue, uint32_t member)
+{
+    return (uint64_t)(r->starts[queue + 1] - r->starts[queue]) * r->in->members[member].capacity;
+}
+
+uint32_t queue_largest(const struct round *r, uint32_t queue, uint32_t member)
+{
+    if (r->in->members[member].role == PLACEMENT_LEAVES) return 0;
+    return (uint32_t)((queue_whole(r, queue, member) + r->capacity - 1) / r->capacity);
+}
+
+uint32_t queue_least(const struct round *r, uint32_t queue, uint32_t member)
+{
+    return takes(r, member) ? (uint32_t)(queue_whole(r, queue, member) / r->capacity) : 0;
+}
+
+const uint32_t *round_counts(struct round *r, uint32_t queue)
+{
+    if (r->counted == queue) return r->counts;
+    r->counted = queue;
+    memset(r->counts, 0, r->in->members_len * sizeof *r->counts);
+    for (size_t i = r->starts[queue]; i < r->starts[queue + 1]; i++)
+        if (r->out->rows[i].owner != SHARD_NONE) r->counts[r->out->rows[i].owner]++;
+    return r->counts;
+}
+
+bool is_less(const struct round *r, uint64_t a, uint32_t x, uint64_t b, uint32_t y)
+{
+    const struct placement_member *m = r->in->members;
+    return a * m[y].capacity < b * m[x].capacity;
+}
+
 static void check_input(const struct placement_input *in)
 {
     CHECK(in->members_len <= PLACEMENT_MEMBERS_MAX);
     CHECK(in->shards_len <= PLACEMENT_SHARDS_MAX);
     CHECK(in->options.points > 0);
-    CHECK(in->options.bound_percent >= in->options.fill_percent);
-    CHECK(in->options.fill_percent >= 100);
+    CHECK(in->options.bound_percent >= 100);
+    CHECK(in->options.traffic_begin_percent >= in->options.traffic_end_percent);
+    CHECK(in->options.traffic_end_percent >= 100);
     for (size_t i = 0; i < in->members_len; i++) {
         CHECK(in->members[i].capacity > 0);
         CHECK(in->members[i].capacity <= PLACEMENT_CAPACITY_MAX);
@@ -148,7 +183,6 @@ static void carry_over(struct round *r)
                                  .owner = SHARD_NONE,
                                  .from = SHARD_NONE,
                                  .moved_at = TIME_UNKNOWN};
-        r->hashes[i] = shard_key_hash(&row->shard);
         while (previous && at < previous->rows_len &&
                shard_key_compare(&previous->rows[at].shard, &row->shard) < 0)
             at++;
@@ -161,79 +195,92 @@ static void carry_over(struct round *r)
     }
 }
 
-static bool has_space(const struct round *r, uint32_t member)
+// The rows of a queue are consecutive.
+static void find_queues(struct round *r)
 {
-    return r->loads[member] < scaled_up(r->in, member, r->capacity, r->in->options.fill_percent);
+    for (uint32_t i = 0; i < r->in->shards_len; i++) {
+        const struct shard_key *key = &r->in->shards[i];
+        if (i == 0 || memcmp(key->queue, key[-1].queue, sizeof key->queue) != 0)
+            r->starts[r->queues++] = i;
+        r->queue[i] = r->queues - 1;
+    }
+    r->starts[r->queues] = (uint32_t)r->in->shards_len;
 }
 
-static bool is_under(const struct round *r, uint32_t member)
+// What a member has to offer to a row, the best one first.
+struct offer {
+    uint32_t member;
+    int rank; // 0: it has too few shards of the queue, 1: it has room for one, 2: it has enough
+};
+
+static struct offer offer_of(struct round *r, size_t row, uint32_t member)
 {
-    return r->loads[member] < least(r->in, member, r->capacity);
+    uint32_t queue = r->queue[row], has = round_counts(r, queue)[member];
+    struct offer o = {.member = member};
+    if (has >= queue_least(r, queue, member)) o.rank = 1;
+    if (has >= queue_largest(r, queue, member)) o.rank = 2;
+    return o;
 }
 
-// Returns the first member after the row's hash that satisfies the condition, or SHARD_NONE.
-static uint32_t walk(const struct round *r, size_t row,
-                     bool (*accepts)(const struct round *r, uint32_t member))
+// Negative: a is the better one. 0: the ring decides.
+static int compare_offers(const struct round *r, const struct offer *a, const struct offer *b)
 {
-    if (r->ring.len == 0) return SHARD_NONE;
-    size_t at = ring_first(&r->ring, r->hashes[row]);
+    uint32_t x = a->member, y = b->member;
+    if (a->rank != b->rank) return a->rank - b->rank;
+    if (a->rank == 2) {
+        if (is_less(r, r->counts[x] + 1, x, r->counts[y] + 1, y)) return -1;
+        if (is_less(r, r->counts[y] + 1, y, r->counts[x] + 1, x)) return 1;
+    }
+    if (is_less(r, r->loads[x] + 1, x, r->loads[y] + 1, y)) return -1;
+    return is_less(r, r->loads[y] + 1, y, r->loads[x] + 1, x);
+}
+
+// The ring spreads the first shards of the queues, which get all messages without a group in some
+// queues. A fixed order would give them all to one member.
+uint32_t receiver_for(struct round *r, size_t row)
+{
+    struct offer best = {.member = SHARD_NONE};
+    for (uint32_t i = 0; i < r->in->members_len; i++) {
+        if (!takes(r, i)) continue;
+        struct offer o = offer_of(r, row, i);
+        if (best.member == SHARD_NONE || compare_offers(r, &o, &best) < 0) best = o;
+    }
+    if (best.member == SHARD_NONE) return SHARD_NONE;
+    size_t at = ring_first(&r->ring, shard_key_hash(&r->in->shards[row]));
     for (size_t i = 0; i < r->ring.len; i++, at = ring_next(&r->ring, at)) {
-        uint32_t member = r->ring.points[at].node;
-        if (accepts(r, member)) return member;
+        struct offer o = offer_of(r, row, r->ring.points[at].node);
+        if (compare_offers(r, &o, &best) == 0) return o.member;
     }
-    return SHARD_NONE;
+    return best.member;
 }
 
-// Loads are compared by capacity: a / capacity a < b / capacity b.
-static bool is_lighter(const struct round *r, uint32_t a, uint32_t b)
+bool queue_allows(struct round *r, size_t row, uint32_t to)
 {
-    const struct placement_member *m = r->in->members;
-    uint64_t left = (uint64_t)r->loads[a] * m[b].capacity;
-    uint64_t right = (uint64_t)r->loads[b] * m[a].capacity;
-    return left < right;
+    uint32_t queue = r->queue[row], from = r->out->rows[row].owner;
+    const uint32_t *counts = round_counts(r, queue);
+    return counts[to] < queue_largest(r, queue, to) && counts[from] > queue_least(r, queue, from);
 }
 
-static uint32_t lightest(const struct round *r)
+static void place(struct round *r, size_t at, uint32_t to)
 {
-    uint32_t best = SHARD_NONE;
-    for (uint32_t i = 0; i < r->in->members_len; i++) {
-        if (r->in->members[i].role != PLACEMENT_TAKES) continue;
-        if (best == SHARD_NONE || is_lighter(r, i, best)) best = i;
-    }
-    return best;
-}
-
-static bool any_is_under(const struct round *r)
-{
-    for (uint32_t i = 0; i < r->in->members_len; i++) {
-        if (is_under(r, i)) return true;
-    }
-    return false;
-}
-
-static uint32_t receiver_for(const struct round *r, size_t row)
-{
-    uint32_t to = any_is_under(r) ? walk(r, row, is_under) : SHARD_NONE;
-    if (to == SHARD_NONE) to = walk(r, row, has_space);
-    return to != SHARD_NONE ? to : lightest(r);
-}
-
-static void place(struct round *r, struct plan_row *row, uint32_t to)
-{
+    struct plan_row *row = &r->out->rows[at];
     CHECK(row->owner == SHARD_NONE);
-    CHECK(r->in->members[to].role == PLACEMENT_TAKES);
+    CHECK(takes(r, to));
     row->owner = to;
     r->loads[to]++;
+    if (r->counted == r->queue[at]) r->counts[to]++;
     r->out->moves++;
 }
 
-// A node that restarted gets its shards back, as far as it has space: nothing else has to move.
-static uint32_t restarted(const struct round *r, const struct plan_row *row)
+// A node that restarted gets its shards back, as far as its bounds allow: nothing else has to move.
+static uint32_t restarted(struct round *r, size_t at)
 {
+    const struct plan_row *row = &r->out->rows[at];
     if (row->reason != MOVE_OWNER_RESTARTED) return SHARD_NONE;
     uint32_t member = find_member(r->in, &r->out->nodes[row->from]);
     CHECK(member != SHARD_NONE);
-    bool fits = r->in->members[member].role == PLACEMENT_TAKES && has_space(r, member);
+    bool fits = takes(r, member) && r->loads[member] < round_largest(r, member) &&
+                offer_of(r, at, member).rank < 2;
     return fits ? member : SHARD_NONE;
 }
 
@@ -242,28 +289,29 @@ static void place_unowned(struct round *r)
     for (size_t i = 0; i < r->out->rows_len; i++) {
         struct plan_row *row = &r->out->rows[i];
         if (row->owner != SHARD_NONE) continue;
-        uint32_t to = restarted(r, row);
+        uint32_t to = restarted(r, i);
         if (to == SHARD_NONE) to = receiver_for(r, i);
         if (to != SHARD_NONE)
-            place(r, row, to);
+            place(r, i, to);
         else
             row->reason = MOVE_NO_MEMBER;
     }
 }
 
-static void move(struct round *r, size_t at, uint32_t to, enum move_reason reason)
+void round_move(struct round *r, size_t at, uint32_t to, enum move_reason reason)
 {
     struct plan_row *row = &r->out->rows[at];
     CHECK(r->moves_left > 0);
     CHECK(row->owner != to);
     r->moves_left--;
     r->loads[row->owner]--;
+    if (r->counted == r->queue[at]) r->counts[row->owner]--;
     row->from = row->owner;
     row->owner = SHARD_NONE;
     row->reason = reason;
     row->moved_at = r->in->now;
     r->out->rebalanced_at = r->in->now;
-    place(r, row, to);
+    place(r, at, to);
 }
 
 static void empty_leaving(struct round *r)
@@ -276,112 +324,34 @@ static void empty_leaving(struct round *r)
         if (to == SHARD_NONE || r->moves_left == 0)
             r->waiting_from++;
         else
-            move(r, i, to, MOVE_OWNER_LEAVES);
+            round_move(r, i, to, MOVE_OWNER_LEAVES);
     }
 }
 
-// A shard that moved in this round or a short time ago stays.
-static bool may_balance(const struct round *r, const struct plan_row *row)
+bool may_balance(const struct round *r, const struct plan_row *row)
 {
     if (row->reason != MOVE_NONE) return false;
     return row->moved_at == TIME_UNKNOWN ||
            r->in->now >= row->moved_at + r->in->options.cool_down_ms;
 }
 
-// Picks a shard of the owner to give away: one whose home is the receiver, else one whose home is
-// not the owner, else the first. Returns rows_len if none may move.
-static size_t pick(const struct round *r, uint32_t owner, uint32_t to)
-{
-    size_t best = r->out->rows_len;
-    int best_rank = 3;
-    for (size_t i = 0; i < r->out->rows_len; i++) {
-        const struct plan_row *row = &r->out->rows[i];
-        if (row->owner != owner || !may_balance(r, row)) continue;
-        uint32_t home = ring_home(&r->ring, r->hashes[i]);
-        int rank = home == to ? 0 : home != owner ? 1 : 2;
-        if (rank < best_rank) {
-            best = i;
-            best_rank = rank;
-        }
-        if (rank == 0) break;
-    }
-    return best;
-}
-
-static void shed(struct round *r, uint32_t owner)
-{
-    uint32_t bound = largest(r->in, owner, r->capacity);
-    while (r->loads[owner] > bound) {
-        size_t at = pick(r, owner, SHARD_NONE);
-        uint32_t to = at < r->out->rows_len ? receiver_for(r, at) : SHARD_NONE;
-        if (to == SHARD_NONE || to == owner || r->moves_left == 0) {
-            r->waiting_from += r->loads[owner] - bound;
-            return;
-        }
-        move(r, at, to, MOVE_OVER_BOUND);
-    }
-}
-
-// Returns a shard of the most loaded member that has one to give, or rows_len.
-static size_t donate(const struct round *r, uint32_t to)
-{
-    uint32_t *tried = memory_zeroed(r->in->members_len, sizeof *tried);
-    size_t found = r->out->rows_len;
-    for (;;) {
-        uint32_t from = SHARD_NONE;
-        for (uint32_t i = 0; i < r->in->members_len; i++) {
-            bool gives = r->in->members[i].role == PLACEMENT_TAKES && !tried[i] &&
-                         r->loads[i] > least(r->in, i, r->capacity);
-            if (gives && (from == SHARD_NONE || is_lighter(r, from, i))) from = i;
-        }
-        if (from == SHARD_NONE || !is_lighter(r, to, from)) break;
-        found = pick(r, from, to);
-        if (found < r->out->rows_len) break;
-        tried[from] = 1;
-    }
-    memory_free(tried);
-    return found;
-}
-
-static void fill(struct round *r, uint32_t to)
-{
-    uint32_t enough = least(r->in, to, r->capacity);
-    while (r->loads[to] < enough) {
-        size_t at = r->moves_left > 0 ? donate(r, to) : r->out->rows_len;
-        if (at == r->out->rows_len) {
-            r->waiting_to += enough - r->loads[to];
-            return;
-        }
-        move(r, at, to, MOVE_UNDER_SHARE);
-    }
-}
-
-static void balance(struct round *r)
-{
-    for (uint32_t i = 0; i < r->in->members_len; i++) {
-        if (r->in->members[i].role == PLACEMENT_TAKES) shed(r, i);
-    }
-    for (uint32_t i = 0; i < r->in->members_len; i++) {
-        if (r->in->members[i].role == PLACEMENT_TAKES) fill(r, i);
-    }
-}
-
 static void round_init(struct round *r, const struct placement_input *in, struct plan *out)
 {
     const struct plan *previous = in->previous;
-    *r = (struct round){.in = in, .out = out, .capacity = capacity_of(in)};
+    *r = (struct round){.in = in, .out = out, .capacity = capacity_of(in), .counted = SHARD_NONE};
     out->rebalanced_at = previous ? previous->rebalanced_at : TIME_UNKNOWN;
     bool open =
         out->rebalanced_at == TIME_UNKNOWN || in->now >= out->rebalanced_at + in->options.round_ms;
     r->moves_left = open ? in->options.moves_max : 0;
     r->loads = memory_zeroed(in->members_len + 1, sizeof *r->loads);
-    r->hashes = memory_zeroed(in->shards_len + 1, sizeof *r->hashes);
+    r->counts = memory_zeroed(in->members_len + 1, sizeof *r->counts);
+    r->queue = memory_zeroed(in->shards_len + 1, sizeof *r->queue);
+    r->starts = memory_zeroed(in->shards_len + 1, sizeof *r->starts);
+    find_queues(r);
     ring_init(&r->ring);
-    for (uint32_t i = 0; i < in->members_len; i++) {
-        const struct placement_member *m = &in->members[i];
-        if (m->role == PLACEMENT_TAKES)
-            ring_add(&r->ring, i, &m->id, in->options.points * m->capacity);
-    }
+    for (uint32_t i = 0; i < in->members_len; i++)
+        if (takes(r, i))
+            ring_add(&r->ring, i, &in->members[i].id, in->options.points * in->members[i].capacity);
     ring_sort(&r->ring);
     size_t former = previous ? previous->nodes_len : 0;
     out->nodes = memory_zeroed(in->members_len + former + 1, sizeof *out->nodes);
@@ -390,6 +360,13 @@ static void round_init(struct round *r, const struct placement_input *in, struct
     out->nodes_len = in->members_len;
     out->rows = memory_zeroed(in->shards_len + 1, sizeof *out->rows);
     out->rows_len = in->shards_len;
+}
+
+static uint32_t take_waiting(struct round *r)
+{
+    uint32_t waiting = r->waiting_from > r->waiting_to ? r->waiting_from : r->waiting_to;
+    r->waiting_from = r->waiting_to = 0;
+    return waiting;
 }
 
 void placement_plan(struct plan *out, const struct placement_input *in)
@@ -402,9 +379,15 @@ void placement_plan(struct plan *out, const struct placement_input *in)
     carry_over(&r);
     place_unowned(&r);
     empty_leaving(&r);
-    balance(&r);
-    out->waiting = r.waiting_from > r.waiting_to ? r.waiting_from : r.waiting_to;
+    balance_queues(&r);
+    uint32_t of_queues = take_waiting(&r);
+    balance_members(&r);
+    uint32_t of_members = take_waiting(&r); // one move can be in both
+    out->waiting = of_queues > of_members ? of_queues : of_members;
+    balance_traffic(&r);
     ring_done(&r.ring);
     memory_free(r.loads);
-    memory_free(r.hashes);
+    memory_free(r.counts);
+    memory_free(r.queue);
+    memory_free(r.starts);
 }

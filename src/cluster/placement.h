@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which node should own which shard. The plan is a pure function of members, shards, the previous
-// plan and the time:
+// Which node should own which shard. The plan is a pure function of members, shards, their traffic,
+// the previous plan and the time:
 //
 //   - A shard stays where it is, unless it must move.
-//   - Each member has a share of the shards by its capacity. Its load is at most bound_percent of
-//     the share, rounded up, and at least the share divided by that factor, rounded down.
-//   - A shard without an owner goes to a member under its least load. If there is none, it goes to
-//     the first member with space after its hash on the ring (consistent hashing with bounded
-//     loads; Mirrokni, Thorup and Zadimoghaddam, 2016).
+//   - Each member has a share of the shards of each queue by its capacity. It has at most the
+//     share, rounded up, and at least the share, rounded down.
+//   - Within these bounds, it has a share of all shards. Its load is at most bound_percent of the
+//     share, rounded up, and at least the share divided by that factor, rounded down.
+//   - Within these bounds, the traffic of the members is evened out if it differs much.
+//   - A shard without an owner goes to a member with too few shards of its queue, else to one with
+//     room for another of it. Among these, it goes to the member with the smallest load. If some
+//     are equal, it goes to the first one after its hash on the ring (consistent hashing with
+//     bounded loads; Mirrokni, Thorup and Zadimoghaddam, 2016).
 //   - A move away from a living owner waits for the cap of the round and for the cool-downs. A
 //     shard without an owner never waits.
 //
@@ -38,10 +42,16 @@ struct placement_member {
 struct placement_options {
     uint32_t points;        // 32: points on the ring for each unit of capacity
     uint32_t bound_percent; // 125: the largest load, of the share; over 100
-    uint32_t fill_percent;  // 110: up to this load a member takes shards from the ring
     uint32_t moves_max;     // the cap: moves from living owners in one round
     int64_t round_ms;       // 2 s: the time between two rounds with such moves
     int64_t cool_down_ms;   // 60 s: a shard that moved is not moved again to balance the load
+    // Traffic is evened out if a member has more than `begin` of its share of it, until it has
+    // `end` of it. A move must gain this much of the share. A member with less traffic than the
+    // last number keeps its shards.
+    uint32_t traffic_begin_percent; // 150
+    uint32_t traffic_end_percent;   // 125
+    uint32_t traffic_gain_percent;  // 10
+    uint32_t traffic_least;         // 50 a second
 };
 
 void placement_options_defaults(struct placement_options *o, size_t shards_len);
@@ -55,6 +65,10 @@ enum move_reason {
     MOVE_OVER_BOUND,      // its owner has more than the largest load
     MOVE_UNDER_SHARE,     // its new owner had less than the least load
     MOVE_NO_MEMBER,       // no member can take it
+    MOVE_QUEUE_BOUND,     // its owner has more than the largest load of the queue
+    MOVE_QUEUE_SHARE,     // its new owner had less than the least load of the queue
+    MOVE_TRAFFIC,         // its owner has more traffic than the others
+    MOVE_REASONS,
 };
 
 struct plan_row {
@@ -98,6 +112,7 @@ struct placement_input {
     size_t members_len;
     const struct shard_key *shards; // ascending, without duplicates
     size_t shards_len;
+    const uint32_t *traffic;     // by shard, per second; NULL: it is not known
     const struct plan *previous; // NULL: none
     int64_t now;                 // a moment that has surely passed
     struct placement_options options;
@@ -109,6 +124,8 @@ void placement_plan(struct plan *out, const struct placement_input *in);
 // The largest and the least load of a member of these, by the options.
 uint32_t placement_largest(const struct placement_input *in, size_t member);
 uint32_t placement_least(const struct placement_input *in, size_t member);
+// The largest number of shards of a queue with this many shards.
+uint32_t placement_largest_of(const struct placement_input *in, size_t member, size_t shards);
 
 const char *move_reason_name(enum move_reason reason); // "owner-gone"
 // Writes why the row moves, as a sentence.

@@ -84,6 +84,9 @@ static const char *const names[] = {
     [MOVE_OVER_BOUND] = "over-bound",
     [MOVE_UNDER_SHARE] = "under-share",
     [MOVE_NO_MEMBER] = "no-member",
+    [MOVE_QUEUE_BOUND] = "queue-bound",
+    [MOVE_QUEUE_SHARE] = "queue-share",
+    [MOVE_TRAFFIC] = "traffic",
 };
 
 const char *move_reason_name(enum move_reason reason)
@@ -102,7 +105,7 @@ void plan_explain(const struct plan *p, const struct plan_row *row, char out[PLA
 {
     const char *from = name_of(p, row->from), *to = name_of(p, row->owner);
     size_t len = PLACEMENT_REASON_MAX;
-    CHECK(row->reason <= MOVE_NO_MEMBER);
+    CHECK(row->reason < MOVE_REASONS);
     switch (row->reason) {
     case MOVE_NONE:
         (void)snprintf(out, len, "it stays");
@@ -128,6 +131,18 @@ void plan_explain(const struct plan *p, const struct plan_row *row, char out[PLA
     case MOVE_UNDER_SHARE:
         (void)snprintf(out, len, "%s has the most shards for its capacity, and %s has too few",
                        from, to);
+        return;
+    case MOVE_QUEUE_BOUND:
+        (void)snprintf(out, len, "its owner %s has more shards of this queue than its bound", from);
+        return;
+    case MOVE_QUEUE_SHARE:
+        (void)snprintf(out, len, "%s has the most shards of this queue, and %s has too few", from,
+                       to);
+        return;
+    case MOVE_TRAFFIC:
+        (void)snprintf(out, len, "the traffic of %s and %s becomes more even", from, to);
+        return;
+    case MOVE_REASONS:
         return;
     }
 }

@@ -95,7 +95,7 @@ static bool get_row(struct reader *r, const struct plan *p, struct plan_row *row
     row->from = read_u32(r);
     row->reason = (enum move_reason)read_u8(r);
     row->moved_at = read_i64(r);
-    return reader_ok(r) && row->reason <= MOVE_NO_MEMBER &&
+    return reader_ok(r) && row->reason < MOVE_REASONS &&
            (row->owner == SHARD_NONE || row->owner < p->nodes_len) &&
            (row->from == SHARD_NONE || row->from < p->nodes_len);
 }

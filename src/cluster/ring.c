@@ -60,8 +60,3 @@ size_t ring_next(const struct ring *r, size_t at)
     CHECK(at < r->len);
     return at + 1 < r->len ? at + 1 : 0;
 }
-
-uint32_t ring_home(const struct ring *r, uint64_t hash)
-{
-    return r->points[ring_first(r, hash)].node;
-}

@@ -24,4 +24,3 @@ void ring_add(struct ring *r, uint32_t node, const struct member_id *id, uint32_
 void ring_sort(struct ring *r);
 size_t ring_first(const struct ring *r, uint64_t hash); // index of the first point; len > 0
 size_t ring_next(const struct ring *r, size_t at);      // the point after it, in a circle
-uint32_t ring_home(const struct ring *r, uint64_t hash);
