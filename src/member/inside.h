@@ -57,6 +57,14 @@ struct membership {
     struct plan reported;                         // in observe-only mode
     uint64_t plan_shown_epoch, plan_shown_number; // to the step function
 
+    // perform.c: shards that were released, whose journals name this node still
+    struct followed_shard {
+        struct shard_key shard;
+        int64_t end_ms; // clock_boot_ms
+    } * followed;
+    size_t followed_len, followed_cap;
+    bool follows; // a thread does it
+
     // shards.c
     struct known_queue *queues;
     size_t queues_len, queues_cap;

@@ -318,6 +318,7 @@ static void release(struct membership *m)
     plan_done(&m->plan);
     plan_done(&m->reported);
     coord_answer_done(&m->last);
+    memory_free(m->followed);
     memory_free(m->queues);
     memory_free(m->events);
     (void)pthread_cond_destroy(&m->changed);

@@ -156,24 +156,68 @@ static void hand_over(struct effect_job *job)
     membership_answer(m, job->effect.request, ERR_OK, 0);
 }
 
-// After a release: folds the journal until it names another owner, so that calls go there at once.
-static void follow(struct membership *m, const struct shard_key *key)
+static bool has_moved(struct membership *m, const struct shard_key *key)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    int64_t end = clock_boot_ms() + FOLLOW_MS;
-    if (open_shard(m, key, &q)) return;
+    struct runner_owner o;
+    if (open_shard(m, key, &q)) return true;
     struct shard_runner *d = runner_if_open(q, key->shard);
-    struct runner_owner o = {.mine = d != NULL};
-    while (d && o.mine && clock_boot_ms() < end) {
-        (void)pthread_mutex_lock(&m->lock); // a node that stops waits for this, but not long
-        if (m->stopping && end > clock_boot_ms() + FOLLOW_LAST_MS)
-            end = clock_boot_ms() + FOLLOW_LAST_MS;
+    if (!d || runner_sync(d)) return true;
+    runner_owner(d, &o);
+    if (!o.mine) owner_moved(q, key->shard);
+    return !o.mine;
+}
+
+// The lock is held. A node that stops waits for this, but not long.
+static bool is_over(struct membership *m, size_t i)
+{
+    int64_t now = clock_boot_ms();
+    if (m->stopping && m->followed[i].end_ms > now + FOLLOW_LAST_MS)
+        m->followed[i].end_ms = now + FOLLOW_LAST_MS;
+    return m->followed[i].end_ms <= now;
+}
+
+// Folds the journals of released shards until they name another owner, so that calls go there at
+// once. One thread does it for all: the next owners need the other threads of this node, which
+// tell them and renew its session.
+static void follow_run(struct pool_job *pool_job)
+{
+    struct effect_job *job = (struct effect_job *)pool_job;
+    struct membership *m = job->m;
+    (void)pthread_mutex_lock(&m->lock);
+    while (m->followed_len > 0) {
+        for (size_t i = m->followed_len; i-- > 0;) {
+            struct shard_key key = m->followed[i].shard;
+            bool over = is_over(m, i);
+            (void)pthread_mutex_unlock(&m->lock);
+            over = over || has_moved(m, &key);
+            (void)pthread_mutex_lock(&m->lock);
+            if (over) m->followed[i] = m->followed[--m->followed_len]; // others only add rows
+        }
         (void)pthread_mutex_unlock(&m->lock);
-        if (runner_sync(d)) break;
-        runner_owner(d, &o);
-        if (o.mine) sleep_ms(FOLLOW_EVERY_MS);
+        sleep_ms(FOLLOW_EVERY_MS);
+        (void)pthread_mutex_lock(&m->lock);
     }
-    if (d && !o.mine) owner_moved(q, key->shard);
+    m->follows = false;
+    (void)pthread_mutex_unlock(&m->lock);
+    memory_free(job);
+}
+
+static void follow(struct membership *m, const struct shard_key *key)
+{
+    struct effect_job *job = NEW(struct effect_job);
+    *job = (struct effect_job){.job = {.run = follow_run}, .m = m};
+    (void)pthread_mutex_lock(&m->lock);
+    if (m->followed_len == m->followed_cap) {
+        m->followed_cap = m->followed_cap ? 2 * m->followed_cap : 16;
+        m->followed = memory_resize(m->followed, m->followed_cap * sizeof *m->followed);
+    }
+    m->followed[m->followed_len++] =
+        (struct followed_shard){.shard = *key, .end_ms = clock_boot_ms() + FOLLOW_MS};
+    bool starts = !m->follows && !m->left && !pool_share_run(m->share, 7, &job->job);
+    m->follows = m->follows || starts;
+    (void)pthread_mutex_unlock(&m->lock);
+    if (!starts) memory_free(job);
 }
 
 static void tell_next_owner(struct membership *m, const struct shard_key *key)
