@@ -134,6 +134,7 @@ enum mutant {
     MUTANT_LEASE_AFTER_END,   // the lead counts as held after the end of its lease
     MUTANT_UNKNOWN_LEADS,     // a request for the lead without an answer counts as granted
     MUTANT_COLD_START_ASKS,   // a node asks for the lead before it has observed
+    MUTANT_COLD_START_RANKS,  // the turns of the candidates begin before they have observed
     MUTANT_TRANSFER_UNFENCED, // a node serves with a claim alone, without an own in the journal
     MUTANT_DEGRADED_CLAIMS,   // a node claims shards while the coordination service is away
     MUTANT_MOVES_CAP_OFF,     // a plan moves more shards in a round than the cap

@@ -30,6 +30,7 @@ void election_see(struct election *e, const struct leader_seen *seen, const stru
     if (seen->epoch < e->seen.epoch) return; // an answer that was overtaken
     e->seen = *seen;
     bool vacant = !seen->held || member_id_equal(&seen->id, self);
+    e->led = e->led || seen->held;
     if (!vacant)
         e->vacant_known = false;
     else if (!e->vacant_known)
@@ -37,15 +38,16 @@ void election_see(struct election *e, const struct leader_seen *seen, const stru
     e->vacant_known = vacant;
 }
 
-// How many healthy members come before this one; SIZE_MAX: it is not healthy
-// itself.
-static size_t rank_of(const struct members *m, const struct member_id *self)
+// How many members come before this one; SIZE_MAX: it is not healthy itself. At a cold start all
+// members join, and a member that still joins counts: it is healthy before its turn is over.
+static size_t rank_of(const struct members *m, const struct member_id *self, bool cold)
 {
     size_t rank = 0;
     for (size_t i = 0; i < m->len; i++) {
-        if (m->rows[i].life != LIFE_HEALTHY) continue;
-        if (member_id_equal(&m->rows[i].seen.id, self)) return rank;
-        rank++;
+        const struct member *one = &m->rows[i];
+        bool healthy = one->life == LIFE_HEALTHY;
+        if (member_id_equal(&one->seen.id, self)) return healthy ? rank : SIZE_MAX;
+        rank += healthy || (cold && one->life == LIFE_JOINING);
     }
     return SIZE_MAX;
 }
@@ -54,9 +56,11 @@ static enum election_action decide_following(const struct election *e, const str
                                              const struct member_id *self, struct interval now)
 {
     if (e->role == ELECTION_OBSERVING && !MUTANT(COLD_START_ASKS)) return ELECTION_WAIT;
-    size_t rank = rank_of(m, self);
+    size_t rank = rank_of(m, self, !e->led);
     if (rank == SIZE_MAX || !e->vacant_known) return ELECTION_WAIT;
-    int64_t wait_ms = (int64_t)rank * e->rules.lease_ms;
+    // At a cold start the first member asks when it has observed. The turns of the others follow.
+    int64_t observe_ms = e->led || MUTANT(COLD_START_RANKS) ? 0 : e->rules.observe_ms;
+    int64_t wait_ms = observe_ms + (int64_t)rank * e->rules.lease_ms;
     return time_passed(e->vacant, wait_ms, now) || rank == 0 ? ELECTION_ASK : ELECTION_WAIT;
 }
 
@@ -117,6 +121,7 @@ void election_granted(struct election *e, const struct member_id *self, uint64_t
     e->seen = (struct leader_seen){.held = true, .id = *self, .epoch = epoch};
     if (!lease_held(lease_until(sent, e->rules.lease_ms), now)) return; // the answer came too late
     e->role = ELECTION_LEADING;
+    e->led = true;
     e->epoch = epoch;
     e->leading_since = now;
     hold(e, sent);

@@ -14,7 +14,7 @@
 //
 // A candidate is the first healthy member by name. If the first one does not
 // become leader, the next ones ask too, each one lease later than the one
-// before.
+// before. At a cold start these turns begin when the observation has ended.
 #pragma once
 
 #include "cluster/life.h"
@@ -56,6 +56,7 @@ struct election {
     struct leader_seen seen; // what was seen last, or won
     struct interval started; // when the node saw the service for the first time
     bool started_known;
+    bool led;               // a leader was seen since the start; before: a cold start
     struct interval vacant; // since when no leader was seen
     bool vacant_known;
     uint64_t epoch; // of this node's own leadership

@@ -55,13 +55,29 @@ static void a_cold_start_observes_before_it_asks(void **state)
     (void)state;
     struct scene s;
     init(&s);
-    s.rows[0].life = LIFE_JOINING;
+    s.rows[0].life = LIFE_UNHEALTHY;
     assert_int_equal(decide(&s, 100000), ELECTION_WAIT); // it has seen nothing
     see(&s, false, 1, 0, 1000);
     see(&s, false, 1, 0, 1000 + LEASE - 1);
     assert_int_equal(decide(&s, 1000 + LEASE - 1), ELECTION_WAIT);
     see(&s, false, 1, 0, 1000 + LEASE);
     assert_int_equal(decide(&s, 1000 + LEASE), ELECTION_ASK);
+}
+
+// Both nodes observe for the same lease. The second one asks only if the first one does not.
+static void at_a_cold_start_the_second_member_asks_a_lease_after_the_first(void **state)
+{
+    (void)state;
+    static const enum life lives[] = {LIFE_HEALTHY, LIFE_JOINING};
+    for (size_t i = 0; i < sizeof lives / sizeof *lives; i++) {
+        struct scene s;
+        init(&s);
+        s.rows[0].life = lives[i];
+        see(&s, false, 1, 0, 1000);
+        see(&s, false, 1, 0, 1000 + LEASE);
+        assert_int_equal(decide(&s, 1000 + 2 * LEASE - 1), ELECTION_WAIT);
+        assert_int_equal(decide(&s, 1000 + 2 * LEASE), ELECTION_ASK);
+    }
 }
 
 // Each row: the lives of 1, 2 and 3, whether a leader is seen, and how long the place was vacant.
@@ -219,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_cold_start_observes_before_it_asks),
+        cmocka_unit_test(at_a_cold_start_the_second_member_asks_a_lease_after_the_first),
         cmocka_unit_test(the_first_healthy_member_asks),
         cmocka_unit_test(a_leader_renews_after_a_third_of_its_lease),
         cmocka_unit_test(a_leader_that_cannot_renew_steps_down_before_its_lease_may_end),

@@ -92,7 +92,7 @@ class Links:
 
 
 class Node(Remote):
-    def __init__(self, cluster, name, port=0, program=PROGRAM):
+    def __init__(self, cluster, name, port=0, program=PROGRAM, waits=True):
         self.name, self.log_path = name, os.path.join(cluster.folder, name + "-" + secrets.token_hex(2) + ".log")
         self.links = Links(cluster.coord) if cluster.cuttable else None
         coord, env = (self.links.coord_url, self.links.env) if self.links else (cluster.coord, {})
@@ -102,12 +102,17 @@ class Node(Remote):
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL,
                                         preexec_fn=die_with_parent, env={**os.environ, **env})
         log.close()
+        self.trust_of_cluster = cluster.trust
+        if waits:
+            self.await_start()
+
+    def await_start(self):
         line = self.process.stdout.readline()
         if not line:
             with open(self.log_path) as file:
                 raise Wrong("a node did not start: " + file.read()[-400:])
-        self.direct = Remote(json.loads(line)["address"], cluster.trust)  # past any cut of the clients
-        super().__init__(self.direct.address, cluster.trust)
+        self.direct = Remote(json.loads(line)["address"], self.trust_of_cluster)  # past any cut of the clients
+        super().__init__(self.direct.address, self.trust_of_cluster)
         if self.links:
             self.links.clients = Link(self.direct.address)
             self.address = self.links.clients.address

@@ -18,6 +18,9 @@ void check_granted(struct world *w, uint32_t life, uint64_t epoch)
         if (w->leaders[later] == NONE) break;
         findings_add(&w->findings, "epochs", "epoch %" PRIu64 " after a later one", epoch);
     }
+    // first-leader: of nodes that start at once, the first by name leads first.
+    if (w->mix.cold && epoch == 1 && w->service.sessions[life].node != 0)
+        findings_add(&w->findings, "first-leader", "life %u leads the first epoch", life);
     w->leaders[epoch] = life;
 }
 

@@ -118,7 +118,7 @@ static void pause_node(struct world *w, struct node *n, int64_t len)
 
 void fault_do(struct world *w, enum event_kind kind)
 {
-    if (w->healed) return;
+    if (w->healed || w->now < w->calm_until) return;
     struct node *n = &w->nodes[rng_below(&w->rng, w->mix.nodes)];
     int64_t len = spread(w);
     switch (kind) {

@@ -113,7 +113,7 @@ void flight_send(struct world *w, uint32_t number)
         fail(w, number, ERR_UNKNOWN, m->timeout_ms);
         return;
     }
-    if (w->healed) luck = 9999;
+    if (w->healed || w->now < w->calm_until) luck = 9999;
     if ((luck -= m->lost_request) < 0) {
         fail(w, number, ERR_UNKNOWN, m->timeout_ms);
     } else if ((luck -= m->lost_reply) < 0) {

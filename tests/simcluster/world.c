@@ -90,6 +90,8 @@ void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all)
     trace_init(&w->trace, print, all);
     mix_draw(&w->mix, &w->rng);
     w->mix.lazy = seed % 2 == 0;
+    w->mix.cold = seed % 8 == 3;
+    if (w->mix.cold) w->calm_until = w->now + 4 * w->mix.lease_ms;
     if (seed % 16 >= 14) w->mix.shards = 0; // a leader that has nothing to place
     service_init(&w->service);
     for (uint32_t i = 0; i < EPOCHS_MAX; i++)
@@ -104,6 +106,7 @@ void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all)
         n->late_by = rng_range(&w->rng, 0, 20);
         n->early_by = rng_range(&w->rng, 0, 20);
         int64_t first = rng_chance(&w->rng, 5000) ? 100 : 8 * w->mix.lease_ms;
+        if (w->mix.cold) first = 20;
         world_at(w, w->now + rng_range(&w->rng, 0, first), EVENT_START, i, 0);
     }
     world_every(w, w->mix.commit_every, EVENT_COMMIT);

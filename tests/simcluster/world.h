@@ -29,6 +29,7 @@ struct mix {
     uint32_t moves_max;
     bool lazy;       // nodes claim only shards that clients use
     bool lists_dead; // the service lists ended sessions for a while
+    bool cold;       // all nodes start at once, and the faults begin later
     // Chances of one request, in hundredths of a percent.
     uint32_t lost_request, lost_reply, late, slow, unavailable;
     // Mean time between two of them; 0: never.
@@ -166,6 +167,7 @@ struct world {
     struct findings findings;
     int64_t now;
     bool healed;
+    int64_t calm_until; // no fault happens before
     int64_t outage_until;
     struct event *events; // a heap
     size_t events_len, events_cap;

@@ -1,0 +1,134 @@
+#!/usr/bin/env -S python3 -B
+# SPDX-License-Identifier: Apache-2.0
+"""Real nodes that start at once. Which node leads, and after how long does a shard have an owner?
+
+    takeover.py [--rounds N] [--at-a-time N]
+
+nodes.py says which service and which store the nodes use. Each round has a store of its own. The figures are printed
+as comments. Speaks TAP.
+"""
+import concurrent.futures
+import re
+import signal
+import sys
+import time
+import traceback
+
+from nodes import COORD, PATIENCE, Cluster, Node, Wrong, holds, until
+
+NAMES = "abc"
+LANE = {"consume": "owner", "visibilityTimeout": "100ms"}
+
+
+class Started(Cluster):
+    """A cluster whose nodes the test starts, all of them at once."""
+
+    def __init__(self):
+        super().__init__(nodes=1)
+        self.nodes.pop("a").end()
+
+    def start_all(self):
+        began = time.monotonic()
+        self.nodes = {name: Node(self, name, waits=False) for name in NAMES}
+        for node in self.nodes.values():
+            node.await_start()
+        return began
+
+    def kill_all(self):
+        for node in self.nodes.values():
+            node.signal(signal.SIGKILL)
+        for node in self.nodes.values():
+            node.end()
+
+
+def has_owner(nodes):
+    """Whether a receive that only an owner can serve is served."""
+    for node in nodes:
+        try:
+            status, _ = node.ask("POST", "/v1/queues/lane/receive", {"max": 1, "wait": "0ms"}, timeout=5)
+        except OSError:
+            continue
+        if status == 200:
+            return True
+    return False
+
+
+def elected(cluster):
+    """Every leader that a node has seen, in the order of the epochs."""
+    text = "".join(node.log() for node in cluster.nodes.values())
+    seen = re.findall(r"event=coordinator-elected node=(\S+) .*?epoch=(\d+)", text)
+    return [name for epoch, name in sorted({(int(epoch), name) for name, epoch in seen})]
+
+
+def first_leader(cluster, began):
+    until(lambda: elected(cluster), "a leader is elected")
+    took = time.monotonic() - began
+    return elected(cluster), took
+
+
+def prepare(node):
+    holds(node.ask("PUT", "/v1/queues/lane", LANE)[0] in (200, 201), "the queue is there")
+    holds(node.ask("POST", "/v1/queues/lane/messages", {"body": "1"})[0] == 201, "a message is sent")
+
+
+def cold_start(_):
+    """Three nodes at once on an empty store, and again after all of them were killed."""
+    rows = []
+    with Started() as cluster:
+        for again in (False, True):
+            began = cluster.start_all()
+            if not again:
+                prepare(cluster.any())
+            until(lambda: has_owner(cluster.live()), "the lane has an owner", PATIENCE)
+            owner = time.monotonic() - began
+            leaders, lead = first_leader(cluster, began)
+            rows.append({"again": again, "leaders": leaders, "owner": owner, "lead": lead})
+            cluster.kill_all()
+    return rows
+
+
+def figures(what, seconds):
+    seconds = sorted(seconds)
+    print(f"# {COORD.partition(':')[0]}, {what}: p50 {seconds[len(seconds) // 2]:.1f} s, max {seconds[-1]:.1f} s"
+          f" ({len(seconds)} times)", flush=True)
+
+
+def rounds(pool, one, count):
+    return list(pool.map(one, range(count)))
+
+
+def the_first_node_by_name_leads_after_a_start_of_all(pool, count):
+    rows = [row for both in rounds(pool, cold_start, count) for row in both]
+    for again, what in ((False, "a start of three nodes"), (True, "a start after all were killed")):
+        some = [row for row in rows if row["again"] == again]
+        figures(what + ", to a leader", [row["lead"] for row in some])
+        figures(what + ", to an owner", [row["owner"] for row in some])
+        first = [row["leaders"][0] for row in some]
+        print("# first leaders: " + ", ".join(f"{name} {first.count(name)}" for name in sorted(set(first))))
+    holds(all(row["leaders"][0] == "a" for row in rows), "a leads first, each time")
+
+
+CASES = [the_first_node_by_name_leads_after_a_start_of_all]
+
+
+def option(name, default):
+    return int(sys.argv[sys.argv.index(name) + 1]) if name in sys.argv else default
+
+
+def main():
+    count, at_a_time = option("--rounds", 2), option("--at-a-time", 2)
+    good = True
+    with concurrent.futures.ThreadPoolExecutor(at_a_time) as pool:
+        for number, case in enumerate(CASES, 1):
+            try:
+                case(pool, count)
+                print(f"ok {number} - {case.__name__}", flush=True)
+            except (Wrong, OSError) as why:
+                good = False
+                print("# " + "# ".join(traceback.format_exc().splitlines(True)), end="")
+                print(f"not ok {number} - {case.__name__}: {why}", flush=True)
+    print(f"1..{len(CASES)}")
+    return not good
+
+
+sys.exit(main())
