@@ -22,6 +22,7 @@ struct coord_ops {
     enum err (*heartbeat)(struct coord *c, struct coord_answer *a);
     enum err (*leave)(struct coord *c, struct coord_answer *a);
     enum err (*list)(struct coord *c, struct coord_answer *a);
+    void (*answers)(struct coord *c, const struct coord_member *m, bool answers); // may be NULL
     enum err (*watch)(struct coord *c, uint64_t at, int64_t wait_ms, struct coord_answer *a);
     enum err (*claim)(struct coord *c, const char *what, uint64_t after, struct coord_answer *a);
     enum err (*release)(struct coord *c, const char *what, uint64_t token, struct coord_answer *a);

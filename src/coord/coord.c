@@ -213,6 +213,11 @@ enum err coord_list(struct coord *c, struct coord_answer *a)
     return e ? e : c->ops->list(c, a);
 }
 
+void coord_answers(struct coord *c, const struct coord_member *member, bool answers)
+{
+    if (c->ops->answers && fork_guard_same(&c->guard)) c->ops->answers(c, member, answers);
+}
+
 enum err coord_watch(struct coord *c, uint64_t at, int64_t wait_ms, struct coord_answer *a)
 {
     enum err e = check_handle(c, a);

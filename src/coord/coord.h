@@ -74,6 +74,7 @@ struct coord_member {
     // Set by list, watch and heartbeat: the time since its last sign of life. 0 if the service does
     // not tell, and for a lone node, which gives none.
     int64_t age_ms;
+    bool silent; // set by `store:`: perhaps a lone node, so nothing shows whether it lives
 };
 void coord_incarnation(struct bytes secret, uint8_t out[static COORD_INCARNATION_LEN]);
 
@@ -120,6 +121,9 @@ MUST_USE enum err coord_leave(struct coord *c, struct coord_answer *a);
 
 // The live members and the leader. Needs no session.
 MUST_USE enum err coord_list(struct coord *c, struct coord_answer *a);
+// Reports whether a silent member answers at its URL. If it does not, it has one lease from now to
+// give a sign of life. Other services end its session by themselves.
+void coord_answers(struct coord *c, const struct coord_member *member, bool answers);
 // Waits until the members or the leader are not those of `at` any more, or wait_ms passed
 // (ERR_NOT_FOUND). The answer is that of coord_list. ERR_OK may come without a change: compare. An
 // `at` from before an outage or of another handle is fine; 0 returns at once.

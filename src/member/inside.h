@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Private to this folder: shared by member.c (start, steps, stop), perform.c (the effects), view.c
-// (what the service shows), shards.c (the catalog, hints and calls) and status.c.
+// (what the service shows), challenge.c (members that give no sign of life), shards.c (the catalog,
+// hints and calls) and status.c.
 #pragma once
 
 #include "base/map.h"
@@ -65,6 +66,9 @@ struct membership {
     size_t followed_len, followed_cap;
     bool follows; // a thread does it
 
+    // challenge.c
+    size_t challenges; // under way
+
     // shards.c
     struct known_queue *queues;
     size_t queues_len, queues_cap;
@@ -113,6 +117,11 @@ void view_look(struct membership *m);  // list at once
 // Notes the outcome and the duration of a call of the service.
 void coord_noted(struct membership *m, enum err err, int64_t began_ms,
                  const struct coord_answer *a);
+
+// challenge.c
+bool member_answers(const char *url, const char *name); // blocks for at most a second
+// Asks the silent members of the list, each on a thread of the share.
+void members_challenge(struct membership *m, const struct coord_answer *listed);
 
 // shards.c
 void shard_name(const struct shard_key *key, char out[COORD_SHARD_MAX + 1]);

@@ -7,19 +7,16 @@
 #include "base/digits.h"
 #include "base/memory.h"
 #include "coord/credentials.h"
-#include "net/http.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "os/thread.h"
-#include "owner/peer.h"
 #include "queue/rules.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
 
-#define ALIVE_MS       1000 // how long a node with the same name may take to answer
-#define CHECKED_QUEUES 3    // whose journals are read at the start
+#define CHECKED_QUEUES 3 // whose journals are read at the start
 
 struct interval membership_now(const struct membership *m)
 {
@@ -148,24 +145,8 @@ static int64_t timer_run(struct pool_task *task)
     return wake;
 }
 
-// Whether a node with this name answers at the URL. A node that was killed leaves its record, and
-// its successor must not wait for the end of the lease.
-static bool answers(const char *url, const char *name)
-{
-    struct http_call call;
-    char target[COORD_URL_MAX + 16];
-    (void)snprintf(target, sizeof target, "%s/healthz", url);
-    http_call_init(&call, "GET", target);
-    call.timeout_ms = ALIVE_MS;
-    struct http *http = peer_http();
-    http_do(http, &call);
-    http_free(http);
-    bool same =
-        call.end == HTTP_ANSWERED && bytes_equal(http_header(&call, PEER_HEADER), bytes_str(name));
-    http_call_done(&call);
-    return same;
-}
-
+// A node that was killed leaves its record, and its successor must not wait for the end of the
+// lease.
 static bool holder_is_dead(struct membership *m)
 {
     struct coord_answer a;
@@ -175,7 +156,7 @@ static bool holder_is_dead(struct membership *m)
     for (size_t i = 0; !e && i < a.members_len; i++) {
         const struct coord_member *row = &a.members[i];
         if (strcmp(row->name, m->self.name) != 0) continue;
-        dead = strcmp(row->url, m->self.url) == 0 || !answers(row->url, row->name);
+        dead = strcmp(row->url, m->self.url) == 0 || !member_answers(row->url, row->name);
     }
     coord_answer_done(&a);
     return dead;

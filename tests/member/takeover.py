@@ -1,6 +1,7 @@
 #!/usr/bin/env -S python3 -B
 # SPDX-License-Identifier: Apache-2.0
-"""Real nodes that start at once. Which node leads, and after how long does a shard have an owner?
+"""Real nodes that start at once, and a node that takes over from one that was killed. Which node leads,
+and after how long does a shard have an owner?
 
     takeover.py [--rounds N] [--at-a-time N]
 
@@ -87,6 +88,20 @@ def cold_start(_):
     return rows
 
 
+def killed_alone(_):
+    """A node that was alone is killed, and a node of another name takes its place."""
+    with Cluster(nodes=1) as cluster:
+        prepare(cluster.nodes["a"])
+        until(lambda: has_owner([cluster.nodes["a"]]), "the lane has an owner")
+        cluster.nodes["a"].end()
+        began = time.monotonic()
+        b = cluster.start("b")
+        until(lambda: has_owner([b]), "the lane has an owner again", 3 * PATIENCE)
+        took = time.monotonic() - began
+        names = [m["name"] for m in b.ask("GET", "/v1/cluster")[1]["members"]]
+        return {"owner": took, "names": names, "lease": cluster.lease}
+
+
 def figures(what, seconds):
     seconds = sorted(seconds)
     print(f"# {COORD.partition(':')[0]}, {what}: p50 {seconds[len(seconds) // 2]:.1f} s, max {seconds[-1]:.1f} s"
@@ -108,7 +123,17 @@ def the_first_node_by_name_leads_after_a_start_of_all(pool, count):
     holds(all(row["leaders"][0] == "a" for row in rows), "a leads first, each time")
 
 
-CASES = [the_first_node_by_name_leads_after_a_start_of_all]
+def another_node_takes_over_from_a_killed_lone_node_after_a_lease(pool, count):
+    rows = rounds(pool, killed_alone, count)
+    figures("a lone node is killed, to an owner", [row["owner"] for row in rows])
+    # Consul ends a session after twice its lease. The machine may be busy.
+    most = (2 if COORD.startswith("consul") else 1) * rows[0]["lease"] + 15
+    holds(all(row["owner"] < most for row in rows), f"an owner within {most:.0f} s")
+    holds(all(row["names"] == ["b"] for row in rows), "the dead node is no member any more")
+
+
+CASES = [the_first_node_by_name_leads_after_a_start_of_all,
+         another_node_takes_over_from_a_killed_lone_node_after_a_lease]
 
 
 def option(name, default):

@@ -289,6 +289,7 @@ static const struct coord_ops store_ops = {
     .heartbeat = store_coord_heartbeat,
     .leave = store_coord_leave,
     .list = store_list_members,
+    .answers = store_coord_answers,
     .watch = store_watch,
     .claim = store_coord_claim,
     .release = store_coord_release,
@@ -305,6 +306,7 @@ struct coord *coord_store_new(const struct coord_config *config)
     coord_init(&s->base, &store_ops, config,
                store_is_high_latency(config->store) ? COORD_LEASE_HIGH_MS : COORD_LEASE_MS);
     s->store = config->store;
+    s->last_time = TIME_NEVER;
     s->lone_ms = config->lone_ms ? config->lone_ms : COORD_LONE_MS;
     coord_answer_init(&s->last);
     (void)pthread_mutex_init(&s->lock, NULL);

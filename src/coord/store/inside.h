@@ -17,7 +17,8 @@
 //
 // A lone node sends no heartbeats and lists once per lone_ms. So a node that sees a silent member
 // for the first time gives it lone_ms and a lease to notice (row_is_live). The record of a node
-// that knows of others says that it beats. Such a node is given a lease alone.
+// that knows of others says that it beats. Such a node is given a lease alone. So is a silent node
+// that did not answer at its URL (coord_answers), from that moment on.
 #pragma once
 
 #include "coord/backend.h"
@@ -38,9 +39,11 @@ struct view_row {
     uint64_t number;
     uint64_t size; // 0: it has left
     struct interval modified;
-    int64_t age_ms; // since its last heartbeat
+    int64_t age_ms;     // since its last heartbeat
+    int64_t doubted_at; // store time: it did not answer; TIME_NEVER: it did, or was not asked
     bool live;
-    bool known; // record is set
+    bool silent; // it gives no signs of life, because it may be alone
+    bool known;  // record is set
     struct coord_member record;
 };
 
@@ -76,6 +79,7 @@ struct store_coord {
     size_t records_len, records_cap;
     struct holder_record leader; // the leader's record that was read last
     struct coord_answer last;    // of the newest list
+    int64_t last_time;           // its store time at the latest; TIME_NEVER: not known
     int64_t last_began_ms;
 };
 
@@ -106,6 +110,7 @@ enum err store_coord_join(struct coord *c, const struct coord_member *m, bool re
                           struct coord_answer *a);
 enum err store_coord_heartbeat(struct coord *c, struct coord_answer *a);
 enum err store_coord_leave(struct coord *c, struct coord_answer *a);
+void store_coord_answers(struct coord *c, const struct coord_member *m, bool answers);
 enum err store_coord_claim(struct coord *c, const char *what, uint64_t after,
                            struct coord_answer *a);
 enum err store_coord_release(struct coord *c, const char *what, uint64_t token,

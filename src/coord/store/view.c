@@ -51,7 +51,8 @@ static void add_member(struct view *v, const char *rest, const struct store_row 
         }
         r = &v->rows[v->rows_len++];
     }
-    *r = (struct view_row){.number = number, .size = row->size, .modified = row->modified};
+    *r = (struct view_row){
+        .number = number, .size = row->size, .modified = row->modified, .doubted_at = TIME_NEVER};
     memcpy(r->name, name, len + 1);
 }
 
@@ -115,6 +116,12 @@ static enum err list_live(struct store_coord *s, struct view *v, struct coord_an
 
 // A member that has sent a heartbeat since this handle became visible knows that it is not alone.
 // It must go on. Another member may be lone, and then lists only once per lone_ms.
+static bool row_beats(const struct store_coord *s, const struct view_row *r)
+{
+    bool beats = r->known && r->record.beats;
+    return beats || (s->since_known && r->modified.lo >= s->since.hi);
+}
+
 static bool row_is_live(const struct store_coord *s, const struct view *v, const struct view_row *r)
 {
     if (r->size == 0) return false;
@@ -123,9 +130,9 @@ static bool row_is_live(const struct store_coord *s, const struct view *v, const
     if (r->modified.hi == TIME_NEVER || v->time.lo == TIME_UNKNOWN) return true;
     int64_t lease = s->base.lease_ms;
     if (v->time.lo - r->modified.hi <= lease) return true;
-    bool beats = r->known && r->record.beats;
-    bool heard = beats || (s->since_known && r->modified.lo >= s->since.hi);
-    if (!heard && v->time.lo - s->since.hi <= s->lone_ms + lease) return true;
+    bool beats = row_beats(s, r);
+    if (!beats && r->doubted_at != TIME_NEVER) return v->time.lo - r->doubted_at <= lease;
+    if (!beats && v->time.lo - s->since.hi <= s->lone_ms + lease) return true;
     // A handle that is no member cannot tell a lone node from one that died last.
     return s->number == 0 && r->modified.hi == v->newest.hi;
 }
@@ -134,10 +141,17 @@ static bool row_is_live(const struct store_coord *s, const struct view *v, const
 static int64_t age_of(const struct store_coord *s, const struct view *v, const struct view_row *r)
 {
     if (r->modified.hi == TIME_NEVER || v->time.lo == TIME_UNKNOWN) return 0;
-    bool beats = r->known && r->record.beats;
-    bool heard = beats || (s->since_known && r->modified.lo >= s->since.hi);
-    int64_t age = v->time.lo - r->modified.hi;
-    return heard && age > 0 ? age : 0;
+    int64_t since = row_beats(s, r) ? r->modified.hi : r->doubted_at;
+    return since < v->time.lo ? v->time.lo - since : 0;
+}
+
+// The lock is held.
+static void row_decide(const struct store_coord *s, const struct view *v, struct view_row *r)
+{
+    bool own = s->number == r->number && strcmp(s->self.name, r->name) == 0;
+    r->live = row_is_live(s, v, r);
+    r->age_ms = age_of(s, v, r);
+    r->silent = s->number != 0 && !own && !row_beats(s, r);
 }
 
 static struct view_row *record_find(struct store_coord *s, const struct view_row *r)
@@ -149,9 +163,14 @@ static struct view_row *record_find(struct store_coord *s, const struct view_row
     return NULL;
 }
 
-// Keeps the records of the members in view, and only those.
-static void records_keep(struct store_coord *s, const struct view *v)
+// Keeps the records of the members in view, and only those. A doubt may have begun or ended since
+// the list was made.
+static void records_keep(struct store_coord *s, struct view *v)
 {
+    for (size_t i = 0; i < v->rows_len; i++) {
+        const struct view_row *had = record_find(s, &v->rows[i]);
+        if (had) v->rows[i].doubted_at = had->doubted_at;
+    }
     s->records_len = 0;
     if (s->records_cap < v->rows_len) {
         s->records_cap = v->rows_len;
@@ -179,8 +198,8 @@ static enum err read_record(struct store_coord *s, const struct view *v, struct 
                    strcmp(r->record.name, r->name) == 0;
         if (!r->known) r->size = 0;
         (void)pthread_mutex_lock(&s->lock); // what it says of heartbeats counts
-        r->live = r->known && row_is_live(s, v, r);
-        r->age_ms = age_of(s, v, r);
+        row_decide(s, v, r);
+        r->live = r->live && r->known;
         (void)pthread_mutex_unlock(&s->lock);
         e = ERR_OK;
     }
@@ -238,6 +257,7 @@ void view_tell(const struct view *v, struct coord_answer *a)
         struct coord_member *m = coord_answer_member(a);
         *m = r->record;
         m->age_ms = r->age_ms;
+        m->silent = r->silent;
         at = hash64_mix(at, hash64_of(bytes_str(r->name), r->number + r->record.leaving));
     }
     at = hash64_mix(at, hash64_mix(v->plan_epoch, v->plan_number));
@@ -247,12 +267,13 @@ void view_tell(const struct view *v, struct coord_answer *a)
     a->at = at | 1; // never 0
 }
 
-static void publish(struct store_coord *s, const struct view *v)
+static void publish(struct store_coord *s, struct view *v)
 {
     (void)pthread_mutex_lock(&s->lock);
     if (s->last_began_ms <= v->began_ms) { // a slower list says less
         uint64_t before = s->last.at;
         s->last_began_ms = v->began_ms;
+        s->last_time = v->time.hi;
         view_tell(v, &s->last);
         records_keep(s, v);
         if (v->leader.holder.token) s->leader = v->leader;
@@ -276,11 +297,10 @@ static void decide(struct store_coord *s, struct view *v)
         struct view_row *r = &v->rows[i];
         const struct view_row *had = record_find(s, r);
         bool own = r->number == s->number && strcmp(r->name, s->self.name) == 0;
-        if (had) r->record = had->record;
+        if (had) r->record = had->record, r->doubted_at = had->doubted_at;
         if (own) r->record = s->self;
         r->known = had || own;
-        r->live = row_is_live(s, v, r);
-        r->age_ms = age_of(s, v, r);
+        row_decide(s, v, r);
     }
     (void)pthread_mutex_unlock(&s->lock);
 }
@@ -295,4 +315,22 @@ enum err view_read(struct store_coord *s, struct view *v, struct coord_answer *a
     if (!e) e = read_leader(s, v, a);
     if (!e) publish(s, v);
     return e;
+}
+
+// The time counts from now, by the store's clock: the time of the newest list, and what has passed
+// since. An answer ends the doubt.
+void store_coord_answers(struct coord *c, const struct coord_member *m, bool answers)
+{
+    struct store_coord *s = store_coord_of(c);
+    (void)pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; i < s->records_len; i++) {
+        struct view_row *r = &s->records[i];
+        if (memcmp(r->record.incarnation, m->incarnation, sizeof m->incarnation) != 0) continue;
+        bool begins = r->doubted_at == TIME_NEVER && s->last_time != TIME_NEVER;
+        if (answers)
+            r->doubted_at = TIME_NEVER;
+        else if (begins)
+            r->doubted_at = s->last_time + (clock_boot_ms() - s->last_began_ms);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
 }

@@ -166,6 +166,52 @@ static void a_silent_member_is_not_taken_for_dead_at_once(void **state)
     store_free(s);
 }
 
+static bool has_member(struct coord *c, const char *name, struct coord_answer *a)
+{
+    ANSWERS(ERR_OK, a, coord_heartbeat(c, a));
+    for (size_t i = 0; i < a->members_len; i++)
+        if (strcmp(a->members[i].name, name) == 0) return true;
+    return false;
+}
+
+static void a_silent_member_that_does_not_answer_is_gone_after_a_lease(void **state)
+{
+    (void)state;
+    enum { BRIEF_MS = 500 };
+    struct store *s = store_mem_new();
+    struct coord *lone = open_on(s, BRIEF_MS, 60000), *b = open_on(s, BRIEF_MS, 60000);
+    struct coord_answer x;
+    coord_answer_init(&x);
+    join_at(lone, "a-lone", &x);
+    ANSWERS(ERR_OK, &x, coord_claim(lone, "q/0", 0, &x));
+    (void)nanosleep(&(struct timespec){.tv_nsec = 20000000},
+                    NULL); // else its join is a sign of life
+    join_at(b, "b", &x);
+    NEED(x.members_len == 2 && x.members[0].silent && !x.members[1].silent);
+    struct coord_member silent = x.members[0];
+    coord_answers(b, &silent, false);
+    coord_answers(b, &silent, true); // it stays
+    int64_t asked = clock_boot_ms();
+    while (clock_boot_ms() - asked < BRIEF_MS + 100)
+        NEED(has_member(b, "a-lone", &x));
+    asked = clock_boot_ms();
+    for (bool listed = true; listed;) {
+        coord_answers(b, &silent, false); // the time goes on from the first one
+        listed = has_member(b, "a-lone", &x);
+        NEED(listed || clock_boot_ms() - asked >= BRIEF_MS);
+        NEED(clock_boot_ms() - asked < 60000);
+    }
+    ANSWERS(ERR_OK, &x, coord_claim(b, "q/0", 0, &x));
+    // It lives after all. It sees the other member, and the other one sees it.
+    ANSWERS(ERR_CONFLICT, &x, coord_claim(lone, "q/0", x.token, &x));
+    ANSWERS(ERR_OK, &x, coord_heartbeat(lone, &x));
+    NEED(has_member(b, "a-lone", &x));
+    coord_answer_done(&x);
+    coord_free(lone);
+    coord_free(b);
+    store_free(s);
+}
+
 static void the_incarnation_is_not_in_the_store(void **state)
 {
     (void)state;
@@ -526,6 +572,7 @@ int main(void)
         cmocka_unit_test(heartbeats_begin_with_a_second_member),
         cmocka_unit_test(the_requests_of_a_claim_are_few),
         cmocka_unit_test(a_silent_member_is_not_taken_for_dead_at_once),
+        cmocka_unit_test(a_silent_member_that_does_not_answer_is_gone_after_a_lease),
         cmocka_unit_test(the_incarnation_is_not_in_the_store),
         cmocka_unit_test(faults_never_give_two_holders_or_an_old_token),
         cmocka_unit_test(a_slow_claim_of_a_deleted_token_is_found_out),
