@@ -4,6 +4,7 @@
 #include "events/consumer.h"
 
 #include "base/check.h"
+#include "base/digits.h"
 #include "base/memory.h"
 #include "base/mutant.h"
 #include "events/consumer_inside.h"
@@ -135,10 +136,19 @@ static void id_add(struct consumer *c, struct hash128 id, uint32_t row, uint64_t
     c->ids_next = (c->ids_next + 1) % c->config.ids_max;
 }
 
+bool consumer_is_life(struct bytes word)
+{
+    if (word.len != CONSUMER_LIFE_LEN) return false;
+    for (size_t i = 0; i < word.len; i++)
+        if (digits_hex_value(word.data[i]) < 0) return false;
+    return true;
+}
+
 // The queue's id at the front of an event id: 32 hex digits and a dash.
 static bool has_life(const char *event_id)
 {
-    return strlen(event_id) > CONSUMER_LIFE_LEN && event_id[CONSUMER_LIFE_LEN] == '-';
+    return strlen(event_id) > CONSUMER_LIFE_LEN && event_id[CONSUMER_LIFE_LEN] == '-' &&
+           consumer_is_life(bytes_of(event_id, CONSUMER_LIFE_LEN));
 }
 
 static struct item *item_read(struct consumer *c, uint64_t number, struct bytes text, int64_t now)
@@ -216,7 +226,8 @@ void consumer_take(struct consumer *c, uint64_t number, struct bytes text, int64
         put_ready(c, i);
         return;
     }
-    bool placed = e->sequence > 0 && has_life(e->event_id);
+    // The bus can carry events that no node has published: a position must hold what they say.
+    bool placed = e->sequence > 0 && i->last < INT64_MAX && has_life(e->event_id);
     struct place_row *row = placed ? consumer_row(c, e->event_id, e->shard) : NULL;
     if (row) {
         row->used = ++c->uses;

@@ -62,4 +62,5 @@ struct consumer {
     struct consumer_counts counts;
 };
 
+bool consumer_is_life(struct bytes word); // the id of a queue: CONSUMER_LIFE_LEN hex digits
 struct place_row *consumer_row(struct consumer *c, const char *life, uint32_t shard);

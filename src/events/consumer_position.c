@@ -75,14 +75,6 @@ static bool read_number(struct bytes word, uint64_t max, uint64_t *out)
     return true;
 }
 
-static bool is_life(struct bytes word)
-{
-    if (word.len != CONSUMER_LIFE_LEN) return false;
-    for (size_t i = 0; i < word.len; i++)
-        if (digits_hex_value(word.data[i]) < 0) return false;
-    return true;
-}
-
 // Reads a line of the position. With a consumer it is stored, without one only checked.
 static bool take_row(struct consumer *c, struct bytes line)
 {
@@ -96,7 +88,7 @@ static bool take_row(struct consumer *c, struct bytes line)
     }
     if (!bytes_equal(kind, bytes_str("shard"))) return false;
     life = take_word(&line);
-    if (!is_life(life) || !read_number(take_word(&line), UINT32_MAX, &shard)) return false;
+    if (!consumer_is_life(life) || !read_number(take_word(&line), UINT32_MAX, &shard)) return false;
     if (!read_number(take_word(&line), INT64_MAX, &next) || line.len > 0 || next == 0) return false;
     if (c) consumer_row(c, (const char *)life.data, (uint32_t)shard)->next = next;
     return true;

@@ -14,8 +14,8 @@
 
 static const char *const types[] = {"object", "array",   "string", "integer",
                                     "number", "boolean", "null"};
-static const char *const notes[] = {"$schema",     "$id",     "$comment", "title",
-                                    "description", "default", "examples", "deprecated"};
+static const char *const notes[] = {"$schema", "$comment", "title",     "description",
+                                    "default", "examples", "deprecated"};
 
 struct reading {
     struct schema_path path;
@@ -179,16 +179,29 @@ static bool check_format(struct reading *r, struct json *value)
     return good || refuse(r, "the only format is \"date-time\"");
 }
 
+static bool check_id(struct reading *r, struct json *value)
+{
+    return json_kind(value) == JSON_KIND_TEXT ||
+           refuse(r, "it is %s, not a string", json_kind_name(json_kind(value)));
+}
+
 static const struct keyword {
     const char *name;
     bool (*check)(struct reading *r, struct json *value);
 } keywords[] = {
-    {"type", check_type},         {"properties", check_properties},
-    {"required", check_required}, {"additionalProperties", check_flag},
-    {"items", check_schema},      {"enum", check_enum},
-    {"const", check_const},       {"minimum", check_number},
-    {"maximum", check_number},    {"minLength", check_number},
-    {"maxLength", check_number},  {"format", check_format},
+    {"type", check_type},
+    {"properties", check_properties},
+    {"required", check_required},
+    {"additionalProperties", check_flag},
+    {"items", check_schema},
+    {"enum", check_enum},
+    {"const", check_const},
+    {"minimum", check_number},
+    {"maximum", check_number},
+    {"minLength", check_number},
+    {"maxLength", check_number},
+    {"format", check_format},
+    {"$id", check_id},
 };
 
 static bool check_keyword(struct reading *r, const char *name, struct json *value)

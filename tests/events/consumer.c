@@ -299,6 +299,31 @@ static void a_position_is_read_as_it_was_written(void **state)
     consumer_free(c);
 }
 
+// The bus carries what any of its clients publishes.
+static void a_forged_event_leaves_a_position_that_can_be_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *life;
+        uint64_t sequence;
+    } forged[] = {{"no hex digits, but as long as an", 5}, {LIFE, INT64_MAX}};
+    for (size_t i = 0; i < sizeof forged / sizeof *forged; i++) {
+        struct consumer_config config = {.hold_ms = HOLD_MS};
+        struct consumer *c = consumer_new(&config, schemas);
+        CLEANUP(buf_done) struct buf text, position;
+        char why[ENVELOPE_WHY_MAX] = "";
+        buf_init(&position, CONSUMER_POSITION_MAX);
+        event_text(forged[i].life, 0, forged[i].sequence, 1, &text);
+        consumer_take(c, 1, buf_bytes(&text), 0);
+        give(c, 2, 0, 5, 0);
+        (void)drained(c, 0);
+        consumer_position_put(c, &position);
+        assert_int_equal(consumer_position_take(c, buf_bytes(&position), why), ERR_OK);
+        assert_int_equal(consumer_resume(c), 3);
+        consumer_free(c);
+    }
+}
+
 static void every_change_of_a_position_is_damage(void **state)
 {
     (void)state;
@@ -497,6 +522,7 @@ int main(void)
         cmocka_unit_test(a_filtered_consumer_reports_no_gaps),
         cmocka_unit_test(shards_are_bounded),
         cmocka_unit_test(a_position_is_read_as_it_was_written),
+        cmocka_unit_test(a_forged_event_leaves_a_position_that_can_be_read),
         cmocka_unit_test(every_change_of_a_position_is_damage),
     };
     return cmocka_run_group_tests(tests, open_schemas, close_schemas);

@@ -99,6 +99,7 @@ static const struct bad {
     {"{\"minimum\":1.5}", "/minimum: it is not a whole number"},
     {"{\"format\":\"uri\"}", "the only format is"},
     {"{\"items\":[]}", "/items: a schema is an object"},
+    {"{\"$id\":[]}", "/$id: it is a list, not a string"},
 };
 
 static void schemas_outside_the_subset_are_refused(void **state)
