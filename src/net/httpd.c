@@ -59,14 +59,12 @@ static void request_over(void *ctx, struct MHD_Connection *c, void **at,
     request_unwatch(r); // before the library closes the socket
     r->stream = NULL;
     r->line = NULL;
-    body_unreserve(h, r->reserved);
-    r->reserved = 0;
+    body_give_back(r);
     bool orphan = r->started && !r->handed && r->state != ANSWERED; // its body never came
     (void)pthread_mutex_unlock(&r->lock);
     if (r->response) MHD_destroy_response(r->response);
     r->response = NULL;
     httpd_reply_done(&r->reply);
-    body_give_back(r);
     if (r->listed) request_delist(r);
     if (orphan) request_drop(r);
     request_drop(r);

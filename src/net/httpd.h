@@ -72,6 +72,11 @@ enum httpd_lost httpd_lost(const struct httpd_request *r);
 // body. HTTPD_TOO_LARGE: no single request may have that many. HTTPD_NO_ROOM: other requests use
 // them now.
 enum httpd_lost httpd_reserve(struct httpd_request *r, size_t more);
+// Counts the body for this client: a keyed hash. Call it in `head`. A client with several requests
+// gets at most half of the memory for large bodies.
+void httpd_set_client(struct httpd_request *r, uint64_t client);
+// Frees the body and what was reserved: the request waits, and its owner has copied what it needs.
+void httpd_forget_body(struct httpd_request *r);
 // How the head violates HTTP. `status` is 0 for no fault, else the status to answer with: 400, 414
 // or 431. A head that is too large has no fields.
 struct httpd_fault {

@@ -16,7 +16,15 @@ static size_t share(const struct httpd *h, size_t len)
     return len <= SMALL ? all : all - all / 4;
 }
 
-static bool reserve(struct httpd *h, size_t more, size_t most)
+// A client with several requests leaves memory to others: it has at most half of the share of large
+// bodies. Its own acks proceed while its large messages wait, too.
+static size_t client_share(const struct httpd *h, size_t len)
+{
+    size_t large = share(h, SIZE_MAX);
+    return len <= SMALL ? large : large / 2;
+}
+
+static bool reserve_of_all(struct httpd *h, size_t more, size_t most)
 {
     size_t now = atomic_load(&h->bodies);
     do {
@@ -25,10 +33,37 @@ static bool reserve(struct httpd *h, size_t more, size_t most)
     return true;
 }
 
-bool body_fits(const struct httpd_request *r, uint64_t len)
+// A request that is its client's only one may take more: a body and its JSON do not fit into half.
+static bool client_may(const struct httpd_request *r, size_t held, size_t more)
+{
+    size_t own = r->body.cap + r->reserved;
+    return held <= own || held + more <= client_share(r->server, own + more);
+}
+
+static _Atomic size_t *of_client(struct httpd_request *r)
+{
+    return &r->server->by_client[r->client_row];
+}
+
+static bool reserve(struct httpd_request *r, size_t more, size_t most)
+{
+    size_t held = atomic_fetch_add(of_client(r), more);
+    bool fits = client_may(r, held, more) && reserve_of_all(r->server, more, most);
+    if (!fits) atomic_fetch_sub(of_client(r), more);
+    return fits;
+}
+
+bool body_fits(struct httpd_request *r, uint64_t len)
 {
     size_t most = share(r->server, (size_t)len), now = atomic_load(&r->server->bodies);
-    return len <= most && now <= most - (size_t)len;
+    return len <= most && now <= most - (size_t)len &&
+           (len == 0 || client_may(r, atomic_load(of_client(r)), (size_t)len));
+}
+
+void httpd_set_client(struct httpd_request *r, uint64_t client)
+{
+    CHECK(r->body.cap == 0 && r->reserved == 0); // what it has is counted for another client
+    r->client_row = (uint32_t)(client % HTTPD_CLIENTS);
 }
 
 // Doubles the capacity, up to the announced length or the limit.
@@ -46,7 +81,7 @@ static bool grow(struct httpd_request *r, size_t need)
     struct body *b = &r->body;
     if (need <= b->cap) return true;
     size_t cap = next_cap(r, need);
-    if (!reserve(r->server, cap - b->cap, share(r->server, cap))) return false;
+    if (!reserve(r, cap - b->cap, share(r->server, cap))) return false;
     b->data = memory_resize(b->data, cap);
     b->cap = cap;
     return true;
@@ -83,15 +118,12 @@ bool body_flows(const struct httpd_request *r)
     return r->body.discarded <= r->body.discarded_max;
 }
 
-void body_unreserve(struct httpd *h, size_t len)
-{
-    atomic_fetch_sub(&h->bodies, len);
-}
-
 void body_give_back(struct httpd_request *r)
 {
-    body_unreserve(r->server, r->body.cap);
-    r->body.cap = 0;
+    size_t len = r->body.cap + r->reserved;
+    atomic_fetch_sub(&r->server->bodies, len);
+    atomic_fetch_sub(of_client(r), len);
+    r->body.cap = r->reserved = 0;
 }
 
 // The server may be freed when a late owner calls this. In that case the server has answered in the
@@ -105,12 +137,20 @@ enum httpd_lost httpd_reserve(struct httpd_request *r, size_t more)
         size_t whole = r->body.cap + r->reserved + more, most = share(h, whole);
         if (whole > most)
             lost = HTTPD_TOO_LARGE;
-        else if (reserve(h, more, most))
+        else if (reserve(r, more, most))
             lost = HTTPD_WHOLE;
         if (lost == HTTPD_WHOLE) r->reserved += more;
     }
     (void)pthread_mutex_unlock(&r->lock);
     return lost;
+}
+
+void httpd_forget_body(struct httpd_request *r)
+{
+    (void)pthread_mutex_lock(&r->lock);
+    if (r->line) body_give_back(r); // else it was given back, and the server may be freed
+    body_done(r);
+    (void)pthread_mutex_unlock(&r->lock);
 }
 
 void body_done(struct httpd_request *r)

@@ -18,6 +18,9 @@
 #define METHOD_MAX      16
 #define REPLY_PAIRS_MAX 256
 
+// Two clients may share a row. Then they share its half of the memory.
+#define HTTPD_CLIENTS   1024
+
 struct httpd {
     struct httpd_config config;
     struct httpd_loops loops;
@@ -28,6 +31,7 @@ struct httpd {
     uint16_t port;
     bool checks_lines;     // check line ends here, because this libmicrohttpd does not
     _Atomic size_t bodies; // bytes that all bodies take
+    _Atomic size_t by_client[HTTPD_CLIENTS];
     atomic_bool stopping;
     _Atomic int64_t looked_ms; // clock_boot_ms of the last check of deadlines
     pthread_mutex_t lock;
@@ -83,6 +87,7 @@ struct httpd_request {
     struct connection *line;       // NULL: the connection has ended
     bool abandoned;                // the server answers in the owner's place
     size_t reserved;               // bytes of httpd_reserve, counted in the server's `bodies`
+    uint32_t client_row;           // of the server's `by_client`, where it is counted too
     uint64_t watch;                // key of the disconnect watch; 0: not watched
     struct MHD_Response *response; // NULL: there is no answer, or it is in `reply`
     struct httpd_reply reply;
@@ -101,11 +106,12 @@ extern const struct httpd_daemon httpd_daemon; // of libmicrohttpd
 void httpd_set_defaults(struct httpd_config *c);
 
 // Returns whether there is memory for a body of this length.
-bool body_fits(const struct httpd_request *r, uint64_t len);
+bool body_fits(struct httpd_request *r, uint64_t len);
 void body_add(struct httpd_request *r, const void *data, size_t len); // may set r->lost
-bool body_flows(const struct httpd_request *r);   // false: too much was received and discarded
-void body_give_back(struct httpd_request *r);     // stops counting the body, which stays
-void body_unreserve(struct httpd *h, size_t len); // counts this many bytes less
+bool body_flows(const struct httpd_request *r); // false: too much was received and discarded
+// Stops counting the body, which stays, and what was reserved. Call it with the lock, or before the
+// owner has the request.
+void body_give_back(struct httpd_request *r);
 void body_done(struct httpd_request *r);
 
 // Takes the body, or copies it. Returns false if the headers do not fit into a reply; nothing was

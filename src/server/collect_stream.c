@@ -149,6 +149,7 @@ void collect_stream(struct exchange *x, const struct collect_poll *poll)
         stream_free(&c->stream);
         return;
     }
+    forget_body(x); // the collector has copied the ids
     if (sse_run(&c->stream, &error)) return;
     answer_error(x, &error);
     sse_over(&c->stream);

@@ -208,6 +208,8 @@ bool read_value(struct exchange *x, struct json *object, struct bytes text, cons
                 struct bytes *bytes);
 // Returns the parsed body, which the exchange keeps.
 struct json *read_json(struct exchange *x);
+// Frees the body and its JSON before a long wait. No text of the request may be used after it.
+void forget_body(struct exchange *x);
 
 bool read_query(struct exchange *x, const struct fields *table, void *out);
 // Checks that the head has one reading only.

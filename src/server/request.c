@@ -222,9 +222,17 @@ bool admit_json(struct exchange *x)
 
 void refuse_body(struct exchange *x)
 {
-    (void)refuse_request(x, SLUICE_UNAVAILABLE, NO_ROOM, "body",
-                         "the bodies of other requests take all memory that this node has for them "
-                         "(limits.bodyMemory)");
+    (void)refuse_request(
+        x, SLUICE_UNAVAILABLE, NO_ROOM, "body",
+        "the bodies of other requests take all memory that this node has for them, "
+        "or those of this client take half of it (limits.bodyMemory)");
+}
+
+void forget_body(struct exchange *x)
+{
+    json_free(x->kept.json);
+    x->kept.json = NULL;
+    httpd_forget_body(x->http);
 }
 
 struct json *read_json(struct exchange *x)

@@ -179,6 +179,7 @@ static size_t check_head(void *ctx, struct httpd_request *http)
     httpd_attach(http, x, exchange_over);
     if (!read_framing(x) || !read_target(x) || !read_head(x) || !auth_admit(x)) return 0;
     x->client = auth_client(x);
+    httpd_set_client(http, x->client);
     return body_max_of(x);
 }
 

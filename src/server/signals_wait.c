@@ -78,8 +78,9 @@ static void wait_for(struct exchange *x, int64_t wait_ms,
     bool waits = x->waits;
     if (waits) httpd_watch(http, receive_client_gone);
     call_begin(s);
-    start(x, wait_ms, in);
+    start(x, wait_ms, in); // it copies what it needs after its return
     if (waits) wait_begun(x);
+    forget_body(x);
     httpd_drop(http);
 }
 
@@ -137,7 +138,7 @@ void handle_signal_wait(struct exchange *x)
 {
     struct signal_wait_in in = {0};
     if (!read_request(x, &in)) return;
-    x->signal = in.signal;
+    if (in.signal) x->signal = strcpy(kept_new(&x->kept, strlen(in.signal) + 1), in.signal);
     x->async.done = told;
     wait_for(x, in.wait, start_wait, &in);
 }
