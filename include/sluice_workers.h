@@ -52,7 +52,9 @@ struct sluice_join {
 // has expired registers the worker again. You may repeat the call, also with other values.
 //
 //   SLUICE_CONFLICT   A live worker of another process has the name ("worker-name-taken"), or the
-//                     queue's version of the rules is too old (docs/upgrade.md).
+//                     queue's version of the rules is too old (docs/upgrade.md). A process that is
+//                     silent for some time loses the name to the next join (docs/workers.md).
+//   SLUICE_UNKNOWN    Repeat the call. This handle keeps the identity of the worker.
 //   SLUICE_FENCED     An operator evicted this worker ("worker-evicted").
 //   SLUICE_LIMIT      Too many workers are registered.
 SLUICE_API enum sluice_code sluice_worker_join(struct sluice *s, const char *queue,

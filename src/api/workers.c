@@ -16,6 +16,7 @@ struct joined {
     struct joined *next;
     char *queue, *name, *labels;
     uint64_t instance;
+    bool registered; // else a join was tried, and its answer was lost or a refusal
     uint32_t capacity, flags;
     int64_t ttl_ms;
     int64_t due_ms; // clock_boot_ms of the next beat
@@ -73,14 +74,29 @@ static int64_t next_beat(const struct sluice *s, int64_t ttl_ms)
     return clock_boot_ms() + (s->calls == &direct_transport ? ttl_ms / 3 : ttl_ms / 2);
 }
 
-// The instance of a worker that joined before; else a new one.
+// The instance of the worker in this handle. It is drawn once, before the first join: a join whose
+// answer was lost is repeated as the same one.
 static uint64_t instance_of(struct joined_workers *j, const char *queue, const char *name)
 {
     (void)pthread_mutex_lock(&j->lock);
-    const struct joined *row = *find(j, queue, name);
-    uint64_t instance = row ? row->instance : entropy_u64();
+    struct joined **at = find(j, queue, name);
+    if (!*at) {
+        *at = NEW(struct joined);
+        **at = (struct joined){.queue = memory_text(queue),
+                               .name = memory_text(name),
+                               .labels = memory_text(""),
+                               .instance = entropy_u64() | 1};
+    }
+    uint64_t instance = (*at)->instance;
     (void)pthread_mutex_unlock(&j->lock);
-    return instance ? instance : 1;
+    return instance;
+}
+
+// Call it with the lock. NULL: this handle has not registered such a worker.
+static struct joined *registered(struct joined_workers *j, const char *queue, const char *name)
+{
+    struct joined *row = *find(j, queue, name);
+    return row && row->registered ? row : NULL;
 }
 
 static void remember(struct sluice *s, const char *queue, const struct worker_order *o)
@@ -91,6 +107,7 @@ static void remember(struct sluice *s, const char *queue, const struct worker_or
                            .name = memory_text(o->name),
                            .labels = memory_text(o->labels ? o->labels : ""),
                            .instance = o->instance,
+                           .registered = true,
                            .capacity = o->capacity,
                            .flags = o->flags,
                            .ttl_ms = o->ttl_ms,
@@ -149,7 +166,7 @@ static enum sluice_code beat(struct sluice *s, const char *queue, const char *na
     struct worker_order o = {.act = WORKER_BEAT, .name = name};
     char *labels = NULL;
     (void)pthread_mutex_lock(&j->lock);
-    struct joined *row = *find(j, queue, name);
+    struct joined *row = registered(j, queue, name);
     if (row) {
         o.instance = row->instance;
         o.capacity = row->capacity;
@@ -236,7 +253,7 @@ static char *take_due(struct joined_workers *j, const char *queue, const char *w
     (void)pthread_mutex_lock(&j->lock);
     for (struct joined *row = j->all; row && !name; row = row->next) {
         bool meant = strcmp(row->queue, queue) == 0 && (!worker || strcmp(row->name, worker) == 0);
-        if (!meant || now < row->due_ms) continue;
+        if (!meant || !row->registered || now < row->due_ms) continue;
         row->due_ms = now + row->ttl_ms / 3;
         name = memory_text(row->name);
     }
@@ -271,10 +288,28 @@ int64_t joined_wait_max(struct sluice *s, const char *queue, const char *worker)
     if (!j || s->calls != &direct_transport) return 0;
     if (!worker) worker_default(own);
     (void)pthread_mutex_lock(&j->lock);
-    const struct joined *row = *find(j, queue, worker ? worker : own);
+    const struct joined *row = registered(j, queue, worker ? worker : own);
     int64_t most = row ? row->ttl_ms / 3 : 0;
     (void)pthread_mutex_unlock(&j->lock);
     return most;
+}
+
+bool joined_name(struct sluice *s, const char *queue, const char *worker,
+                 char name[WORKER_NAME_MAX + 1], uint64_t *instance)
+{
+    struct joined_workers *j = atomic_load(&s->joined);
+    bool found = false;
+    if (!j) return false;
+    (void)pthread_mutex_lock(&j->lock);
+    for (const struct joined *row = j->all; row && !found; row = row->next) {
+        if (!row->registered || strcmp(row->queue, queue) != 0) continue;
+        if (worker && strcmp(row->name, worker) != 0) continue;
+        memcpy(name, row->name, strlen(row->name) + 1);
+        *instance = row->instance;
+        found = true;
+    }
+    (void)pthread_mutex_unlock(&j->lock);
+    return found;
 }
 
 void joined_note_renew(struct sluice *s, const char *queue)

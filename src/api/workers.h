@@ -11,3 +11,7 @@ void joined_note_receive(struct sluice *s, const char *queue, const char *worker
 // How long one receive of the worker may wait, so that the next beat is not late. 0: any time.
 int64_t joined_wait_max(struct sluice *s, const char *queue, const char *worker);
 void joined_note_renew(struct sluice *s, const char *queue); // all workers of the queue
+// Copies the name and the instance of a worker of the queue that joined with this handle. worker:
+// which one; NULL: any. Returns false if there is none.
+bool joined_name(struct sluice *s, const char *queue, const char *worker,
+                 char name[WORKER_NAME_MAX + 1], uint64_t *instance);

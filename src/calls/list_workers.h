@@ -4,6 +4,10 @@
 
 #include "queue/ops.h"
 
+// A receive or a renewal with this header is a sign of life of a registered worker: 16 hex digits
+// of its instance, a space, and its name.
+#define WORKER_HEADER "Sluice-Worker"
+
 #define WAITING_FIELDS(F, S)                                                                       \
     F(S, TEXT, queue, "queue", 0, 0, 0, "Only workers of this queue.")                             \
     F(S, BOOL, all, "all", 0, 1, 0, "Also those that wait at the other nodes of the cluster.")
@@ -21,7 +25,8 @@
     F(S, SMALL, capacity, "capacity", 1, WORKER_CAPACITY_MAX, 1,                                   \
       "Most messages that tickets give it at a time.")                                             \
     F(S, DURATION, ttl, "ttl", WORKER_TTL_MIN_MS, WORKER_TTL_MAX_MS, WORKER_TTL_DEFAULT_MS,        \
-      "How long the registration lasts without a sign of life. Each receive is one.")              \
+      "How long the registration lasts without a sign of life. Each receive with the header "      \
+      "Sluice-Worker is one.")                                                                     \
     F(S, TEXT, labels, "labels", 0, 0, 0, "Up to 16 labels: host=a7,kind=gpu.")                    \
     F(S, BOOL, beat, "beat", 0, 1, 0,                                                              \
       "Only a sign of life: answers 404 if the worker is not registered. The other fields but "    \

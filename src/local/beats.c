@@ -19,30 +19,34 @@ struct beats_read {
     struct worker_order *orders; // of workers that are due, each once
     size_t len;
     bool *due; // by the index in heard
-    uint64_t *instances;
     int64_t again_ms;
 };
 
-static int compare_name(const void *key, const void *row)
+int beats_compare(const struct waiting_row *a, const struct waiting_row *b)
 {
-    const struct waiting_row *w = row;
-    const struct bytes *name = key;
-    int order = strncmp((const char *)name->data, w->name, name->len);
-    return order ? order : -(w->name[name->len] != '\0');
+    int order = strcmp(a->name, b->name);
+    return order ? order : (a->instance > b->instance) - (a->instance < b->instance);
+}
+
+static int compare_view(const void *key, const void *row)
+{
+    const struct waiting_row *b = row;
+    const struct worker_view *a = key;
+    int order = strncmp((const char *)a->name.data, b->name, a->name.len);
+    if (order == 0) order = -(b->name[a->name.len] != '\0');
+    return order ? order : (a->instance > b->instance) - (a->instance < b->instance);
 }
 
 // A row is written a little early, together with others.
 static void note_row(struct beats_read *b, const struct worker_view *w, int64_t now)
 {
     const struct waiting_row *row =
-        bsearch(&w->name, b->heard->rows, b->heard->len, sizeof *b->heard->rows, compare_name);
+        bsearch(w, b->heard->rows, b->heard->len, sizeof *b->heard->rows, compare_view);
     if (w->instance == 0 || w->mode == WORKER_IS_EVICTED || !row || w->expires_at <= now) return;
     int64_t part = w->ttl_ms / 3, age = now - w->last_seen;
     if (part < b->again_ms) b->again_ms = part;
     if (age < part / 2 || row->ago_ms >= age) return; // nothing was heard since the last one
-    size_t at = (size_t)(row - b->heard->rows);
-    b->due[at] = true;
-    b->instances[at] = w->instance;
+    b->due[row - b->heard->rows] = true;
 }
 
 static void read_rows(void *ctx, const struct machine *m, int64_t now)
@@ -75,18 +79,17 @@ size_t beats_write(struct sluice *s, const char *queue, const struct waiting_lis
     struct beats_read b = {.look = {.inspect = read_rows},
                            .heard = heard,
                            .again_ms = BEATS_NONE_MS,
-                           .due = memory_zeroed(heard->len, sizeof *b.due),
-                           .instances = memory_zeroed(heard->len, sizeof *b.instances)};
+                           .due = memory_zeroed(heard->len, sizeof *b.due)};
     if (!read_owned(q, &b)) (void)look_at_open_queue(q, &b.look, NULL);
     b.orders = memory_zeroed(heard->len, sizeof *b.orders);
     for (size_t i = 0; i < heard->len; i++)
         if (b.due[i])
-            b.orders[b.len++] = (struct worker_order){
-                .act = WORKER_BEAT, .name = heard->rows[i].name, .instance = b.instances[i]};
+            b.orders[b.len++] = (struct worker_order){.act = WORKER_BEAT,
+                                                      .name = heard->rows[i].name,
+                                                      .instance = heard->rows[i].instance};
     if (b.len > 0 && workers_change(s, queue, b.orders, b.len, NULL, NULL)) b.len = 0;
     *again_ms = b.again_ms;
     memory_free(b.orders);
-    memory_free(b.instances);
     memory_free(b.due);
     return b.len;
 }

@@ -4,7 +4,9 @@
 
 #include "local/workers.h"
 
-// Extends the rows of the registered workers among those of the list (tidy, of one queue) that are
+// The order of the rows of one queue: by name and instance.
+int beats_compare(const struct waiting_row *a, const struct waiting_row *b);
+// Extends the rows of the workers whose instances are in the list (of one queue, in that order) and
 // due: a third of their ttl has passed since they were extended last. *again_ms: when to call again
 // at the latest; BEATS_NONE_MS if no worker of the list is registered. Returns the number of rows
 // that were extended. Blocks.

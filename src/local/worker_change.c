@@ -76,6 +76,15 @@ static void encode(const struct change *ch, const struct request_id *request, st
     workers_encode(out, &op);
 }
 
+// Another process has the name. All joins begin with shard 0, so one process gets all shards.
+static bool is_taken(const struct workers_call *w)
+{
+    for (size_t i = 0; i < w->len; i++)
+        if (w->orders[i].act == WORKER_JOIN && w->reasons[i] == REASON_WORKER_NAME_TAKEN)
+            return true;
+    return false;
+}
+
 // The next part of the rows, or the next shard. A row that the fold refuses concerns no other row.
 static enum sluice_code take(struct change *ch, const struct result *result, enum sluice_code code)
 {
@@ -88,7 +97,7 @@ static enum sluice_code take(struct change *ch, const struct result *result, enu
     w->from += w->count;
     if (w->from < w->len) return code;
     w->from = 0;
-    ch->shard++;
+    ch->shard = is_taken(w) ? w->shards : ch->shard + 1;
     return code;
 }
 
@@ -143,6 +152,95 @@ static bool change_by_mailbox(struct sluice *s, const char *queue, const struct 
     return true;
 }
 
+// The other processes that have the name: mostly one. After two joins at the same moment, shards
+// may differ.
+#define HOLDERS_MAX 4
+
+struct holder {
+    uint64_t instance;
+    int64_t age_ms;  // since the last sign of life in a journal
+    int64_t left_ms; // of its row
+    int64_t ttl_ms;
+};
+
+struct holders_read {
+    struct look look; // first
+    const struct worker_order *join;
+    struct holder rows[HOLDERS_MAX];
+    size_t len;
+};
+
+static void find_holder(void *ctx, const struct machine *m, int64_t now)
+{
+    struct holders_read *h = ctx;
+    struct worker_view w;
+    size_t i = 0;
+    if (!machine_worker_find(m, bytes_str(h->join->name), &w) || w.instance == 0) return;
+    if (w.instance == h->join->instance || w.expires_at <= now) return;
+    while (i < h->len && h->rows[i].instance != w.instance)
+        i++;
+    if (i == HOLDERS_MAX) return;
+    struct holder *row = &h->rows[i];
+    bool first = i == h->len;
+    if (first) *row = (struct holder){.instance = w.instance, .age_ms = now - w.last_seen};
+    if (first) h->len++;
+    row->ttl_ms = w.ttl_ms;
+    if (now - w.last_seen < row->age_ms) row->age_ms = now - w.last_seen;
+    if (w.expires_at - now > row->left_ms) row->left_ms = w.expires_at - now;
+}
+
+static bool is_silent(const struct worker_order *join, const struct holder *h)
+{
+    int64_t ago_ms = 0;
+    bool gone = false;
+    bool heard =
+        join->heard && join->heard(join->heard_ctx, join->name, h->instance, &ago_ms, &gone);
+    if (!heard) return h->age_ms >= h->ttl_ms / 2;
+    int64_t silent = ago_ms < h->age_ms ? ago_ms : h->age_ms;
+    // The disconnect is later than any sign of life that a node wrote for the process.
+    return gone ? ago_ms >= WORKER_GONE_MS : silent >= WORKER_SILENT_MS;
+}
+
+static enum sluice_code refuse_taken(struct sluice_error *error, const char *queue,
+                                     const char *worker, int64_t left_ms)
+{
+    char left[DURATION_TEXT_MAX];
+    enum sluice_code code =
+        refuse(error, ERR_CONFLICT, "worker",
+               "queue %s, worker %.128s: %s; its row ends in %s, unless it gives another sign of "
+               "life",
+               queue, worker, reason_text(REASON_WORKER_NAME_TAKEN),
+               duration_exact((left_ms / 1000 + 1) * 1000, left));
+    if (error)
+        (void)snprintf(error->reason, sizeof error->reason, "%s",
+                       reason_name(REASON_WORKER_NAME_TAKEN));
+    return code;
+}
+
+// Another process has the name. If it is silent, its row ends and this one joins, in one op of each
+// shard. The locks of the silent process stay until their deadlines.
+static enum sluice_code take_over(struct sluice *s, const char *queue,
+                                  const struct worker_order *join, struct sluice_error *error)
+{
+    struct holders_read h = {.look = {.inspect = find_holder}, .join = join};
+    struct worker_order orders[HOLDERS_MAX + 1];
+    enum reason reasons[HOLDERS_MAX + 1];
+    int64_t left_ms = 0;
+    bool silent = true;
+    enum sluice_code code = look_at_queue(s, queue, &h.look, error);
+    if (code) return code;
+    for (size_t i = 0; i < h.len; i++) {
+        if (h.rows[i].left_ms > left_ms) left_ms = h.rows[i].left_ms;
+        silent = silent && is_silent(join, &h.rows[i]);
+        orders[i] = (struct worker_order){
+            .act = WORKER_LEAVE, .name = join->name, .instance = h.rows[i].instance};
+    }
+    if (!silent) return refuse_taken(error, queue, join->name, left_ms);
+    orders[h.len] = *join;
+    code = workers_change(s, queue, orders, h.len + 1, reasons, error);
+    return code ? code : refuse_worker(error, reasons[h.len], queue, join->name);
+}
+
 enum sluice_code direct_worker_change(struct sluice *s, const char *queue,
                                       const struct worker_order *o, struct sluice_error *error)
 {
@@ -154,7 +252,9 @@ enum sluice_code direct_worker_change(struct sluice *s, const char *queue,
     if (!code && change_by_mailbox(s, queue, &order, error, &code)) return code;
     order.flags &= ~(uint32_t)WORKER_MAILBOX; // it writes directly
     if (!code) code = workers_change(s, queue, &order, 1, &reason, error);
-    return code ? code : refuse_worker(error, reason, queue, o->name);
+    if (code) return code;
+    if (reason == REASON_WORKER_NAME_TAKEN) return take_over(s, queue, &order, error);
+    return refuse_worker(error, reason, queue, o->name);
 }
 
 struct live_read {

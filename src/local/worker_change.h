@@ -16,7 +16,17 @@ struct worker_order {
     int64_t ttl_ms;
     uint32_t flags;
     const char *labels; // canonical; "": none
+    // What nodes heard of another process of this name. Returns false if nothing. *ago_ms: its last
+    // sign of life. *gone: it disconnected while it waited. NULL: there is no node to ask.
+    bool (*heard)(void *ctx, const char *name, uint64_t instance, int64_t *ago_ms, bool *gone);
+    void *heard_ctx;
 };
+
+// A join takes over the name of a process that gave no sign of life for this long. A node hears
+// each receive and each renewal of its workers. `sluice work` renews every 10 s.
+#define WORKER_SILENT_MS INT64_C(15000)
+#define WORKER_GONE_MS   INT64_C(5000) // ... if it disconnected while it waited in a receive
+// Without a node, a sign of life is written at a third of the ttl: half of it is silence.
 
 // Refuses values that are not possible, and writes the labels in their canonical form. `field`
 // names are those of HTTP: capacity, ttl, labels, worker.
@@ -24,7 +34,8 @@ enum sluice_code worker_order_check(const struct worker_order *o, struct labels 
                                     struct sluice_error *error);
 
 // A change of many workers at once: reasons, if not NULL, has room for len rows. The reason of a
-// worker is the first refusal of a shard. The call fails if a shard could not be changed.
+// worker is the first refusal of a shard. The call fails if a shard could not be changed. It ends
+// at a shard where another process has the name of a worker that joins.
 enum sluice_code workers_change(struct sluice *s, const char *queue,
                                 const struct worker_order *orders, size_t len, enum reason *reasons,
                                 struct sluice_error *error);

@@ -17,6 +17,8 @@ struct waiting_row {
     int64_t since;     // milliseconds since 1970: its first receive without a longer pause since
     int64_t seen_at;   // its last sign of life
     int64_t ago_ms;    // how long ago that was, by the node that heard it; 0: it waits now
+    uint64_t instance; // of the worker's process, if it joined; 0: not known
+    uint32_t capacity; // that the worker joined with; 0: not known
     bool relayed;      // another process passed the receive on. If it is a node, it lists it too.
 };
 

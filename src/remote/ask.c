@@ -3,6 +3,7 @@
 // whether a request without an answer may have been applied.
 #include "remote/remote.h"
 
+#include "api/workers.h"
 #include "base/check.h"
 #include "base/digits.h"
 #include "local/transport.h"
@@ -148,6 +149,18 @@ static bool is_forwarded(const struct ask *ask)
     return ask->queue && call_table[ask->call].repeat == REPEAT_ID;
 }
 
+// The call is a sign of life of the worker, if it joined with this handle.
+static void add_worker(struct remote *r, const struct ask *ask, struct ask_head *head)
+{
+    char name[WORKER_NAME_MAX + 1];
+    uint64_t instance;
+    bool signs = ask->call == CALL_RECEIVE || ask->call == CALL_RENEW;
+    if (!signs || !joined_name(&r->handle, ask->queue, ask->worker, name, &instance)) return;
+    (void)snprintf(head->worker, sizeof head->worker, WORKER_HEADER ": %016llx %s",
+                   (unsigned long long)instance, name);
+    add_line(head, head->worker);
+}
+
 void ask_head_make(struct remote *r, size_t node, const struct ask *ask, struct ask_head *head)
 {
     head->lines_len = 0;
@@ -170,6 +183,7 @@ void ask_head_make(struct remote *r, size_t node, const struct ask *ask, struct 
         print_request(ask->request, head->request);
         add_line(head, head->request);
     }
+    add_worker(r, ask, head);
 }
 
 static bool type_is(const struct http_call *call, const char *type)

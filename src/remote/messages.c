@@ -209,6 +209,7 @@ static enum sluice_code receive_once(struct remote_receive *r, const struct slui
                       .queue = r->queue,
                       .wire = true,
                       .request = request,
+                      .worker = r->what.worker,
                       .until = remote_until(r->remote),
                       .wait_ms = r->what.wait};
     const struct field_texts *acks = &r->what.acks;

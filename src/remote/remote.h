@@ -43,10 +43,11 @@ struct ask {
     bool failures;      // ask for the failures and ends of messages, too
     bool same_if_twice; // it may be repeated, even if its row says that it may not
     const struct sluice_request *request; // NULL for none
-    int64_t until;                        // deadline by clock_boot_ms; 0: one attempt
-    int64_t wait_ms; // how long the node may wait on purpose; the network's time is added
-    size_t prefer;   // 1 + the node that the first attempt goes to; 0: any
-    bool only;       // ... and all other attempts, too
+    const char *worker; // CALL_RECEIVE: whose sign of life it is. NULL: of any that joined
+    int64_t until;      // deadline by clock_boot_ms; 0: one attempt
+    int64_t wait_ms;    // how long the node may wait on purpose; the network's time is added
+    size_t prefer;      // 1 + the node that the first attempt goes to; 0: any
+    bool only;          // ... and all other attempts, too
 };
 
 // Sends the request, and repeats it if that is safe, until it is answered. On SLUICE_OK, the
@@ -56,13 +57,15 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
                             bool *again, struct sluice_error *error);
 // The URL and headers of a request to the node, for a caller that sends it itself. The pointers are
 // valid as long as `head`.
-#define ASK_HEADERS_MAX 8
+#define ASK_HEADERS_MAX 9
 #define ASK_REQUEST_MAX 64
+#define ASK_WORKER_MAX  (sizeof WORKER_HEADER + 20 + WORKER_NAME_MAX)
 #define ASK_PATH_MAX    4608 // with the query; each byte of a value may become three
 struct ask_head {
     char url[NODE_URL_MAX + ASK_PATH_MAX];
     char owners[NODES_HASH_MAX];
     char request[ASK_REQUEST_MAX];
+    char worker[ASK_WORKER_MAX];
     char content_type[64];
     const char *lines[ASK_HEADERS_MAX];
     size_t lines_len;

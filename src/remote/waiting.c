@@ -27,8 +27,10 @@ static int64_t take_number(const struct json *row, const char *key)
 static void add_row(const struct json *from, struct waiting_list *out)
 {
     struct waiting_row row = {.since = take_number(from, "since"),
-                              .seen_at = take_number(from, "seenAt")};
-    int64_t receives = take_number(from, "receives");
+                              .seen_at = take_number(from, "seenAt"),
+                              .ago_ms = take_number(from, "agoMs")};
+    int64_t receives = take_number(from, "receives"), capacity = take_number(from, "capacity");
+    row.capacity = capacity <= WORKER_CAPACITY_MAX ? (uint32_t)capacity : 0;
     row.receives = receives < UINT32_MAX ? (uint32_t)receives : UINT32_MAX;
     struct json *relayed = json_member(from, "relayed");
     row.relayed = relayed && json_kind(relayed) == JSON_KIND_BOOL && json_as_bool(relayed);

@@ -8,6 +8,7 @@
 #include "server/inside.h"
 #include "server/presence.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define ROUND_MS 5000 // between two looks for queues with new workers
@@ -76,12 +77,30 @@ static void forget_unused(struct heartbeats *h, const struct waiting_list *all)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
+static int compare_row(const void *left, const void *right)
+{
+    const struct waiting_row *a = left, *b = right;
+    int order = strcmp(a->queue, b->queue);
+    return order ? order : beats_compare(a, b);
+}
+
+// Leaves the processes that say which worker they registered. A receive that another node passed on
+// is a sign of life there.
+static void keep_joined(struct waiting_list *all)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < all->len; i++)
+        if (all->rows[i].instance != 0 && !all->rows[i].relayed) all->rows[kept++] = all->rows[i];
+    all->len = kept;
+    if (kept > 0) qsort(all->rows, kept, sizeof *all->rows, compare_row);
+}
+
 static void run(struct pool_job *job)
 {
     struct heartbeats *h = (struct heartbeats *)((char *)job - offsetof(struct heartbeats, job));
     struct waiting_list all = {0};
     presence_list(h->server->presence, NULL, h->server->node, &all);
-    waiting_list_tidy(&all);
+    keep_joined(&all);
     for (size_t from = 0, to; from < all.len; from = to) {
         for (to = from + 1; to < all.len && strcmp(all.rows[to].queue, all.rows[from].queue) == 0;)
             to++;

@@ -133,6 +133,10 @@ struct exchange {
     bool single;                      // it has one part: a refusal of the part is the answer
     const struct sluice_found *found; // how far a search came; NULL: it is none
     struct kept_texts kept;
+    struct {
+        uint64_t instance; // 0: it has no such header
+        char name[WORKER_NAME_MAX + 1];
+    } joined; // the worker of which the call is a sign of life (WORKER_HEADER)
     int status;
     int64_t began_ns;
     const char *last_event;      // Last-Event-ID; NULL: not given
@@ -214,6 +218,9 @@ void forget_body(struct exchange *x);
 bool read_query(struct exchange *x, const struct fields *table, void *out);
 // Checks that the head has one reading only.
 bool read_framing(struct exchange *x);
+// The instance of a worker's process. Returns 0 if the text is not such a number.
+#define INSTANCE_DIGITS 16
+uint64_t read_instance(const char *text);
 // Reads queue, id, request id and encodings.
 bool read_head(struct exchange *x);
 bool is_type(const char *header, const char *type); // ignores parameters such as charset
@@ -262,6 +269,9 @@ void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct
 
 struct json *outcomes_json(const struct async_answer *a);
 
+// Adds the workers of the request's queue that the other nodes list. May block.
+struct waiting_list; // local/workers.h
+void workers_at_other_nodes(struct exchange *x, struct waiting_list *out);
 // Sets v->waiting: the workers that wait in a receive, here and at the other nodes. May block.
 void stats_add_waiting(struct exchange *x, const char *queue, struct sluice_stats *v);
 struct waiting_shown *waiting_shown_new(void);
@@ -285,7 +295,8 @@ void receive_over(struct exchange *x, bool delivered);
 bool wait_begin(struct exchange *x, const char *worker);
 // The worker is present until wait_end, even if the receive does not wait.
 void present_begin(struct exchange *x, const char *worker);
-void wait_begun(struct exchange *x); // it was passed on: performs a cancel that came before
+void present_note(struct exchange *x); // of the worker that the head names, if any
+void wait_begun(struct exchange *x);   // it was passed on: performs a cancel that came before
 void wait_end(struct exchange *x);
 void receive_client_gone(void *mine); // for httpd_watch
 

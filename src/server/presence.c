@@ -16,9 +16,12 @@
 struct present {
     char *queue, *name; // owned, one block; NULL: the place is free
     uint64_t key;
+    uint64_t instance;
     uint32_t receives;
+    uint32_t capacity;
     uint32_t next_free;
     bool relayed;
+    bool gone;              // not listed; kept to know how long its process is silent
     int64_t since, seen_at; // clock_realtime_ms
     int64_t seen_boot_ms;
 };
@@ -52,20 +55,21 @@ void presence_free(struct presence *p)
     memory_free(p);
 }
 
-static uint64_t key_of(const char *queue, const char *name, bool relayed)
+static uint64_t hash_of(const struct present_key *k)
 {
-    return hash64_mix(hash64_of(bytes_str(queue), relayed), hash64_of(bytes_str(name), 1));
+    return hash64_mix(hash64_of(bytes_str(k->queue), k->relayed ^ k->instance),
+                      hash64_of(bytes_str(k->worker), 1));
 }
 
-static struct present *find(struct presence *p, const char *queue, const char *name, bool relayed)
+static struct present *find(struct presence *p, const struct present_key *k)
 {
-    uint64_t key = key_of(queue, name, relayed);
+    uint64_t key = hash_of(k);
     uint32_t value;
     for (size_t at = map_first(&p->by_name, key);
          (value = map_value(&p->by_name, key, &at)) != MAP_NONE;) {
         struct present *row = &p->rows[value];
-        if (row->relayed == relayed && strcmp(row->queue, queue) == 0 &&
-            strcmp(row->name, name) == 0)
+        if (row->relayed == k->relayed && row->instance == k->instance &&
+            strcmp(row->queue, k->queue) == 0 && strcmp(row->name, k->worker) == 0)
             return row;
     }
     return NULL;
@@ -108,18 +112,19 @@ static struct present *place_new(struct presence *p)
     return &p->rows[p->len++];
 }
 
-static struct present *add(struct presence *p, const char *queue, const char *name, bool relayed)
+static struct present *add(struct presence *p, const struct present_key *k)
 {
     struct present *row = place_new(p);
     if (!row) return NULL;
-    size_t queue_len = strlen(queue) + 1, name_len = strlen(name) + 1;
+    size_t queue_len = strlen(k->queue) + 1, name_len = strlen(k->worker) + 1;
     *row = (struct present){.queue = memory_new(queue_len + name_len),
-                            .key = key_of(queue, name, relayed),
-                            .relayed = relayed,
+                            .key = hash_of(k),
+                            .instance = k->instance,
+                            .relayed = k->relayed,
                             .since = clock_realtime_ms()};
     row->name = row->queue + queue_len;
-    memcpy(row->queue, queue, queue_len);
-    memcpy(row->name, name, name_len);
+    memcpy(row->queue, k->queue, queue_len);
+    memcpy(row->name, k->worker, name_len);
     map_add(&p->by_name, row->key, (uint32_t)(row - p->rows));
     return row;
 }
@@ -128,31 +133,62 @@ static void note_seen(struct present *row, int64_t now)
 {
     row->seen_at = clock_realtime_ms();
     row->seen_boot_ms = now;
+    if (row->gone) row->since = row->seen_at;
+    row->gone = false;
 }
 
-void presence_begin(struct presence *p, const char *queue, const char *worker, bool relayed)
+// Call it with the lock. NULL: there are too many.
+static struct present *seen(struct presence *p, const struct present_key *k)
 {
     int64_t now = clock_boot_ms();
-    CHECK(*worker);
-    (void)pthread_mutex_lock(&p->lock);
+    CHECK(*k->worker);
     sweep(p, now);
-    struct present *row = find(p, queue, worker, relayed);
-    if (!row) row = add(p, queue, worker, relayed);
+    struct present *row = find(p, k);
+    if (!row) row = add(p, k);
     if (row) note_seen(row, now);
+    return row;
+}
+
+void presence_begin(struct presence *p, const struct present_key *key)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    struct present *row = seen(p, key);
     if (row) row->receives++;
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-void presence_end(struct presence *p, const char *queue, const char *worker, bool relayed,
-                  bool gone)
+void presence_end(struct presence *p, const struct present_key *key, bool gone)
 {
     (void)pthread_mutex_lock(&p->lock);
-    struct present *row = find(p, queue, worker, relayed);
+    struct present *row = find(p, key);
     // A receive that began while the list was full is not counted.
     if (row && row->receives > 0) row->receives--;
     if (row) note_seen(row, clock_boot_ms());
-    if (row && gone && row->receives == 0) forget(p, row);
+    if (row && gone && row->receives == 0) {
+        row->gone = true;
+        if (row->instance == 0) forget(p, row);
+    }
     (void)pthread_mutex_unlock(&p->lock);
+}
+
+void presence_note(struct presence *p, const struct present_key *key, uint32_t capacity)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    struct present *row = seen(p, key);
+    if (row && capacity > 0) row->capacity = capacity;
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+bool presence_heard(struct presence *p, const struct present_key *key, int64_t *ago_ms, bool *gone)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    const struct present *row = find(p, key);
+    if (row) {
+        *ago_ms = row->receives > 0 ? 0 : clock_boot_ms() - row->seen_boot_ms;
+        *gone = row->gone;
+    }
+    (void)pthread_mutex_unlock(&p->lock);
+    return row != NULL;
 }
 
 static void fill(const struct present *from, const char *node, struct waiting_row *to)
@@ -160,6 +196,8 @@ static void fill(const struct present *from, const char *node, struct waiting_ro
     *to = (struct waiting_row){.receives = from->receives,
                                .since = from->since,
                                .seen_at = from->seen_at,
+                               .instance = from->instance,
+                               .capacity = from->capacity,
                                .relayed = from->relayed};
     if (from->receives > 0)
         to->seen_at = clock_realtime_ms();
@@ -177,7 +215,8 @@ void presence_list(struct presence *p, const char *queue, const char *node,
     sweep(p, clock_boot_ms());
     for (uint32_t i = 0; i < p->len && out->len < WAITING_ROWS_MAX; i++) {
         struct waiting_row row;
-        if (!p->rows[i].queue || (queue && strcmp(p->rows[i].queue, queue) != 0)) continue;
+        if (!p->rows[i].queue || p->rows[i].gone) continue;
+        if (queue && strcmp(p->rows[i].queue, queue) != 0) continue;
         fill(&p->rows[i], node, &row);
         waiting_list_add(out, &row);
     }

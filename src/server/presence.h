@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workers that this node hears of: each receive is a sign of life. A worker that receives again
+// The workers that this node hears of: each receive is a sign of life of one process of the worker,
+// its instance. A worker that receives again
 // within PRESENCE_PAUSE_MS stays present, so a row says since when the worker is there. A row whose
 // receives have all ended is forgotten after that time, and at once if its client has disconnected.
 #pragma once
@@ -13,11 +14,21 @@ struct presence;
 struct presence *presence_new(void);
 void presence_free(struct presence *p); // NULL is allowed
 
-// A receive of the worker begins, or ends. relayed: as in struct waiting_row. The name is not
-// empty. gone: the client has disconnected.
-void presence_begin(struct presence *p, const char *queue, const char *worker, bool relayed);
-void presence_end(struct presence *p, const char *queue, const char *worker, bool relayed,
-                  bool gone);
+// Which process of a worker of a queue. The name is not empty.
+struct present_key {
+    const char *queue, *worker;
+    uint64_t instance; // 0: the process has not joined, or does not say so
+    bool relayed;      // as in struct waiting_row
+};
+
+// A receive of the worker begins, or ends. gone: the client has disconnected.
+void presence_begin(struct presence *p, const struct present_key *key);
+void presence_end(struct presence *p, const struct present_key *key, bool gone);
+// Another sign of life. capacity: that the worker joined with; 0: not known.
+void presence_note(struct presence *p, const struct present_key *key, uint32_t capacity);
+// What this node heard of an instance. Returns false if nothing within PRESENCE_PAUSE_MS.
+// *ago_ms: its last sign of life. *gone: it disconnected while it waited in a receive.
+bool presence_heard(struct presence *p, const struct present_key *key, int64_t *ago_ms, bool *gone);
 
 // Adds the workers of a queue, or of all queues (NULL), at most WAITING_ROWS_MAX. node: the name of
 // this node. No order.

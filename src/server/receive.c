@@ -115,11 +115,22 @@ static const char *present_name(const struct exchange *x, char name[WORKER_NAME_
     return name;
 }
 
+static struct present_key present_key(const struct exchange *x, char name[WORKER_NAME_MAX + 1])
+{
+    const char *worker = present_name(x, name);
+    bool joined = x->joined.instance != 0 && strcmp(x->joined.name, worker) == 0;
+    return (struct present_key){.queue = x->queue,
+                                .worker = worker,
+                                .instance = joined ? x->joined.instance : 0,
+                                .relayed = is_relayed(x)};
+}
+
 void present_begin(struct exchange *x, const char *worker)
 {
     char name[WORKER_NAME_MAX + 1];
     (void)snprintf(x->worker, sizeof x->worker, "%s", worker ? worker : "");
-    presence_begin(x->server->presence, x->queue, present_name(x, name), is_relayed(x));
+    struct present_key key = present_key(x, name);
+    presence_begin(x->server->presence, &key);
     x->present = true;
 }
 
@@ -128,7 +139,16 @@ static void present_end(struct exchange *x)
     char name[WORKER_NAME_MAX + 1];
     if (!x->present) return;
     x->present = false;
-    presence_end(x->server->presence, x->queue, present_name(x, name), is_relayed(x), x->left);
+    struct present_key key = present_key(x, name);
+    presence_end(x->server->presence, &key, x->left);
+}
+
+void present_note(struct exchange *x)
+{
+    if (x->joined.instance == 0) return;
+    struct present_key key = {
+        .queue = x->queue, .worker = x->joined.name, .instance = x->joined.instance};
+    presence_note(x->server->presence, &key, 0);
 }
 
 void wait_end(struct exchange *x)

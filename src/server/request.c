@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the path, headers, query and JSON body of a request, and checks them.
 #include "base/digits.h"
+#include "local/inside.h"
 #include "server/inside.h"
 #include "wire/wire.h"
 #include "json/weigh.h"
@@ -40,7 +41,7 @@ static void see_field(void *ctx, const char *name, const char *value)
         size_t len;
     } singles[] = {SINGLE("Authorization"), SINGLE("Content-Type"),   SINGLE("Last-Event-ID"),
                    SINGLE("Origin"),        SINGLE("Sec-Fetch-Mode"), SINGLE("Sec-Fetch-Site"),
-                   SINGLE(REQUEST_HEADER)};
+                   SINGLE(REQUEST_HEADER),  SINGLE(WORKER_HEADER)};
 #undef SINGLE
     struct fields_seen *f = ctx;
     size_t len = strlen(name);
@@ -81,6 +82,33 @@ static bool read_request_id(struct exchange *x)
         return refuse_with(x, SLUICE_INVALID, REQUEST_HEADER, text,
                            "is not a request id: 32 hex digits");
     x->has_request = true;
+    return true;
+}
+
+// Reads 16 hex digits. Returns 0 if there are none.
+uint64_t read_instance(const char *text)
+{
+    uint8_t bytes[8];
+    uint64_t instance = 0;
+    if (!digits_read_hex(text, bytes, sizeof bytes)) return 0;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        instance = instance << 8 | bytes[i];
+    return instance;
+}
+
+static bool read_joined(struct exchange *x)
+{
+    const char *text = httpd_header(x->http, WORKER_HEADER);
+    char digits[INSTANCE_DIGITS + 1] = "";
+    if (!text) return true;
+    const char *space = strchr(text, ' ');
+    if (space && space - text == INSTANCE_DIGITS) memcpy(digits, text, INSTANCE_DIGITS);
+    x->joined.instance = read_instance(digits);
+    bool good = x->joined.instance != 0 && worker_check(space + 1, NULL) == SLUICE_OK;
+    if (!good)
+        return refuse_with(x, SLUICE_INVALID, WORKER_HEADER, text,
+                           "is not 16 hex digits of an instance, a space and a worker's name");
+    memcpy(x->joined.name, space + 1, strlen(space + 1) + 1);
     return true;
 }
 
@@ -168,7 +196,7 @@ bool read_head(struct exchange *x)
     if (last && strlen(last) >= LAST_EVENT_MAX)
         return refuse_with(x, SLUICE_INVALID, "Last-Event-ID", last, "is longer than any event id");
     if (last) x->last_event = strcpy(kept_new(&x->kept, strlen(last) + 1), last);
-    return read_request_id(x);
+    return read_request_id(x) && read_joined(x);
 }
 
 static bool unknown_parameter(struct exchange *x, const char *name, const struct fields *table)

@@ -193,6 +193,7 @@ void handle_settle(struct exchange *x)
                                                        [CALL_RELEASE] = SETTLE_RELEASE,
                                                        [CALL_RENEW] = SETTLE_RENEW};
     x->outcome = kinds[x->route->call - call_table];
+    if (x->outcome == SETTLE_RENEW) present_note(x);
     if (x->wire_in)
         settle_wire(x);
     else

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers that join, beat and leave, and the orders of an operator.
-#include "base/digits.h"
 #include "local/worker_change.h"
 #include "os/entropy.h"
 #include "server/inside.h"
@@ -9,23 +8,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#define INSTANCE_DIGITS 16
-
 // Reads the instance, or draws one for a join that has none.
-static bool read_instance(struct exchange *x, const char *text, bool draws, uint64_t *out)
+static bool instance_of(struct exchange *x, const char *text, bool draws, uint64_t *out)
 {
-    *out = 0;
-    if ((!text || !*text) && draws) {
-        *out = entropy_u64() | 1;
-        return true;
-    }
-    bool good = text && strlen(text) == INSTANCE_DIGITS;
-    for (size_t i = 0; good && text[i]; i++) {
-        int digit = digits_hex_value(text[i]);
-        good = digit >= 0;
-        *out = *out << 4 | (uint64_t)(digit & 15);
-    }
-    if (good && *out != 0) return true;
+    bool given = text && *text;
+    *out = given ? read_instance(text) : draws ? entropy_u64() | 1 : 0;
+    if (*out != 0) return true;
     return refuse_request(x, SLUICE_INVALID, "", "instance",
                           "instance \"%.40s\" is not 16 hex digits that a join was answered with",
                           text ? text : "");
@@ -49,6 +37,13 @@ static void answer_joined(struct exchange *x, const char *name, uint64_t instanc
     answer_json(x, 200, o);
 }
 
+// The worker's process lives. A refused join says nothing about the process that has the name.
+static void note_life(struct exchange *x, const struct worker_join_in *in, uint64_t instance)
+{
+    struct present_key key = {.queue = x->queue, .worker = in->worker, .instance = instance};
+    presence_note(x->server->presence, &key, in->capacity);
+}
+
 // A sign of life costs no commit here: the node writes those of all its workers together.
 static void beat(struct exchange *x, const struct worker_join_in *in, uint64_t instance)
 {
@@ -56,7 +51,29 @@ static void beat(struct exchange *x, const struct worker_join_in *in, uint64_t i
     enum sluice_code code;
     bool live = worker_is_live(x->server->store, x->queue, in->worker, instance, &code, &error);
     if (!code && !live) code = refuse_worker(&error, REASON_UNKNOWN_WORKER, x->queue, in->worker);
-    if (answer_unless(x, code, &error)) answer_joined(x, in->worker, instance, 0);
+    if (!answer_unless(x, code, &error)) return;
+    note_life(x, in, instance);
+    answer_joined(x, in->worker, instance, 0);
+}
+
+// What the nodes of the cluster heard of the process that has a name. The other nodes list the
+// names only. That is enough: a name that any process uses there is not taken over.
+static bool heard(void *ctx, const char *name, uint64_t instance, int64_t *ago_ms, bool *gone)
+{
+    struct exchange *x = ctx;
+    struct waiting_list others = {0};
+    struct present_key key = {.queue = x->queue, .worker = name, .instance = instance};
+    bool known = presence_heard(x->server->presence, &key, ago_ms, gone);
+    workers_at_other_nodes(x, &others);
+    for (size_t i = 0; i < others.len; i++) {
+        const struct waiting_row *row = &others.rows[i];
+        if (strcmp(row->name, name) != 0 || row->relayed) continue;
+        if (!known || row->ago_ms < *ago_ms) *ago_ms = row->ago_ms;
+        *gone = false;
+        known = true;
+    }
+    waiting_list_done(&others);
+    return known;
 }
 
 void handle_worker_join(struct exchange *x)
@@ -65,10 +82,8 @@ void handle_worker_join(struct exchange *x)
     struct sluice_error error;
     uint64_t instance;
     if (!read_request(x, &in) || !read_worker(x, in.worker) ||
-        !read_instance(x, in.instance, !in.beat, &instance))
+        !instance_of(x, in.instance, !in.beat, &instance))
         return;
-    presence_begin(x->server->presence, x->queue, in.worker, false);
-    presence_end(x->server->presence, x->queue, in.worker, false, false);
     if (in.beat) {
         beat(x, &in, instance);
         return;
@@ -79,9 +94,12 @@ void handle_worker_join(struct exchange *x)
                              .capacity = in.capacity,
                              .ttl_ms = in.ttl,
                              .flags = in.store_only ? WORKER_MAILBOX : 0,
-                             .labels = in.labels};
+                             .labels = in.labels,
+                             .heard = heard,
+                             .heard_ctx = x};
     enum sluice_code code = direct_worker_change(x->server->store, x->queue, &o, &error);
     if (!answer_unless(x, code, &error)) return;
+    note_life(x, &in, instance);
     heartbeats_joined(x->server->heartbeats, x->queue, in.ttl);
     answer_joined(x, in.worker, instance, in.ttl);
 }
@@ -92,7 +110,7 @@ void handle_worker_leave(struct exchange *x)
     struct sluice_error error;
     uint64_t instance;
     if (!read_request(x, &in) || !read_worker(x, in.worker) ||
-        !read_instance(x, in.instance, false, &instance))
+        !instance_of(x, in.instance, false, &instance))
         return;
     struct worker_order o = {.act = WORKER_LEAVE, .name = in.worker, .instance = instance};
     enum sluice_code code = direct_worker_change(x->server->store, x->queue, &o, &error);

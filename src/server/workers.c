@@ -85,6 +85,11 @@ static void ask_others(struct exchange *x, const char *queue, struct waiting_lis
     memory_free(r.others);
 }
 
+void workers_at_other_nodes(struct exchange *x, struct waiting_list *out)
+{
+    ask_others(x, x->queue, out, NULL);
+}
+
 static struct json *row_json(const struct waiting_row *row)
 {
     struct json *o = json_new();
@@ -94,6 +99,8 @@ static struct json *row_json(const struct waiting_row *row)
     json_number(o, "receives", row->receives);
     json_number(o, "since", row->since);
     json_number(o, "seenAt", row->seen_at);
+    json_number(o, "agoMs", row->ago_ms);
+    if (row->capacity > 0) json_number(o, "capacity", row->capacity);
     if (row->relayed) json_bool(o, "relayed", true);
     return o;
 }

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#define KEY(q, w, r) (&(struct present_key){.queue = (q), .worker = (w), .relayed = (r)})
+
 static int set_up(void **state)
 {
     *state = presence_new();
@@ -29,8 +31,8 @@ static struct waiting_list listed(struct presence *p, const char *queue)
 static void a_worker_stays_between_two_receives(void **state)
 {
     struct presence *p = *state;
-    presence_begin(p, "mail", "w", false);
-    presence_begin(p, "mail", "w", false);
+    presence_begin(p, KEY("mail", "w", false));
+    presence_begin(p, KEY("mail", "w", false));
     struct waiting_list l = listed(p, "mail");
     assert_int_equal(l.len, 1);
     assert_int_equal(l.rows[0].receives, 2);
@@ -39,8 +41,8 @@ static void a_worker_stays_between_two_receives(void **state)
     int64_t since = l.rows[0].since;
     assert_true(since > 0);
     waiting_list_done(&l);
-    presence_end(p, "mail", "w", false, false);
-    presence_end(p, "mail", "w", false, false);
+    presence_end(p, KEY("mail", "w", false), false);
+    presence_end(p, KEY("mail", "w", false), false);
     l = listed(p, NULL);
     assert_int_equal(l.len, 1);
     assert_int_equal(l.rows[0].receives, 0);
@@ -51,17 +53,17 @@ static void a_worker_stays_between_two_receives(void **state)
 static void a_worker_that_disconnects_is_forgotten_at_once(void **state)
 {
     struct presence *p = *state;
-    presence_begin(p, "mail", "w", false);
-    presence_begin(p, "mail", "w", false);
-    presence_end(p, "mail", "w", false, true);
+    presence_begin(p, KEY("mail", "w", false));
+    presence_begin(p, KEY("mail", "w", false));
+    presence_end(p, KEY("mail", "w", false), true);
     struct waiting_list l = listed(p, "mail");
     assert_int_equal(l.len, 1); // the other receive still waits
     waiting_list_done(&l);
-    presence_end(p, "mail", "w", false, true);
+    presence_end(p, KEY("mail", "w", false), true);
     l = listed(p, "mail");
     assert_int_equal(l.len, 0);
     waiting_list_done(&l);
-    presence_begin(p, "mail", "w", false); // its place is used again
+    presence_begin(p, KEY("mail", "w", false)); // its place is used again
     l = listed(p, "mail");
     assert_int_equal(l.len, 1);
     waiting_list_done(&l);
@@ -70,9 +72,9 @@ static void a_worker_that_disconnects_is_forgotten_at_once(void **state)
 static void queues_do_not_share_workers(void **state)
 {
     struct presence *p = *state;
-    presence_begin(p, "mail", "w", false);
-    presence_begin(p, "other", "w", false);
-    presence_begin(p, "other", "v", false);
+    presence_begin(p, KEY("mail", "w", false));
+    presence_begin(p, KEY("other", "w", false));
+    presence_begin(p, KEY("other", "v", false));
     struct waiting_list l = listed(p, NULL);
     assert_int_equal(l.len, 3);
     assert_int_equal(waiting_list_count(&l, "mail"), 1);
@@ -87,11 +89,11 @@ static void names_beyond_the_limit_are_not_listed(void **state)
     char name[32];
     for (int i = 0; i < PRESENCE_MAX + 10; i++) {
         (void)snprintf(name, sizeof name, "w%d", i);
-        presence_begin(p, "mail", name, false);
+        presence_begin(p, KEY("mail", name, false));
     }
-    presence_end(p, "mail", name, false, false); // it was not counted
-    presence_end(p, "mail", "w0", false, true);
-    presence_begin(p, "mail", "late", false);
+    presence_end(p, KEY("mail", name, false), false); // it was not counted
+    presence_end(p, KEY("mail", "w0", false), true);
+    presence_begin(p, KEY("mail", "late", false));
     struct waiting_list l = {0};
     presence_list(p, "mail", "a", &l);
     assert_int_equal(l.len, WAITING_ROWS_MAX);
@@ -161,11 +163,39 @@ static void waiting_workers_join_those_with_locks(void **state)
     waiting_list_done(&l);
 }
 
+static void two_processes_of_one_worker_are_heard_apart(void **state)
+{
+    struct presence *p = *state;
+    struct present_key one = {.queue = "mail", .worker = "w", .instance = 1}, two = one;
+    int64_t ago;
+    bool gone;
+    two.instance = 2;
+    assert_false(presence_heard(p, &one, &ago, &gone));
+    presence_begin(p, &one);
+    presence_note(p, &one, 7);
+    assert_true(presence_heard(p, &one, &ago, &gone) && ago == 0 && !gone);
+    assert_false(presence_heard(p, &two, &ago, &gone));
+    struct waiting_list l = {0};
+    presence_list(p, "mail", "a", &l);
+    assert_int_equal(l.len, 1);
+    assert_int_equal(l.rows[0].instance, 1);
+    assert_int_equal(l.rows[0].capacity, 7);
+    waiting_list_done(&l);
+    presence_end(p, &one, true); // not listed any more, and known to be gone
+    l = listed(p, "mail");
+    assert_int_equal(l.len, 0);
+    waiting_list_done(&l);
+    assert_true(presence_heard(p, &one, &ago, &gone) && gone);
+    presence_note(p, &one, 0);
+    assert_true(presence_heard(p, &one, &ago, &gone) && !gone);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_worker_stays_between_two_receives),
+        TEST(two_processes_of_one_worker_are_heard_apart),
         TEST(a_worker_that_disconnects_is_forgotten_at_once),
         TEST(queues_do_not_share_workers),
         TEST(names_beyond_the_limit_are_not_listed),

@@ -82,6 +82,28 @@ static void a_send_is_unknown_if_its_answer_is_lost_and_its_repeat_is_refused(vo
     near_stop(&n);
 }
 
+static void a_join_whose_answer_was_lost_can_be_repeated(void **state)
+{
+    struct rig *r = *state;
+    struct sluice_join join = {.worker = "w", .capacity = 1};
+    struct sluice_worker row;
+    size_t len = 0;
+    node_start(&r->one);
+    struct near n = near_start(r);
+    proxy_script(n.proxy, "POST", PROXY_CUT_AFTER, 0, 1);
+    proxy_script(n.proxy, "POST", PROXY_REFUSE, 429, 1);
+    assert_int_equal(sluice_worker_join(n.s, "tasks", &join, NULL), SLUICE_UNKNOWN);
+    assert_int_equal(sluice_workers(n.s, "tasks", &row, 1, &len, NULL), SLUICE_OK);
+    assert_int_equal(len, 1); // it took effect
+    assert_int_equal(sluice_worker_join(n.s, "tasks", &join, NULL), SLUICE_OK);
+    assert_int_equal(sluice_worker_beat(n.s, "tasks", "w", NULL), SLUICE_OK);
+    struct sluice *other;
+    open_at(r->one.url, NULL, &other); // another process has another instance
+    assert_int_equal(sluice_worker_join(other, "tasks", &join, NULL), SLUICE_CONFLICT);
+    sluice_close(other);
+    near_stop(&n);
+}
+
 static void a_send_is_unknown_if_it_is_lost_and_a_full_queue_refuses_its_repeat(void **state)
 {
     struct rig *r = *state;
@@ -232,6 +254,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_set_up, rig_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(a_send_is_unknown_if_its_answer_is_lost_and_its_repeat_is_refused),
+        TEST(a_join_whose_answer_was_lost_can_be_repeated),
         TEST(a_send_is_unknown_if_it_is_lost_and_a_full_queue_refuses_its_repeat),
         TEST(a_direct_send_is_unknown_if_the_owner_may_still_take_it),
         TEST(a_send_does_not_block_if_the_owner_may_still_take_it),

@@ -1,33 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Workers that only wait: every node of a cluster shows them, to tokens that may read the queue."""
-import threading
 import time
 
 from harness import case, contains, holds, main, same, until
+from registering import Receive, join, version_4, workers
 from serving import Node, guarded
 from terminal import Terminal
-
-
-class Receive:
-    """A receive that waits, on its own connection."""
-
-    def __init__(self, node, queue, worker=None, headers=None, wait="20s"):
-        self.answer = None
-        self.line = node.connect()
-        body = '{"wait": "%s"%s}' % (wait, f', "worker": "{worker}"' if worker else "")
-        self.line.request("POST", f"/v1/queues/{queue}/receive", body,
-                          {"Content-Type": "application/json"} | (headers or {}))
-        self.thread = threading.Thread(target=self.read, daemon=True)
-
-    def read(self):
-        self.answer = self.line.getresponse().read()
-
-    def leave(self):
-        self.line.sock.close()
-
-
-def workers(node, queue, headers=None):
-    return {row["name"]: row for row in node.does(200, "GET", f"/{queue}/workers", headers=headers)["workers"]}
 
 
 def now():
@@ -167,15 +145,6 @@ def no_worker_is_missed_in_a_dead_letter_queue_and_in_a_paused_one(sluice):
         contains(metric(), 'sluice_queue_paused{queue="jobs"} 0')
 
 
-def version_4(sluice, queue, *settings):
-    sluice.ok("queue", "create", queue, *settings)
-    sluice.ok("upgrade", queue)
-
-
-def join(node, queue, name, status=200, **more):
-    return node.does(status, "POST", f"/{queue}/workers", {"worker": name} | more)
-
-
 @case
 def a_registered_worker_is_shown_and_expires_without_a_sign_of_life(sluice):
     version_4(sluice, "jobs")
@@ -191,8 +160,8 @@ def a_registered_worker_is_shown_and_expires_without_a_sign_of_life(sluice):
 def a_receive_that_waits_keeps_the_registration(sluice):
     version_4(sluice, "jobs", "shards=2")
     with Node(sluice) as node:
-        join(node, "jobs", "w1", ttl="5s")
-        receive = Receive(node, "jobs", "w1")
+        row = join(node, "jobs", "w1", ttl="5s")
+        receive = Receive(node, "jobs", "w1", {"Sluice-Worker": f"{row['instance']} w1"})
         end = time.monotonic() + 9  # longer than its ttl
         while time.monotonic() < end:
             holds(workers(node, "jobs")["w1"]["capacity"] > 0, "it is still registered")
