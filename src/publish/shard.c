@@ -226,7 +226,8 @@ static void set_why(struct published_shard *s, const char *why, bool refused)
         publishing_say(s->all, PUBLISHING_REFUSED, s->queue->row.name, s->shard, why ? why : "");
 }
 
-// The newest event of this shard, if it is of this life of the queue.
+// The newest event of this shard, if it is of this life of the queue and in the journal. Any client
+// of the bus can write another one.
 static void read_tail(struct published_shard *s, const struct bus_message *m,
                       struct publisher_tail *tail)
 {
@@ -235,7 +236,7 @@ static void read_tail(struct published_shard *s, const struct bus_message *m,
     for (size_t i = 0; i < 16; i++)
         (void)snprintf(life + 2 * i, 3, "%02x", s->queue->row.id.bytes[i]);
     if (envelope_read(m->body, &in, why) == ERR_OK &&
-        strncmp(in.envelope.event_id, life, 32) == 0) {
+        strncmp(in.envelope.event_id, life, 32) == 0 && in.envelope.sequence <= look_at(s).events) {
         tail->sequence = in.envelope.sequence;
         tail->number = m->sequence;
     }
