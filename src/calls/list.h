@@ -77,7 +77,9 @@
 #define HEALTHZ_FIELDS(F, S)                                                                       \
     F(S, TEXT, nonce, "nonce", 0, 0, 0,                                                            \
       "A nonce in hex digits. The node proves its name with it to a client that knows the name "   \
-      "from the journal. Other values are ignored.")
+      "from the journal. Other values are ignored.")                                               \
+    F(S, TEXT, key, "key", 0, 0, 0,                                                                \
+      "The keys of secrets of journals, with commas. The node proves its name with one of them.")
 
 // S(struct, fields)
 #define REQUEST_STRUCTS(S)                                                                         \

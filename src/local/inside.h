@@ -61,11 +61,12 @@ struct sluice {
     bool closing;
     struct owner_self *_Atomic self;       // its identity as a node; NULL: it is no node
     struct owner_cluster *_Atomic cluster; // NULL: the node is no member of a cluster
-    atomic_bool joins;        // it becomes a member of a cluster, or was one: see owner_joins
-    _Atomic bool needs_token; // its clients have tokens
-    struct peers *peers;      // what is known about other nodes
-    struct links *links;      // requests to them; NULL: it sends none
-    struct notices *notices;  // messages that were announced to other processes
+    atomic_bool joins;          // it becomes a member of a cluster, or was one: see owner_joins
+    _Atomic bool needs_token;   // its clients have tokens
+    struct peers *peers;        // what is known about other nodes
+    _Atomic int64_t learned_at; // clock_boot_ms of the last owner_learn
+    struct links *links;        // requests to them; NULL: it sends none
+    struct notices *notices;    // messages that were announced to other processes
     struct joined_workers *_Atomic joined;      // workers that joined with it (api/workers.c)
     struct owner_heard *heard;                  // workers that wait at nodes; NULL: none was asked
     struct lines *lines;                        // of sends that wait for space

@@ -15,6 +15,7 @@
 
 #define CONNECTION_PEER_MAX 64
 #define LINE_CLIENT_MAX     (CONNECTION_PEER_MAX + 4)
+#define CONNECTION_NOTE_MAX 72
 #define LINES_BUCKETS       512
 
 struct connection {
@@ -25,6 +26,7 @@ struct connection {
     _Atomic int64_t deadline;       // clock_boot_ms; 0: none
     char peer[CONNECTION_PEER_MAX]; // the client's address
     char client[LINE_CLIENT_MAX];   // the same, or for IPv6 the prefix: "2001:db8:1:2::/64"
+    char note[CONNECTION_NOTE_MAX]; // httpd_note; only the owner's thread uses it
     bool heard;                     // a whole head came; only the owner's thread reads this
     // The lock guards the fields below.
     struct address *address;            // NULL: the connection is no longer counted

@@ -5,7 +5,7 @@
 // A connection's states (without a challenge it goes from CONNECTING to CARRYING):
 //
 //     CONNECTING -> CHALLENGING -> CARRYING <-> IDLE
-#define _GNU_SOURCE // memmem, EPOLLRDHUP
+#define _GNU_SOURCE // EPOLLRDHUP
 #include "net/http_async.h"
 
 #include "base/check.h"
@@ -49,8 +49,9 @@ struct http_async_connection {
     struct http_async_call *call;
     struct http_call hello; // the challenge
     char nonce[CHALLENGE_NONCE];
-    struct buf head; // of the request
-    size_t out_at;   // bytes of the request's head and body that were sent
+    char line[CHALLENGE_LINE]; // a header of its requests; "": none
+    struct buf head;           // of the request
+    size_t out_at;             // bytes of the request's head and body that were sent
     struct buf in;
     size_t head_len; // of the answer; 0: not complete yet
     size_t body_len;
@@ -173,11 +174,6 @@ static struct http_async_connection *wire_open(struct http_async *c, struct http
     return w;
 }
 
-static void put_text(struct buf *to, const char *text)
-{
-    buf_put(to, bytes_str(text));
-}
-
 static struct http_call *asked(struct http_async_connection *w)
 {
     return w->state == CHALLENGING ? &w->hello : &w->call->http;
@@ -185,22 +181,8 @@ static struct http_call *asked(struct http_async_connection *w)
 
 static void write_head(struct http_async_connection *w, const char *path)
 {
-    const struct http_call *http = asked(w);
-    char length[48];
     buf_clear(&w->head);
-    put_text(&w->head, http->method);
-    put_text(&w->head, " ");
-    put_text(&w->head, path);
-    put_text(&w->head, " HTTP/1.1\r\nHost: ");
-    put_text(&w->head, w->place->name);
-    put_text(&w->head, "\r\nUser-Agent: sluice\r\n");
-    for (size_t i = 0; i < http->headers_len; i++) {
-        put_text(&w->head, http->headers[i]);
-        put_text(&w->head, "\r\n");
-    }
-    bool carries = http->body.len > 0 || *http->method == 'P';
-    (void)snprintf(length, sizeof length, "Content-Length: %zu\r\n\r\n", http->body.len);
-    put_text(&w->head, carries ? length : "\r\n");
+    http_put_head(&w->head, asked(w), w->place->name, path, w->line);
     w->out_at = 0;
     w->head_len = 0;
     buf_clear(&w->in);
@@ -326,46 +308,19 @@ static void wire_keep(struct http_async *c, struct http_async_connection *w)
     p->idle_len++;
 }
 
-static bool says(const struct http_call *http, const char *name, const char *word)
-{
-    struct bytes value = http_header(http, name);
-    return value.len == strlen(word) && strncasecmp((const char *)value.data, word, value.len) == 0;
-}
-
-// Parses the head if it is complete. Returns false if it is malformed or too long.
-static bool hear_head(struct http_async_connection *w, struct http_call *http)
-{
-    const uint8_t *end = w->in.len > 0 ? memmem(w->in.data, w->in.len, "\r\n\r\n", 4) : NULL;
-    if (!end) return w->in.len <= HTTP_HEADERS_MAX;
-    struct bytes head = bytes_of(w->in.data, (size_t)(end - w->in.data) + 4);
-    if (!http_is_status_line(head) || head.len < 16) return false;
-    buf_clear(&http->head);
-    buf_put(&http->head, head);
-    http->status = atoi((const char *)head.data + 9);
-    struct bytes length = http_header(http, "content-length");
-    bool sized = length.len > 0 && length.len < 19;
-    for (size_t i = 0; i < length.len; i++)
-        sized = sized && length.data[i] >= '0' && length.data[i] <= '9';
-    bool none = http->status == 204 || http->status == 304;
-    if (http->head.bad || http->status < 200 || (!sized && !none)) return false;
-    w->body_len = none ? 0 : strtoull((const char *)length.data, NULL, 10);
-    w->head_len = head.len;
-    return true;
-}
-
 static void answered(struct http_async *c, struct http_async_connection *w)
 {
     struct http_async_call *call = w->call;
     struct http_call *http = asked(w);
     struct bytes body = bytes_of(w->in.data + w->head_len, w->body_len);
-    bool keeps = !says(http, "connection", "close") && w->in.len == w->head_len + w->body_len &&
-                 w->out_at == w->head.len + http->body.len && http->head.data[7] == '1';
+    bool keeps = http_is_kept(http) && w->in.len == w->head_len + w->body_len &&
+                 w->out_at == w->head.len + http->body.len;
     buf_clear(&http->body_in);
     buf_put(&http->body_in, body);
     if (w->state == CHALLENGING) {
         const struct peer_challenge *g = &w->place->challenge;
         http->end = HTTP_ANSWERED;
-        if (!keeps || !g->shown(g->ctx, w->nonce, http))
+        if (!keeps || !g->shown(g->ctx, w->nonce, http, w->line))
             wire_lost(c, w, "does not prove that it is the expected node");
         else if (!ask(c, w))
             wire_lost(c, w, "closed the connection");
@@ -394,7 +349,9 @@ static bool hear_some(struct http_async *c, struct http_async_connection *w)
     }
     struct http_call *http = asked(w);
     size_t max = w->state == CHALLENGING ? READ_LEN : http->body_max;
-    bool heard = w->head_len > 0, clear = heard || hear_head(w, http), comes = w->head_len > 0;
+    bool heard = w->head_len > 0;
+    bool clear = heard || http_take_head(http, buf_bytes(&w->in), &w->head_len, &w->body_len) >= 0;
+    bool comes = w->head_len > 0;
     bool asks = w->state == CARRYING && w->call->fits;
     if (comes && !heard)
         w->declined = w->body_len > max || (asks && !w->call->fits(w->call, w->body_len));
@@ -520,30 +477,14 @@ void http_async_free(struct http_async *c)
     memory_free(c);
 }
 
-// Splits "host:port" of the URL.
-static bool take_apart(const char *url, char place[HTTP_PLACE_MAX], char **host, char **port)
-{
-    if (strncmp(url, "http://", 7) != 0 || strcspn(url + 7, "/?#") >= HTTP_PLACE_MAX - 4)
-        return false;
-    http_place(url, place);
-    *port = strrchr(place, ':');
-    if (!*port) return false;
-    *(*port)++ = 0;
-    *host = place;
-    size_t len = strlen(place);
-    if (place[0] == '[' && place[len - 1] == ']') {
-        place[len - 1] = 0;
-        (*host)++;
-    }
-    return **host && **port;
-}
-
 struct http_async_host *http_async_host_new(struct http_async *c, const char *url,
                                             const struct peer_challenge *challenge)
 {
-    char place[HTTP_PLACE_MAX], *host, *port;
+    char place[HTTP_PLACE_MAX];
+    const char *host, *port;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
-    if (!take_apart(url, place, &host, &port) || getaddrinfo(host, port, &hints, &all) != 0)
+    if (strncmp(url, "http://", 7) != 0 || !http_split_place(url, place, &host, &port) ||
+        getaddrinfo(host, port, &hints, &all) != 0)
         return NULL;
     struct http_async_host *p = NEW(struct http_async_host);
     const char *path = url + 7 + strcspn(url + 7, "/?#");

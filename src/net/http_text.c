@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a call that need no connection. Answers come from outside, so any bytes must be
 // safe.
+#define _GNU_SOURCE // memmem
 #include "net/http_text.h"
 
 #include "net/http.h"
 #include "os/clock.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -59,6 +61,78 @@ void http_place(const char *url, char place[HTTP_PLACE_MAX])
                    has_port ? ""
                    : secure ? ":443"
                             : ":80");
+}
+
+bool http_split_place(const char *url, char place[HTTP_PLACE_MAX], const char **host,
+                      const char **port)
+{
+    const char *from = strstr(url, "://");
+    if (!from || strcspn(from + 3, "/?#") >= HTTP_PLACE_MAX - 5) return false;
+    http_place(url, place);
+    char *colon = strrchr(place, ':');
+    if (!colon) return false;
+    *colon = 0;
+    size_t len = strlen(place);
+    bool six = place[0] == '[' && place[len - 1] == ']';
+    if (six) place[len - 1] = 0;
+    *host = place + six;
+    *port = colon + 1;
+    return **host && **port;
+}
+
+static void put_text(struct buf *to, const char *text)
+{
+    buf_put(to, bytes_str(text));
+}
+
+void http_put_head(struct buf *to, const struct http_call *c, const char *host, const char *path,
+                   const char *more)
+{
+    char length[48];
+    put_text(to, c->method);
+    put_text(to, " ");
+    put_text(to, path);
+    put_text(to, " HTTP/1.1\r\nHost: ");
+    put_text(to, host);
+    put_text(to, "\r\nUser-Agent: sluice\r\n");
+    for (size_t i = 0; i < c->headers_len; i++) {
+        put_text(to, c->headers[i]);
+        put_text(to, "\r\n");
+    }
+    put_text(to, more);
+    if (*more) put_text(to, "\r\n");
+    bool carries = c->body.len > 0 || *c->method == 'P';
+    (void)snprintf(length, sizeof length, "Content-Length: %zu\r\n\r\n", c->body.len);
+    put_text(to, carries ? length : "\r\n");
+}
+
+int http_take_head(struct http_call *c, struct bytes in, size_t *head_len, size_t *body_len)
+{
+    const uint8_t *end = in.len > 0 ? memmem(in.data, in.len, "\r\n\r\n", 4) : NULL;
+    if (!end) return in.len <= HTTP_HEADERS_MAX ? 0 : -1;
+    struct bytes head = bytes_of(in.data, (size_t)(end - in.data) + 4);
+    if (!http_is_status_line(head) || head.len < 16) return -1;
+    buf_clear(&c->head);
+    buf_put(&c->head, head);
+    c->status = atoi((const char *)head.data + 9);
+    struct bytes length = http_header(c, "content-length");
+    bool sized = length.len > 0 && length.len < 19;
+    for (size_t i = 0; i < length.len; i++)
+        sized = sized && length.data[i] >= '0' && length.data[i] <= '9';
+    bool none = c->status == 204 || c->status == 304;
+    if (c->head.bad || c->status < 200 || (!sized && !none)) return -1;
+    *body_len = none ? 0 : strtoull((const char *)length.data, NULL, 10);
+    *head_len = head.len;
+    return 1;
+}
+
+bool http_is_kept(const struct http_call *c)
+{
+    static const char word[] = "close";
+    struct bytes value = http_header(c, "connection");
+    bool closes =
+        value.len == strlen(word) && strncasecmp((const char *)value.data, word, value.len) == 0;
+    return !closes && c->head.data[7] == '1';
 }
 
 bool http_is_status_line(struct bytes line)

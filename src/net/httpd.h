@@ -89,6 +89,12 @@ const char *httpd_peer(const struct httpd_request *r);   // the client's address
 const char *httpd_client(const struct httpd_request *r); // the same; for IPv6 the first 64 bits
 bool httpd_gone(struct httpd_request *r);                // the client has disconnected
 
+// A text that the connection keeps for its later requests, of at most HTTPD_NOTE_MAX - 1 bytes; "":
+// none. Call these two from `head`, or from `handle` before it returns.
+#define HTTPD_NOTE_MAX 72
+const char *httpd_note(const struct httpd_request *r);
+void httpd_set_note(struct httpd_request *r, const char *note);
+
 // Attaches the caller's data to a request. `done` is called on any thread when the request is over.
 // `delivered`: the whole answer was passed to the network.
 void httpd_attach(struct httpd_request *r, void *mine, void (*done)(void *mine, bool delivered));

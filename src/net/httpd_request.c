@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lifetime of requests, and the notifications about them.
+#include "base/check.h"
 #include "base/memory.h"
 #include "net/disconnect_watch.h"
 #include "net/httpd_inside.h"
 #include "os/clock.h"
+
+#include <assert.h>
+#include <string.h>
 
 #define ANSWER_RATE ((size_t)16 << 10)
 
@@ -123,6 +127,20 @@ const char *httpd_peer(const struct httpd_request *r)
 const char *httpd_client(const struct httpd_request *r)
 {
     return r->client;
+}
+
+static_assert(HTTPD_NOTE_MAX == CONNECTION_NOTE_MAX, "the connection keeps it");
+
+// The thread that calls `head` and `handle` is the one that ends the connection.
+const char *httpd_note(const struct httpd_request *r)
+{
+    return r->line ? r->line->note : "";
+}
+
+void httpd_set_note(struct httpd_request *r, const char *note)
+{
+    CHECK(strlen(note) < HTTPD_NOTE_MAX);
+    if (r->line) memcpy(r->line->note, note, strlen(note) + 1);
 }
 
 bool httpd_gone(struct httpd_request *r)

@@ -15,5 +15,7 @@ struct owner_self {
     struct peers *peers; // of the handle
 };
 
+// Learns the secrets of the owners that the journals here name. At most once a second; cheap.
+void owner_learn(struct sluice *s);
 // The other node that owns the shard; "": none.
 void owner_set_address(struct open_queue *q, struct shard_ownership *r, const char *address);

@@ -3,6 +3,8 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "net/http_peer.h"
+#include "net/stream.h"
 #include "node/thread_pool.h"
 #include "owner/peer.h"
 #include "owner/shard_wire.h"
@@ -20,10 +22,10 @@
 struct link_target {
     struct link_target *next;
     struct owner_name name;
+    struct peer_identity identity; // that each connection proves
     struct http_async_host *place; // NULL: it uses TLS, or cannot be reached
-    bool tls;
+    struct http_peer *tls;         // NULL: it does not use TLS, or cannot be reached
     bool may_have_token;
-    char proof[PEER_PROOF_MAX]; // that this process can read the store
     atomic_bool doubted;
     struct link_call *first; // requests under way; under the lock
 };
@@ -35,8 +37,8 @@ struct links {
     struct link_counts counts;
     pthread_mutex_t lock;
     // Created with the first target.
-    struct http_async *async_http; // NULL: the process cannot create a thread
-    struct http *tls_http;
+    struct http_async *async_http;   // NULL: the process cannot create a thread
+    struct stream_tls *certificates; // NULL: they cannot be read
     struct pool_share *tls_share;
     _Atomic size_t tls_calls;
     struct link_target *all;
@@ -63,14 +65,15 @@ void links_free(struct links *l)
 {
     if (!l) return;
     pool_share_free(l->tls_share);
-    http_free(l->tls_http);
     http_async_free(l->async_http);
     while (l->all) {
         struct link_target *t = l->all;
         l->all = t->next;
         CHECK(!t->first);
+        http_peer_free(t->tls);
         memory_free(t);
     }
+    stream_tls_free(l->certificates);
     explicit_bzero(l->token, strlen(l->token));
     memory_free(l->token);
     memory_free(l->hosts);
@@ -126,12 +129,10 @@ static struct link_target *target_find(struct links *l, const struct owner_name 
 static void start_clients(struct links *l)
 {
     const char *ca = getenv("SLUICE_CA");
-    struct http_config config = {.ca_file = ca && *ca ? ca : NULL,
-                                 .connect_ms = PATIENCE_MS,
-                                 .connections_max = TLS_CALLS_MAX};
+    char why[HTTP_WHY_MAX];
     if (!l->async_http) l->async_http = http_async_new();
-    if (l->tls_http) return;
-    l->tls_http = http_new(&config);
+    if (l->tls_share) return;
+    l->certificates = stream_tls_new(ca && *ca ? ca : NULL, NULL, NULL, why, sizeof why);
     l->tls_share = pool_share_new(l->pool, TLS_CALLS_MAX, TLS_CALLS_MAX);
 }
 
@@ -139,11 +140,12 @@ static struct link_target *target_new(struct links *l, const struct owner_name *
 {
     struct link_target *t = NEW(struct link_target);
     t->name = *name;
-    t->tls = strncmp(name->url, "https://", 8) == 0;
+    peer_identity_of(name, &t->identity);
     t->may_have_token = peer_may_have_token(name->url, l->hosts);
-    peer_caller_proof(name, t->proof);
-    struct peer_challenge challenge = peer_challenge_of(&t->name);
-    if (!t->tls && l->async_http)
+    struct peer_challenge challenge = peer_challenge_of(&t->identity);
+    if (strncmp(name->url, "https://", 8) == 0)
+        t->tls = http_peer_new(name->url, l->certificates);
+    else if (l->async_http)
         t->place = http_async_host_new(l->async_http, name->url, &challenge);
     return t;
 }
@@ -205,7 +207,6 @@ static void write_request(struct link_call *c, const char *queue, const char *to
     c->url = memory_new(len);
     (void)snprintf(c->url, len, "%s/v1/queues/%s/shards", t->name.url, queue);
     add_line(c, "Content-Type", "", SHARD_TYPE);
-    add_line(c, PEER_FORWARDED, "", t->proof);
     if (token) add_line(c, "Authorization", "Bearer ", token);
     http->url = c->url;
     http->headers = (const char *const *)c->lines;
@@ -261,7 +262,8 @@ static void came_back(struct http_async_call *call)
 static void do_over_tls(struct pool_job *job)
 {
     struct link_call *c = (struct link_call *)((char *)job - offsetof(struct link_call, job));
-    http_do(c->links->tls_http, &c->call.http);
+    struct peer_challenge challenge = peer_challenge_of(&c->target->identity);
+    http_peer_do(c->target->tls, &challenge, &c->call.http);
     atomic_fetch_sub(&c->links->tls_calls, 1);
     came_back(&c->call);
 }
@@ -335,4 +337,31 @@ void link_target_away(struct links *l, struct link_target *t)
         atomic_fetch_add(&l->counts.failed, 1);
         c->done(c, LINK_DOUBTED);
     }
+}
+
+bool link_ask(struct links *l, const struct peer_identity *to, const char *token,
+              struct http_call *call)
+{
+    char authorization[REMOTE_TOKEN_MAX + 32];
+    const char *lines[] = {authorization};
+    bool carries = token && *token;
+    if (carries && (strlen(token) > REMOTE_TOKEN_MAX || !peer_may_have_token(to->url, l->hosts)))
+        return false;
+    (void)pthread_mutex_lock(&l->lock);
+    start_clients(l);
+    (void)pthread_mutex_unlock(&l->lock);
+    struct http_peer *peer = http_peer_new(to->url, l->certificates);
+    if (!peer) return false;
+    struct peer_challenge challenge = peer_challenge_of(to);
+    (void)snprintf(authorization, sizeof authorization, "Authorization: Bearer %s",
+                   carries ? token : "");
+    call->headers = lines;
+    call->headers_len = carries;
+    // Without a token, the request reveals nothing, and any node of the cluster may answer.
+    http_peer_do(peer, carries ? &challenge : NULL, call);
+    call->headers = NULL;
+    call->headers_len = 0;
+    explicit_bzero(authorization, sizeof authorization);
+    http_peer_free(peer);
+    return call->end == HTTP_ANSWERED;
 }

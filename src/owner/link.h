@@ -3,7 +3,8 @@
 // start of a node that a journal named. Each connection to a node proves the node's identity before
 // a request is sent on it (owner/peer.h).
 //
-// A request carries the caller's own token, and a proof that the caller can read the store.
+// A request carries the caller's own token. The connection adds the proof that the caller can read
+// the store.
 #pragma once
 
 #include "net/http_async.h"
@@ -59,6 +60,13 @@ void link_done(struct link_call *c);
 // messages. Returns false if it cannot be sent now; `done` is not called then.
 bool link_send(struct links *l, struct link_target *t, struct link_call *c, const char *queue,
                const char *token, int64_t wait_ms);
+// Asks a node and waits for the answer, on a connection of its own. The node must prove its
+// identity on that connection before it gets the token (NULL: none). call->url: with to->url in
+// front. Returns false if no answer came, or the node may not have the token. link_send and this
+// function are the only ways by which a token gets to another node.
+struct peer_identity;
+bool link_ask(struct links *l, const struct peer_identity *to, const char *token,
+              struct http_call *call);
 // Returns true if `done` will not be called. The connection is closed, so that the owner notices.
 // A request over TLS, or one whose answer is being received, is not cancelled.
 bool link_cancel(struct link_call *c);

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LEARN_MS 1000
+
 static bool is_plain(const char *text)
 {
     size_t len = strlen(text);
@@ -146,18 +148,65 @@ void owner_asked(struct sluice *s, uint64_t *done, uint64_t *failed)
     *failed = counts ? atomic_load(&counts->failed) : 0;
 }
 
-bool owner_prove(struct sluice *s, const char *nonce, char *out)
+// Learns the secrets of the owners that the journals here name.
+void owner_learn(struct sluice *s)
 {
-    const struct owner_self *self = atomic_load(&s->self);
-    if (self) peer_prove(&self->name, nonce, out);
-    return self != NULL;
+    struct open_queue **queues;
+    int64_t now = clock_boot_ms(), last = atomic_load(&s->learned_at);
+    if (now - last < LEARN_MS || !atomic_compare_exchange_strong(&s->learned_at, &last, now))
+        return;
+    size_t len = queues_hold(s, &queues);
+    for (size_t i = 0; i < len; i++)
+        for (uint32_t k = 0; k < queues[i]->row.birth.shards; k++) {
+            struct shard_runner *d = runner_if_open(queues[i], k);
+            struct runner_owner o;
+            struct owner_name name;
+            if (!d) continue;
+            runner_owner(d, &o);
+            if (o.epoch != 0 && owner_parse(o.address, &name)) peers_learn(s->peers, &name);
+        }
+    queues_let_go(queues, len);
 }
 
-bool owner_knows_caller(struct sluice *s, const char *proof)
+// Takes the next key of "a,b". Returns false at the end of the text.
+static bool take_key(const char **keys, char out[PEER_KEY_MAX])
 {
-    char expected[PEER_PROOF_MAX];
+    size_t len = strcspn(*keys, ",");
+    if (len == 0) return false;
+    (void)snprintf(out, PEER_KEY_MAX, "%.*s", (int)len, *keys);
+    *keys += len + ((*keys)[len] == ',');
+    return true;
+}
+
+static bool secret_of_keys(struct sluice *s, const char *keys, char out[JOURNAL_ADDRESS_MAX])
+{
+    char key[PEER_KEY_MAX];
+    for (int left = PEER_KEYS_MAX; left > 0 && take_key(&keys, key); left--)
+        if (peers_secret(s->peers, key, out)) return true;
+    return false;
+}
+
+static bool has_key(const char *keys, const char *own)
+{
+    char key[PEER_KEY_MAX];
+    for (int left = PEER_KEYS_MAX; left > 0 && take_key(&keys, key); left--)
+        if (strcmp(key, own) == 0) return true;
+    return false;
+}
+
+bool owner_prove(struct sluice *s, const char *nonce, const char *keys, struct peer_answer *out)
+{
     const struct owner_self *self = atomic_load(&s->self);
-    if (!self || strlen(proof) != PEER_PROOF_MAX - 1) return false;
-    peer_caller_proof(&self->name, expected);
-    return digest_equal(proof, expected, PEER_PROOF_MAX - 1);
+    char own[PEER_KEY_MAX], secret[JOURNAL_ADDRESS_MAX];
+    if (!self) return false;
+    peer_key(self->name.incarnation, own);
+    if (!keys || has_key(keys, own)) {
+        peer_prove(&self->name, self->name.incarnation, nonce, out);
+        return true;
+    }
+    bool known = secret_of_keys(s, keys, secret);
+    if (!known) owner_learn(s);
+    if (!known && !secret_of_keys(s, keys, secret)) return false;
+    peer_prove(&self->name, secret, nonce, out);
+    return true;
 }

@@ -60,10 +60,10 @@ void owner_asked(struct sluice *s, uint64_t *done, uint64_t *failed);
 // Copies the URL of the shard's owner. Returns false if the owner is not known, or if it is another
 // node that has not proven itself recently. Cheap.
 bool owner_of_shard(struct open_queue *q, uint32_t shard, char url[JOURNAL_ADDRESS_MAX]);
-// The node's answer to a nonce (peer.h). Returns false if the handle is not a node yet.
-bool owner_prove(struct sluice *s, const char *nonce, char *out);
-// Returns true if the text is the proof that a caller of this node can read the store.
-bool owner_knows_caller(struct sluice *s, const char *proof);
+// The node's answer to a challenge (peer.h). keys: "9f86d081884c7d65,..."; NULL: its own. Returns
+// false if the handle is not a node yet, or knows none of the keys.
+struct peer_answer;
+bool owner_prove(struct sluice *s, const char *nonce, const char *keys, struct peer_answer *out);
 
 // The node becomes a member of a cluster. Until it has joined, and after it has left, it takes no
 // shard: a shard that it owned without a claim would be missing in the cluster's view, and its

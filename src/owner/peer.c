@@ -34,68 +34,141 @@ bool peer_nonce_ok(const char *text)
     return len >= NONCE_MIN && len < CHALLENGE_NONCE && strspn(text, "0123456789abcdef") == len;
 }
 
-static void prove(const struct owner_name *self, const char *what, const char *nonce,
-                  char out[PEER_PROOF_MAX])
+void peer_key(const char *secret, char out[PEER_KEY_MAX])
+{
+    uint8_t hash[SHA256_LEN];
+    sha256(bytes_str(secret), hash);
+    hex_print(bytes_of(hash, (PEER_KEY_MAX - 1) / 2), out);
+}
+
+void peer_identity_add(struct peer_identity *p, const char *secret)
+{
+    for (size_t i = 0; i < p->secrets_len; i++)
+        if (strcmp(p->secrets[i], secret) == 0) return;
+    if (p->secrets_len == PEER_KEYS_MAX) return;
+    (void)snprintf(p->secrets[p->secrets_len++], JOURNAL_ADDRESS_MAX, "%s", secret);
+}
+
+void peer_identity_of(const struct owner_name *name, struct peer_identity *out)
+{
+    *out = (struct peer_identity){.secrets_len = 0};
+    memcpy(out->url, name->url, sizeof out->url);
+    memcpy(out->node, name->node, sizeof out->node);
+    peer_identity_add(out, name->incarnation);
+}
+
+struct proof {
+    const char *what; // which end proves
+    const char *url, *node;
+    const char *nonce;  // of the caller
+    const char *answer; // the nonce of the node; "": none
+};
+
+static void prove(const struct proof *p, const char *secret, char out[PEER_PROOF_MAX])
 {
     static_assert(PEER_PROOF_MAX == 2 * SHA256_LEN + 1, "as hex digits");
     uint8_t mac[SHA256_LEN];
-    char text[JOURNAL_ADDRESS_MAX + CHALLENGE_NONCE + 32];
-    (void)snprintf(text, sizeof text, "sluice %s 1\n%s\n%s\n", what, self->node, nonce);
-    sha256_hmac(bytes_str(self->incarnation), bytes_str(text), mac);
+    char text[2 * JOURNAL_ADDRESS_MAX + CHALLENGE_NONCE + PEER_NONCE_MAX + 32];
+    (void)snprintf(text, sizeof text, "sluice %s 2\n%s\n%s\n%s\n%s\n", p->what, p->url, p->node,
+                   p->nonce, p->answer);
+    sha256_hmac(bytes_str(secret), bytes_str(text), mac);
     hex_print(bytes_of(mac, sizeof mac), out);
 }
 
-void peer_prove(const struct owner_name *self, const char *nonce, char out[PEER_PROOF_MAX])
+static void nonce_make(char out[PEER_NONCE_MAX])
 {
-    prove(self, "node", nonce, out);
+    uint8_t bytes[NONCE_LEN];
+    static_assert(PEER_NONCE_MAX == 2 * NONCE_LEN + 1, "as hex digits");
+    entropy_fill(bytes, sizeof bytes);
+    hex_print(bytes_of(bytes, sizeof bytes), out);
 }
 
-void peer_caller_proof(const struct owner_name *self, char out[PEER_PROOF_MAX])
+void peer_prove(const struct owner_name *self, const char *secret, const char *nonce,
+                struct peer_answer *out)
 {
-    prove(self, "caller", "", out);
+    struct proof p = {"node", self->url, self->node, nonce, ""};
+    peer_key(secret, out->key);
+    prove(&p, secret, out->proof);
+    nonce_make(out->nonce);
+    p.what = "caller";
+    p.answer = out->nonce;
+    prove(&p, secret, out->expects);
 }
 
 static void challenge_make(const void *ctx, char nonce[CHALLENGE_NONCE], char path[CHALLENGE_PATH])
 {
-    uint8_t bytes[NONCE_LEN];
-    (void)ctx;
-    entropy_fill(bytes, sizeof bytes);
-    hex_print(bytes_of(bytes, sizeof bytes), nonce);
-    (void)snprintf(path, CHALLENGE_PATH, "/healthz?nonce=%s", nonce);
+    const struct peer_identity *to = ctx;
+    static_assert(CHALLENGE_PATH > CHALLENGE_NONCE + 32 + PEER_KEYS_MAX * PEER_KEY_MAX, "it fits");
+    nonce_make(nonce);
+    int len = snprintf(path, CHALLENGE_PATH, "/healthz?nonce=%s", nonce);
+    for (size_t i = 0; i < to->secrets_len; i++) {
+        char key[PEER_KEY_MAX];
+        peer_key(to->secrets[i], key);
+        len +=
+            snprintf(path + len, CHALLENGE_PATH - (size_t)len, "%s%s", i > 0 ? "," : "&key=", key);
+    }
 }
 
-static bool challenge_is_met(const void *ctx, const char *nonce, const struct http_call *answer)
+static const char *secret_of(const struct peer_identity *to, struct bytes key)
 {
-    const struct owner_name *name = ctx;
-    char proof[PEER_PROOF_MAX];
-    peer_prove(name, nonce, proof);
-    return answer->status == 200 &&
-           bytes_equal(http_header(answer, PEER_HEADER), bytes_str(name->node)) &&
-           bytes_equal(http_header(answer, PEER_PROOF), bytes_str(proof));
+    for (size_t i = 0; i < to->secrets_len; i++) {
+        char known[PEER_KEY_MAX];
+        peer_key(to->secrets[i], known);
+        if (bytes_equal(key, bytes_str(known))) return to->secrets[i];
+    }
+    return NULL;
 }
 
-struct peer_challenge peer_challenge_of(const struct owner_name *name)
+static bool is_proof(struct bytes text, const char expected[PEER_PROOF_MAX])
 {
-    return (struct peer_challenge){.ask = challenge_make, .shown = challenge_is_met, .ctx = name};
+    return text.len == PEER_PROOF_MAX - 1 && digest_equal(text.data, expected, text.len);
+}
+
+static bool challenge_is_met(const void *ctx, const char *nonce, const struct http_call *answer,
+                             char line[CHALLENGE_LINE])
+{
+    const struct peer_identity *to = ctx;
+    const char *secret = secret_of(to, http_header(answer, PEER_KEY));
+    struct proof p = {"node", to->url, to->node, nonce, ""};
+    char proof[PEER_PROOF_MAX], own_nonce[PEER_NONCE_MAX];
+    struct bytes theirs = http_header(answer, PEER_NONCE);
+    if (answer->status != 200 || !secret || theirs.len != PEER_NONCE_MAX - 1) return false;
+    prove(&p, secret, proof);
+    if (!is_proof(http_header(answer, PEER_PROOF), proof)) return false;
+    (void)snprintf(own_nonce, sizeof own_nonce, "%.*s", (int)theirs.len, (const char *)theirs.data);
+    p.what = "caller";
+    p.answer = own_nonce;
+    prove(&p, secret, proof);
+    (void)snprintf(line, CHALLENGE_LINE, "%s: %s", PEER_FORWARDED, proof);
+    return true;
+}
+
+struct peer_challenge peer_challenge_of(const struct peer_identity *p)
+{
+    return (struct peer_challenge){.ask = challenge_make, .shown = challenge_is_met, .ctx = p};
 }
 
 enum peer peer_ask(struct http *http, const struct owner_name *name, int64_t wait_ms)
 {
     CLEANUP(http_call_done) struct http_call call;
-    char nonce[CHALLENGE_NONCE], path[CHALLENGE_PATH], url[URL_MAX];
-    challenge_make(name, nonce, path);
+    char nonce[CHALLENGE_NONCE], path[CHALLENGE_PATH], url[URL_MAX], line[CHALLENGE_LINE];
+    struct peer_identity to;
+    peer_identity_of(name, &to);
+    challenge_make(&to, nonce, path);
     (void)snprintf(url, sizeof url, "%s%s", name->url, path);
     http_call_init(&call, "GET", url);
     call.timeout_ms = wait_ms;
     call.body_max = ANSWER_MAX;
     http_do(http, &call);
     if (call.end != HTTP_ANSWERED) return PEER_AWAY;
-    return challenge_is_met(name, nonce, &call) ? PEER_PROVEN : PEER_DECLINES;
+    return challenge_is_met(&to, nonce, &call, line) ? PEER_PROVEN : PEER_DECLINES;
 }
 
 struct known_peer {
     struct known_peer *next;
     struct owner_name name;
+    char key[PEER_KEY_MAX];
+    int64_t seen_ms;       // when a journal named it last
     bool asking;           // a thread sends a challenge
     uint64_t answers;      // challenges that have ended
     enum peer last;        // the result of the last one
@@ -144,12 +217,60 @@ static struct known_peer *known_peer_find(struct peers *p, const struct owner_na
 static struct known_peer *known_peer_find_or_add(struct peers *p, const struct owner_name *name)
 {
     struct known_peer *k = known_peer_find(p, name);
-    if (k) return k;
-    k = NEW(struct known_peer);
-    k->name = *name;
-    k->next = p->all;
-    p->all = k;
+    if (!k) {
+        k = NEW(struct known_peer);
+        k->name = *name;
+        peer_key(name->incarnation, k->key);
+        k->next = p->all;
+        p->all = k;
+    }
+    k->seen_ms = clock_boot_ms();
     return k;
+}
+
+void peers_learn(struct peers *p, const struct owner_name *name)
+{
+    (void)pthread_mutex_lock(&p->lock);
+    (void)known_peer_find_or_add(p, name);
+    (void)pthread_mutex_unlock(&p->lock);
+}
+
+bool peers_secret(struct peers *p, const char *key, char out[JOURNAL_ADDRESS_MAX])
+{
+    (void)pthread_mutex_lock(&p->lock);
+    struct known_peer *k = p->all;
+    while (k && strcmp(k->key, key) != 0)
+        k = k->next;
+    if (k) memcpy(out, k->name.incarnation, JOURNAL_ADDRESS_MAX);
+    (void)pthread_mutex_unlock(&p->lock);
+    return k != NULL;
+}
+
+// Whether `a` is more useful than `b` for a challenge to that node.
+static bool is_better(const struct known_peer *a, const struct known_peer *b, const char *node)
+{
+    bool own_a = strcmp(a->name.node, node) == 0, own_b = strcmp(b->name.node, node) == 0;
+    return own_a != own_b ? own_a : a->seen_ms > b->seen_ms;
+}
+
+static bool is_among(const struct peer_identity *to, const struct known_peer *k)
+{
+    for (size_t i = 0; i < to->secrets_len; i++)
+        if (strcmp(to->secrets[i], k->name.incarnation) == 0) return true;
+    return false;
+}
+
+void peers_secrets(struct peers *p, struct peer_identity *to)
+{
+    struct known_peer *best;
+    (void)pthread_mutex_lock(&p->lock);
+    do {
+        best = NULL;
+        for (struct known_peer *k = p->all; k; k = k->next)
+            if (!is_among(to, k) && (!best || is_better(k, best, to->node))) best = k;
+        if (best) peer_identity_add(to, best->name.incarnation);
+    } while (best && to->secrets_len < PEER_KEYS_MAX);
+    (void)pthread_mutex_unlock(&p->lock);
 }
 
 // Called with the lock, which it releases during the challenge.

@@ -2,16 +2,19 @@
 #include "owner/waiting.h"
 
 #include "base/memory.h"
-#include "net/http.h"
 #include "os/clock.h"
+#include "owner/inside.h"
 #include "owner/link.h"
-#include "owner/peer.h"
+#include "queue/config.h"
 #include "remote/waiting.h"
 
+#include <stdio.h>
 #include <string.h>
 
-#define FRESH_MS  1000
-#define NODES_MAX 16 // owners of one queue that are asked
+#define FRESH_MS   1000
+#define NODES_MAX  16 // owners of one queue that are asked
+#define URL_MAX    (JOURNAL_ADDRESS_MAX + QUEUE_NAME_MAX + 64)
+#define ANSWER_MAX ((size_t)16 << 20)
 
 struct heard_node {
     struct owner_name name;
@@ -22,7 +25,6 @@ struct heard_node {
 // One thread at a time asks, so that many queues of one node cost one request.
 struct owner_heard {
     pthread_mutex_t lock;
-    struct http *http;
     struct heard_node nodes[NODES_MAX];
     size_t len;
 };
@@ -32,7 +34,6 @@ void owner_heard_free(struct owner_heard *h)
     if (!h) return;
     for (size_t i = 0; i < h->len; i++)
         waiting_list_done(&h->nodes[i].list);
-    http_free(h->http);
     (void)pthread_mutex_destroy(&h->lock);
     memory_free(h);
 }
@@ -42,7 +43,6 @@ static struct owner_heard *heard_of(struct sluice *s)
     (void)pthread_mutex_lock(&s->lock);
     if (!s->heard) {
         s->heard = NEW(struct owner_heard);
-        s->heard->http = peer_http();
         (void)pthread_mutex_init(&s->heard->lock, NULL);
     }
     struct owner_heard *h = s->heard;
@@ -65,17 +65,46 @@ static struct heard_node *place_of(struct owner_heard *h, const struct owner_nam
     return n;
 }
 
+// Asks one node. queue: NULL for all queues that the token may read. all: the node asks the other
+// members of its cluster, too.
+static bool ask_node(struct links *l, const struct peer_identity *to, const char *token,
+                     const char *queue, bool all, struct waiting_list *out)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    char url[URL_MAX];
+    if (queue && !queue_name_ok(queue)) return false; // it would be a part of the URL
+    (void)snprintf(url, sizeof url, "%s/v1/node/workers?all=%d%s%s", to->url, all,
+                   queue ? "&queue=" : "", queue ? queue : "");
+    http_call_init(&call, "GET", url);
+    call.timeout_ms = OWNER_WAITING_MS;
+    call.body_max = ANSWER_MAX;
+    return link_ask(l, to, token, &call) && remote_waiting_read(&call, out);
+}
+
+bool owner_ask_member(struct sluice *s, const char *url, const char *node, const char *token,
+                      const char *queue, struct waiting_list *out)
+{
+    const struct owner_self *self = atomic_load(&s->self);
+    struct peer_identity to = {.secrets_len = 0};
+    if (!s->links || !owner_url_is_good(url)) return false;
+    (void)snprintf(to.url, sizeof to.url, "%s", url);
+    (void)snprintf(to.node, sizeof to.node, "%s", node);
+    owner_learn(s);
+    if (self) peer_identity_add(&to, self->name.incarnation);
+    peers_secrets(s->peers, &to);
+    return ask_node(s->links, &to, token, queue, false, out);
+}
+
 static void ask(struct sluice *s, struct owner_heard *h, const struct owner_name *name,
                 struct waiting_list *out)
 {
-    const char *token = links_token(s->links);
+    struct peer_identity to;
+    peer_identity_of(name, &to);
     (void)pthread_mutex_lock(&h->lock);
     struct heard_node *n = place_of(h, name);
     if (n->at_ms == 0 || clock_boot_ms() - n->at_ms >= FRESH_MS) {
-        bool may = peers_ask(s->peers, name) == PEER_PROVEN;
-        if (token && *token && !peer_may_have_token(name->url, NULL)) may = false;
         waiting_list_done(&n->list);
-        if (may) (void)remote_waiting(h->http, name->url, token, NULL, true, &n->list);
+        (void)ask_node(s->links, &to, links_token(s->links), NULL, true, &n->list);
         n->at_ms = clock_boot_ms();
     }
     for (size_t i = 0; i < n->list.len; i++)

@@ -10,5 +10,12 @@
 // shards must have been folded. Does nothing in a node, and without forwarding.
 void owner_waiting(struct sluice *s, const char *queue, struct waiting_list *out);
 
+// For a node: asks another member of its cluster for the workers that wait there, of a queue or of
+// all (NULL), and adds them. The token goes only to a member that proves its identity: one that can
+// read the store. Returns false if the member did not answer within a second.
+#define OWNER_WAITING_MS 1000
+bool owner_ask_member(struct sluice *s, const char *url, const char *node, const char *token,
+                      const char *queue, struct waiting_list *out);
+
 struct owner_heard;                           // what the nodes answered
 void owner_heard_free(struct owner_heard *h); // NULL is allowed

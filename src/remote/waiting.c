@@ -3,11 +3,7 @@
 
 #include "remote/remote.h"
 
-#include <stdio.h>
 #include <string.h>
-
-#define URL_MAX    1024
-#define ANSWER_MAX ((size_t)16 << 20)
 
 static void take_text(const struct json *row, const char *key, char *out, size_t room)
 {
@@ -40,9 +36,10 @@ static void add_row(const struct json *from, struct waiting_list *out)
     if (*row.queue && *row.name) waiting_list_add(out, &row);
 }
 
-static bool read_answer(const struct http_call *call, struct waiting_list *out)
+bool remote_waiting_read(const struct http_call *call, struct waiting_list *out)
 {
     struct sluice_error error;
+    if (call->status != 200) return false;
     struct json *o = remote_json(call, &error);
     struct json *rows = o ? json_member(o, "workers") : NULL;
     bool good = rows && json_kind(rows) == JSON_KIND_LIST;
@@ -52,27 +49,4 @@ static bool read_answer(const struct http_call *call, struct waiting_list *out)
             add_row(json_list_at(rows, i), out);
     json_free(o);
     return good;
-}
-
-bool remote_waiting(struct http *http, const char *url, const char *token, const char *queue,
-                    bool all, struct waiting_list *out)
-{
-    CLEANUP(http_call_done) struct http_call call;
-    char text[URL_MAX], authorization[REMOTE_TOKEN_MAX + 32];
-    const char *lines[] = {authorization};
-    (void)snprintf(text, sizeof text, "%s/v1/node/workers?all=%d%s%s", url, all,
-                   queue ? "&queue=" : "", queue ? queue : "");
-    http_call_init(&call, "GET", text);
-    if (token && *token) {
-        (void)snprintf(authorization, sizeof authorization, "Authorization: Bearer %s", token);
-        call.headers = lines;
-        call.headers_len = 1;
-    }
-    call.timeout_ms = REMOTE_WAITING_MS;
-    call.body_max = ANSWER_MAX;
-    http_do(http, &call);
-    call.headers = NULL;
-    call.headers_len = 0;
-    explicit_bzero(authorization, sizeof authorization);
-    return call.end == HTTP_ANSWERED && call.status == 200 && read_answer(&call, out);
 }

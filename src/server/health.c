@@ -51,18 +51,23 @@ static void answer_is_ready(struct exchange *x)
     answer_json(x, 200, o);
 }
 
-// The answer has the node's name. If the request has a nonce, it also has a proof of the name:
-// other nodes need to know whether this node still answers here.
+// The answer has the node's name. If the request has a nonce, it also has a proof of the name, and
+// a nonce for the proof of the caller, which later requests on this connection must have.
 void handle_healthz(struct exchange *x)
 {
-    char proof[PEER_PROOF_MAX];
-    struct httpd_pair headers[] = {
-        {"Cache-Control", "no-store"}, {PEER_HEADER, x->server->node}, {PEER_PROOF, proof}};
-    bool proves = x->target.pairs_len > 0 && strcmp(x->target.pairs[0].name, "nonce") == 0 &&
-                  peer_nonce_ok(x->target.pairs[0].value) &&
-                  owner_prove(x->server->store, x->target.pairs[0].value, proof);
+    struct peer_answer proof;
+    const char *nonce = target_value(&x->target, "nonce");
+    const char *keys = target_value(&x->target, "key");
+    bool proves =
+        nonce && peer_nonce_ok(nonce) && owner_prove(x->server->store, nonce, keys, &proof);
+    struct httpd_pair headers[] = {{"Cache-Control", "no-store"},
+                                   {PEER_HEADER, x->server->node},
+                                   {PEER_KEY, proof.key},
+                                   {PEER_PROOF, proof.proof},
+                                   {PEER_NONCE, proof.nonce}};
+    if (proves) httpd_set_note(x->http, proof.expects);
     struct httpd_answer a = {
-        .status = 200, .type = JSON_TYPE, .headers = headers, .headers_len = proves ? 3 : 2};
+        .status = 200, .type = JSON_TYPE, .headers = headers, .headers_len = proves ? 5 : 2};
     struct json *o = json_new();
     struct buf text;
     json_text(o, "status", "alive");

@@ -77,7 +77,6 @@ struct server {
     struct heartbeats *_Atomic heartbeats; // of registered workers; NULL: the node starts or stops
     struct presence *presence;             // the workers that receive here (presence.h)
     struct waiting_shown *waiting_shown;   // those at other nodes (workers.c)
-    struct http *peer_http;                // for questions to other nodes
     size_t streams;                        // event streams, including those that are ending
     struct readiness {
         int64_t asked_ms;  // clock_boot_ms of the last answer to a probe; 0: none

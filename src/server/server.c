@@ -413,7 +413,6 @@ static void server_release(struct server *s)
     owners_shown_free(s->owners_shown);
     presence_free(s->presence);
     waiting_shown_free(s->waiting_shown);
-    http_free(s->peer_http);
     memory_free(s);
 }
 
@@ -490,7 +489,6 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     s->owners_shown = owners_shown_new();
     s->presence = presence_new();
     s->waiting_shown = waiting_shown_new();
-    s->peer_http = peer_http();
     set_defaults(s);
     (void)pthread_mutex_init(&s->lock, NULL);
     clock_cond_init(&s->fewer);

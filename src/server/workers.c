@@ -7,8 +7,7 @@
 #include "member/member.h"
 #include "os/clock.h"
 #include "owner/map.h"
-#include "owner/peer.h"
-#include "remote/waiting.h"
+#include "owner/waiting.h"
 #include "server/inside.h"
 #include "server/presence.h"
 
@@ -57,14 +56,11 @@ static void find_others(struct round *r)
     membership_status_done(&status);
 }
 
-// The token goes only to hosts that may have it (owner/peer.h).
 static void ask_other(void *ctx, size_t i)
 {
     struct round *r = ctx;
     struct other *o = &r->others[i];
-    bool may = !r->token || peer_may_have_token(o->url, r->server->config.peers);
-    o->answered =
-        may && remote_waiting(r->server->peer_http, o->url, r->token, r->queue, false, &o->list);
+    o->answered = owner_ask_member(r->server->store, o->url, o->name, r->token, r->queue, &o->list);
 }
 
 // Adds what the other nodes list. `missing`, if not NULL: the names of those that did not answer.
@@ -111,8 +107,13 @@ void handle_waiting(struct exchange *x)
     struct server *s = x->server;
     struct waiting_list list = {0};
     if (!read_request(x, &in)) return;
-    struct json *o = json_new(), *rows = json_list_new(), *missing = json_list_new();
     const char *queue = in.queue && *in.queue ? in.queue : NULL;
+    if (queue && !queue_name_ok(queue)) {
+        (void)refuse_request(x, SLUICE_INVALID, "", "queue", "\"%.80s\" is not the name of a queue",
+                             queue);
+        return;
+    }
+    struct json *o = json_new(), *rows = json_list_new(), *missing = json_list_new();
     presence_list(s->presence, queue, s->node, &list);
     if (in.all) ask_others(x, queue, &list, missing);
     if (in.all) waiting_list_tidy(&list);

@@ -327,9 +327,11 @@ static void challenge_ask(const void *ctx, char nonce[CHALLENGE_NONCE], char pat
     (void)snprintf(path, CHALLENGE_PATH, "/hello?nonce=abc");
 }
 
-static bool challenge_shown(const void *ctx, const char *nonce, const struct http_call *answer)
+static bool challenge_shown(const void *ctx, const char *nonce, const struct http_call *answer,
+                            char line[CHALLENGE_LINE])
 {
     (void)ctx;
+    *line = 0;
     assert_string_equal(nonce, "abc");
     return stands && bytes_equal(http_header(answer, "sluice-node"), bytes_str("n"));
 }

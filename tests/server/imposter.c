@@ -53,10 +53,12 @@ static void say(int fd, const char *text)
 
 static void say_alive(const struct imposter *s, int fd)
 {
-    char text[400];
+    char text[500];
     (void)snprintf(text, sizeof text,
                    "HTTP/1.1 200 OK\r\nSluice-Node: one\r\n%s%s%sContent-Length: 2\r\n\r\n{}",
-                   s->manner == LIES ? "Sluice-Proof: " : "",
+                   s->manner == LIES ? "Sluice-Key: 0011223344556677\r\nSluice-Nonce: "
+                                       "00112233445566778899aabbccddeeff\r\nSluice-Proof: "
+                                     : "",
                    s->manner == LIES ? "00112233445566778899aabbccddeeff00112233445566778899aabbcc"
                                        "ddeeff"
                                      : "",

@@ -16,21 +16,27 @@
 static void a_proof_is_good_for_one_nonce_and_one_life(void **state)
 {
     (void)state;
-    struct owner_name name = {"http://127.0.0.1:1", "one", "00112233445566778899aabbccddeeff"};
-    struct owner_name other = name, async = name;
-    char proof[PEER_PROOF_MAX], again[PEER_PROOF_MAX];
+    const struct owner_name name = {"http://127.0.0.1:1", "one",
+                                    "00112233445566778899aabbccddeeff"};
+    struct owner_name others[] = {name, name};
+    struct peer_answer proof, again;
     const char *nonce = "0123456789abcdef0123456789abcdef";
-    (void)snprintf(other.node, sizeof other.node, "two");
-    async.incarnation[0] = '1';
-    peer_prove(&name, nonce, proof);
-    peer_prove(&name, nonce, again);
-    assert_string_equal(proof, again);
-    peer_prove(&name, "1123456789abcdef0123456789abcdef", again);
-    assert_string_not_equal(proof, again);
-    peer_prove(&other, nonce, again);
-    assert_string_not_equal(proof, again);
-    peer_prove(&async, nonce, again);
-    assert_string_not_equal(proof, again);
+    (void)snprintf(others[0].node, sizeof others[0].node, "two");
+    (void)snprintf(others[1].url, sizeof others[1].url, "http://127.0.0.1:2");
+    peer_prove(&name, name.incarnation, nonce, &proof);
+    peer_prove(&name, name.incarnation, nonce, &again);
+    assert_string_equal(proof.proof, again.proof);
+    assert_string_not_equal(proof.nonce, again.nonce); // each connection has its own
+    assert_string_not_equal(proof.expects, again.expects);
+    peer_prove(&name, name.incarnation, "1123456789abcdef0123456789abcdef", &again);
+    assert_string_not_equal(proof.proof, again.proof);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        peer_prove(&others[i], name.incarnation, nonce, &again);
+        assert_string_not_equal(proof.proof, again.proof);
+    }
+    peer_prove(&name, "10112233445566778899aabbccddeeff", nonce, &again);
+    assert_string_not_equal(proof.proof, again.proof);
+    assert_string_not_equal(proof.key, again.key);
     assert_true(peer_nonce_ok(nonce));
     assert_false(peer_nonce_ok("0123456789abcdef")); // too short to be new each time
     assert_false(peer_nonce_ok("0123456789ABCDEF0123456789abcdef"));
