@@ -4,6 +4,7 @@
 // scope must allow the op.
 #include "base/memory.h"
 #include "calls/calls.h"
+#include "local/inside.h"
 #include "owner/guest.h"
 #include "server/inside.h"
 
@@ -92,6 +93,24 @@ static enum token_scope scope_of(const struct shard_ask *ask)
     }
 }
 
+// Setting a dead-letter queue needs the scope admin for that queue, too, as in queues.c. The op has
+// all settings, so the queue that is set already needs no scope.
+static bool may_use_letters(struct exchange *x, const struct shard_ask *ask)
+{
+    struct op_configure op;
+    struct queue_config now = {.dead_letter_queue = ""};
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    if (ask->kind != SHARD_SUBMIT || ask->op.kind != OP_CONFIGURE) return true;
+    if (configure_decode(ask->op.payload, &op))
+        return refuse_request(x, SLUICE_INVALID, "malformed", "body",
+                              "the settings in the op cannot be read");
+    q = queue_if_known(x->server->store, x->queue);
+    bool known = q && queue_known_config(q, &now);
+    const char *letters = op.config.dead_letter_queue;
+    if (!*letters || (known && strcmp(letters, now.dead_letter_queue) == 0)) return true;
+    return auth_allow(x, SCOPE_ADMIN, letters);
+}
+
 static bool read_ask(struct exchange *x, struct shard_ask *ask)
 {
     if (!shard_ask_read(httpd_body(x->http), ask) || ask->wait_ms > SHARD_WAIT_MAX_MS)
@@ -101,7 +120,7 @@ static bool read_ask(struct exchange *x, struct shard_ask *ask)
     if (scope == SCOPE_NONE)
         return refuse_request(x, SLUICE_INVALID, "", "body",
                               "an op of kind %u is not sent to the owner of a shard", ask->op.kind);
-    return auth_allow(x, scope, x->queue);
+    return auth_allow(x, scope, x->queue) && may_use_letters(x, ask);
 }
 
 void handle_shards(struct exchange *x)

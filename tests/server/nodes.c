@@ -48,23 +48,31 @@ void open_at(const char *url, const struct sluice_options *options, struct sluic
     if (sluice_open(url, options, out, &error)) fail_msg("%s: %s", url, error.message);
 }
 
+struct queue_id queue_id_of(struct rig *r, const char *queue)
+{
+    struct sluice_queue_info *info = NULL;
+    struct queue_id id;
+    assert_int_equal(sluice_queue_show(r->client, queue, &info, NULL), SLUICE_OK);
+    for (size_t i = 0; i < sizeof id.bytes; i++) {
+        unsigned byte;
+        assert_int_equal(sscanf(info->id + 2 * i, "%2x", &byte), 1);
+        id.bytes[i] = (uint8_t)byte;
+    }
+    sluice_queue_info_free(info);
+    return id;
+}
+
 struct shard_runner *runner_open_of(struct rig *r, const char *queue, uint32_t shards,
                                     uint32_t shard)
 {
-    struct sluice_queue_info *info = NULL;
     struct shard_runner *runner = NULL;
     struct runner_config config = {.id = {.shard = shard}, .patience_ms = DEADLINE_MS};
     config_defaults(&config.birth);
     config_begin(&config.birth, RULES_KNOWN); // as a new queue
     config.birth.shards = shards;
-    assert_int_equal(sluice_queue_show(r->client, queue, &info, NULL), SLUICE_OK);
-    for (size_t i = 0; i < sizeof config.id.queue; i++) {
-        unsigned byte;
-        assert_int_equal(sscanf(info->id + 2 * i, "%2x", &byte), 1);
-        config.id.queue[i] = (uint8_t)byte;
-    }
+    struct queue_id id = queue_id_of(r, queue);
+    memcpy(config.id.queue, id.bytes, sizeof config.id.queue);
     (void)snprintf(config.queue, sizeof config.queue, "%s", queue);
-    sluice_queue_info_free(info);
     assert_int_equal(runner_open(r->store, &config, &runner), ERR_OK);
     return runner;
 }

@@ -32,6 +32,7 @@ extern const char *node_token; // that it brings; NULL: none
 int node_number(const struct node_process *n, const char *path, const char *before);
 int sent_through(const struct node_process *n); // messages that it took itself
 
+struct queue_id queue_id_of(struct rig *r, const char *queue);
 void runner_open_here(struct rig *r); // at a store of its own
 // Of another queue, created with so many shards and nothing else.
 struct shard_runner *runner_open_of(struct rig *r, const char *queue, uint32_t shards,

@@ -2,9 +2,11 @@
 // Which nodes get a token: those that prove that they are the journal's owner, and no others. And
 // what a token must allow for its calls to be forwarded: the calls.
 #include "imposter.h"
+#include "net/http_peer.h"
 #include "nodes.h"
 #include "os/clock.h"
 #include "owner/peer.h"
+#include "owner/shard_wire.h"
 #include "server/tokens.h"
 
 #include <stdio.h>
@@ -146,11 +148,11 @@ static void an_owner_on_another_host_gets_no_token_in_the_clear(void **state)
     assert_int_equal(sent_through(&r->one), 2);
 }
 
-enum role { BOSS, SENDER, WORKER, READER, GUEST, ALL_CLIENTS };
+enum role { BOSS, SENDER, WORKER, READER, SMALL, GUEST, ALL_CLIENTS };
 
 struct key {
     const char *name;
-    const char *scope;
+    const char *scope; // for all queues, or as it says
     char secret[TOKEN_SECRET_MAX];
     char hash[TOKEN_HASH_MAX];
 };
@@ -167,8 +169,8 @@ static void write_tokens(struct house *h, const char *dir, int node)
     FILE *to = fopen(h->tokens[node] + strlen("tokens="), "we");
     assert_non_null(to);
     for (int i = 0; i < (node == 0 ? GUEST : ALL_CLIENTS); i++)
-        (void)fprintf(to, "%s = %s scope=%s queue=*\n", h->keys[i].name, h->keys[i].hash,
-                      h->keys[i].scope);
+        (void)fprintf(to, "%s = %s scope=%s%s\n", h->keys[i].name, h->keys[i].hash,
+                      h->keys[i].scope, strchr(h->keys[i].scope, '=') ? "" : " queue=*");
     (void)fclose(to);
     h->settings[node][0] = h->tokens[node];
 }
@@ -179,6 +181,7 @@ static void start_house(struct rig *r, struct house *h)
                                  {.name = "sender", .scope = "send"},
                                  {.name = "worker", .scope = "work"},
                                  {.name = "reader", .scope = "read"},
+                                 {.name = "small", .scope = "admin queue=tasks"},
                                  {.name = "guest", .scope = "send"}}};
     for (int i = 0; i < ALL_CLIENTS; i++)
         token_make(h->keys[i].secret, h->keys[i].hash);
@@ -251,6 +254,57 @@ static void a_node_gives_no_client_its_own_rights(void **state)
     assert_int_equal(sent_through(&r->two), 1);
 }
 
+// Sends an op that sets the dead-letter queue, as a process that can read the store.
+static int configure_as(struct rig *r, struct house *h, enum role role, const char *letters)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    CLEANUP(buf_done) struct buf payload;
+    CLEANUP(buf_done) struct buf body;
+    struct owner_name name;
+    struct peer_identity to;
+    struct op_configure op = {.expected = 0};
+    char url[300], authorization[200];
+    const char *lines[] = {"Content-Type: " SHARD_TYPE, authorization};
+    buf_init(&payload, SIZE_MAX);
+    buf_init(&body, SIZE_MAX);
+    (void)owner_now(r, &name);
+    peer_identity_of(&name, &to);
+    struct peer_challenge challenge = peer_challenge_of(&to);
+    config_defaults(&op.config);
+    op.config.failure_mode = FAILURE_DEAD_LETTER;
+    (void)snprintf(op.config.dead_letter_queue, sizeof op.config.dead_letter_queue, "%s", letters);
+    configure_encode(&payload, &op);
+    struct shard_ask ask = {.kind = SHARD_SUBMIT,
+                            .queue = queue_id_of(r, "tasks"),
+                            .op = {.kind = OP_CONFIGURE, .payload = buf_bytes(&payload)}};
+    shard_ask_put(&body, &ask);
+    (void)snprintf(url, sizeof url, "%s/v1/queues/tasks/shards", name.url);
+    (void)snprintf(authorization, sizeof authorization, "Authorization: Bearer %s",
+                   h->keys[role].secret);
+    http_call_init(&call, "POST", url);
+    call.headers = lines;
+    call.headers_len = 2;
+    call.body = buf_bytes(&body);
+    struct http_peer *peer = http_peer_new(name.url, NULL);
+    http_peer_do(peer, &challenge, &call);
+    http_peer_free(peer);
+    assert_int_equal(call.end, HTTP_ANSWERED);
+    return call.status;
+}
+
+static void an_op_may_not_name_a_dead_letter_queue_that_its_token_may_not_change(void **state)
+{
+    struct rig *r = *state;
+    struct house h;
+    start_house(r, &h);
+    send_as(&h, r->one.url, BOSS);
+    assert_int_equal(configure_as(r, &h, SMALL, "others"), 403);
+    assert_int_equal(configure_as(r, &h, WORKER, "tasks"), 403);
+    assert_int_equal(configure_as(r, &h, BOSS, "others"), 200);
+    assert_int_equal(configure_as(r, &h, SMALL, "others"), 200); // it is set already
+    assert_int_equal(configure_as(r, &h, SMALL, "another"), 403);
+}
+
 static int tear_down(void **state)
 {
     node_token = NULL;
@@ -268,6 +322,7 @@ int main(void)
         TEST(an_owner_on_another_host_gets_no_token_in_the_clear),
         TEST(each_scope_is_enough_for_its_calls_to_be_forwarded),
         TEST(a_node_gives_no_client_its_own_rights),
+        TEST(an_op_may_not_name_a_dead_letter_queue_that_its_token_may_not_change),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
