@@ -129,6 +129,8 @@ enum mutant {
     MUTANT_PUBLISHER_WINDOW_OFF,   // any number of events is in flight
     MUTANT_PUBLISHER_WAKES_PAST,   // a sync that is under way is asked for again
     MUTANT_BUS_DEDUP_OFF,          // the world's consumer passes an event on twice
+    MUTANT_BUS_SILENCE_UNSEEN,     // a reader relies on a bus that does not name the events
+    MUTANT_BUS_NAME_IGNORED,       // a reader sleeps though the bus named an event
     // The cluster.
     MUTANT_STALE_PLAN,        // a node enforces an older plan than one it has seen
     MUTANT_LEASE_AFTER_END,   // the lead counts as held after the end of its lease

@@ -71,6 +71,8 @@ void async_signal_wait(struct sluice *s, const char *queue, const char *signal, 
 // Waits for the next events of a stream of a store. All events of the wait before must have been
 // taken. `done` has a code other than SLUICE_OK if the events cannot be read.
 void async_events_wait(struct sluice_events *e, int64_t wait_ms, struct async_call *l);
+// The same for the events that one shard has now.
+void async_events_look(struct sluice_events *e, uint32_t shard, struct async_call *l);
 // Takes an event that the last wait brought. Returns false if there is none.
 bool async_events_take(struct sluice_events *e, struct sluice_event *out);
 enum events_end {

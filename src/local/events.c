@@ -156,10 +156,12 @@ static void keep_event(void *ctx, const struct events *list, const struct event 
     row->key = copied(bytes_str(key));
 }
 
-// The call for the next events of a stream. It waits in all shards at once.
+// The call for the next events of a stream. It waits in all shards at once, or looks at one.
 struct follow_call {
     struct local_call call; // first
     struct direct_events *events;
+    uint32_t first; // the shard that it looks at; 0 if it waits in all
+    bool one;
 };
 
 static struct direct_events *events_of(struct local_call *c)
@@ -169,15 +171,22 @@ static struct direct_events *events_of(struct local_call *c)
 
 static enum call_built build_follow(struct local_call *c, bool may_block, struct call_plan *plan)
 {
+    bool one = ((struct follow_call *)c)->one;
     (void)may_block;
-    *plan = (struct call_plan){.shards = c->queue->row.birth.shards,
-                               .first_shard = events_of(c)->first};
+    *plan = (struct call_plan){.shards = one ? 1 : c->queue->row.birth.shards,
+                               .first_shard = one ? 0 : events_of(c)->first};
     return CALL_BUILT;
 }
 
-static struct shard_runner *event_runner(struct local_call *c, uint32_t shard)
+// index: of the call's plan.
+static uint32_t shard_at(struct local_call *c, uint32_t index)
 {
-    return events_of(c)->runners[shard];
+    return ((struct follow_call *)c)->first + index;
+}
+
+static struct shard_runner *event_runner(struct local_call *c, uint32_t index)
+{
+    return events_of(c)->runners[shard_at(c, index)];
 }
 
 // Takes the events of the shard that has some.
@@ -187,7 +196,8 @@ static bool take_events(struct local_call *c, bool may_block)
     const struct call_result *r = &c->state.result;
     (void)may_block;
     if (r->from == CALL_FROM_NOTHING) return true;
-    struct shard_runner *d = e->runners[r->shard];
+    uint32_t shard = shard_at(c, r->shard);
+    struct shard_runner *d = e->runners[shard];
     if (r->failed) {
         char why[STORE_WHY_MAX];
         enum err err = call_slot_of(c, CALL_AWAIT, r->shard)->err;
@@ -195,8 +205,8 @@ static bool take_events(struct local_call *c, bool may_block)
         (void)refuse_why(call_error(c), err, c->queue->row.name, why);
         return true;
     }
-    e->shard = r->shard;
-    e->first = (r->shard + 1) % c->queue->row.birth.shards;
+    e->shard = shard;
+    e->first = (shard + 1) % c->queue->row.birth.shards;
     runner_events(d, keep_event, e);
     return true;
 }
@@ -229,8 +239,8 @@ static bool is_deleted(struct direct_events *e)
 }
 
 // The call that takes the next events. It waits for them until then, clock_boot_ms.
-static struct local_call *follow_new(struct direct_events *e, int64_t until,
-                                     struct async_call *caller)
+static struct follow_call *follow_new(struct direct_events *e, int64_t until,
+                                      struct async_call *caller)
 {
     struct follow_call *f = NEW(struct follow_call);
     rows_clear(e);
@@ -241,7 +251,7 @@ static struct local_call *follow_new(struct direct_events *e, int64_t until,
     queue_hold(e->queue);
     f->call.queue = e->queue;
     f->call.until = until;
-    return &f->call;
+    return f;
 }
 
 static struct sluice_origin origin_shown(const struct origin_kept *o)
@@ -291,7 +301,7 @@ enum sluice_code direct_events_next(struct sluice_events *base, int64_t wait_ms,
     struct direct_events *e = (struct direct_events *)base;
     int64_t until = clock_boot_ms() + wait_ms;
     while (e->next == e->len) {
-        enum sluice_code code = call_blocking(follow_new(e, until, NULL), error);
+        enum sluice_code code = call_blocking(&follow_new(e, until, NULL)->call, error);
         if (code) return code;
         if (e->had_events) continue; // skipped events are not the end
         if (e->was_deleted) return refuse_ended(error, e->queue->row.name);
@@ -305,7 +315,17 @@ void async_events_wait(struct sluice_events *base, int64_t wait_ms, struct async
 {
     struct direct_events *e = (struct direct_events *)base;
     CHECK(e->next == e->len);
-    call_start(follow_new(e, clock_boot_ms() + wait_ms, l));
+    call_start(&follow_new(e, clock_boot_ms() + wait_ms, l)->call);
+}
+
+void async_events_look(struct sluice_events *base, uint32_t shard, struct async_call *l)
+{
+    struct direct_events *e = (struct direct_events *)base;
+    CHECK(e->next == e->len && shard < e->queue->row.birth.shards);
+    struct follow_call *f = follow_new(e, clock_boot_ms(), l);
+    f->one = true;
+    f->first = shard;
+    call_start(&f->call);
 }
 
 bool async_events_take(struct sluice_events *base, struct sluice_event *out)

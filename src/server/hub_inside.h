@@ -2,10 +2,12 @@
 // Inside the hub: sources (hub_source.c) and subscribers (hub.c). One lock guards both.
 //
 //   source:      opening --> catching up --> live --> ended
+//                live: it waits at the journal, or sleeps until the bus names an event
 //   subscriber's part of a queue:
 //                own source, until its events and the shared source's meet --> shared source
 #pragma once
 
+#include "events/bus_progress.h"
 #include "node/thread_pool.h"
 #include "server/hub.h"
 
@@ -32,7 +34,6 @@ struct part {
 struct recent {
     struct bytes data; // owned
     struct stream_place place;
-    uint64_t sequence;
     int64_t time;
     uint32_t shard;
     uint16_t kind;
@@ -55,15 +56,11 @@ struct source {
     struct source_shard {
         struct stream_place at;      // of the last event that was told
         struct stream_place dropped; // of the last one that is not in `recent`
-        uint64_t sequence;           // of the last event that was told; 0: none, or not numbered
-        uint64_t heard;              // the highest sequence that came from the bus
-        uint64_t since;              // the bus must tell the events above this one
-        uint64_t needed;             // ... and has to have told this one before the next pause
     } * by_shard;
-    struct recent *ahead; // events of the bus that wait for an earlier one
-    size_t ahead_len;
-    bool opened; // of the task: its first wait began
-    bool paused; // of the task: the bus feeds it, and the journal is looked at now and then
+    struct bus_progress bus;
+    bool sleeps;        // until the bus names an event, or until the next look at the journal
+    bool opened;        // of the task: its first wait began
+    bool looked_at_all; // of the task: the last wait was the look after a sleep
     struct recent *recent;
     size_t recent_len; // ... that were ever put
     struct pool_task task;
@@ -99,7 +96,7 @@ struct hub {
     size_t catching; // sources of one subscriber that are open
     struct pool_task tick;
     int64_t listed_ms; // when queues were last listed
-    struct bus *bus;   // of the tick: events as they are published; NULL: none
+    struct bus *bus;   // of the tick: it names events as they are published; NULL: none
     bool bus_up;
 };
 
@@ -125,20 +122,12 @@ void source_close(struct source *s); // its task does nothing more; source_free 
 bool source_is_closed(const struct source *s);
 void source_free(struct source *s); // without the lock
 
-// Passes an event on to the subscribers, unless it was told before. place.n is filled here.
+// Passes an event on to the subscribers. place.n is filled here.
 void source_tell(struct source *s, struct told *t);
 struct source *source_find_shared(struct hub *h, const char *life); // NULL: none
-uint16_t stream_kind_of(const char *type);                          // EVENT_COUNT: unknown
-void recent_fill(struct recent *r, const struct told *t);           // copies
-struct told recent_told(const struct recent *r);                    // a view
 
-// hub_bus.c. These need the hub's lock.
-void source_take_ahead(struct source *s); // passes on what waited for the last event
-void source_forget_ahead(struct source *s);
-void source_bus_begins(struct source *s);
-// The journal was read. Returns whether the bus tells what comes now.
-bool source_may_pause(struct source *s);
-// Without the lock, by the tick: connects to the bus while there are sources, and closes it.
+// hub_bus.c. Without the lock, by the tick: connects to the bus while there are sources, and closes
+// it.
 void hub_bus_look(struct hub *h);
 void hub_bus_close(struct hub *h);
 

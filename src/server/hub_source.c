@@ -15,7 +15,7 @@
 #define WAIT_MS      20000
 #define STALL_MS     50    // until a slow client is looked at again
 #define RETRY_MS     1000  // after an error of the store
-#define LOOK_MS      10000 // between looks at the journal while the bus feeds the source
+#define LOOK_MS      10000 // between looks at the journal while the bus names the events
 #define DATA_MAX     ((size_t)256 << 10)
 
 static struct source *source_of_task(struct pool_task *task)
@@ -34,11 +34,10 @@ static void wait_ended(struct async_call *l, const struct async_answer *a)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-void recent_fill(struct recent *r, const struct told *t)
+static void recent_fill(struct recent *r, const struct told *t)
 {
     *r = (struct recent){.data = bytes_copy(t->data),
                          .place = t->place,
-                         .sequence = t->sequence,
                          .time = t->time,
                          .shard = t->shard,
                          .kind = t->kind};
@@ -46,11 +45,10 @@ void recent_fill(struct recent *r, const struct told *t)
     (void)snprintf(r->workflow, sizeof r->workflow, "%s", t->workflow);
 }
 
-struct told recent_told(const struct recent *r)
+static struct told recent_told(const struct recent *r)
 {
     return (struct told){.data = r->data,
                          .place = r->place,
-                         .sequence = r->sequence,
                          .time = r->time,
                          .shard = r->shard,
                          .kind = r->kind,
@@ -67,27 +65,21 @@ static void keep_recent(struct source *s, const struct told *t)
     r->time = 0; // a subscriber that joins does not measure the lag
 }
 
-uint16_t stream_kind_of(const char *type)
+static uint16_t kind_of(const char *type)
 {
     for (int kind = 0; kind < EVENT_COUNT; kind++)
         if (strcmp(event_name((enum event_kind)kind), type) == 0) return (uint16_t)kind;
     return EVENT_COUNT;
 }
 
-static bool was_told(const struct source *s, uint32_t shard, uint64_t sequence)
-{
-    CHECK(shard < s->shards);
-    return sequence > 0 && sequence <= s->by_shard[shard].sequence;
-}
-
 void source_tell(struct source *s, struct told *t)
 {
-    if (was_told(s, t->shard, t->sequence)) return;
+    CHECK(t->shard < s->shards);
     struct source_shard *shard = &s->by_shard[t->shard];
     t->place.n = shard->at.slot == t->place.slot ? shard->at.n + 1 : 1;
     CHECK(stream_place_compare(&t->place, &shard->at) > 0);
     shard->at = t->place;
-    if (t->sequence > 0) shard->sequence = t->sequence;
+    bus_progress_read(&s->bus, t->shard, t->sequence);
     if (!s->alone && s->live)
         keep_recent(s, t);
     else
@@ -117,15 +109,6 @@ static void print_event(const struct source *s, const struct sluice_event *e, st
     envelope_print(&made, to);
 }
 
-// Returns whether the bus told the event before.
-static bool is_known(struct source *s, const struct sluice_event *e)
-{
-    (void)pthread_mutex_lock(&s->hub->lock);
-    bool known = was_told(s, e->shard, e->sequence);
-    (void)pthread_mutex_unlock(&s->hub->lock);
-    return known;
-}
-
 // Returns false if a slow client must read first.
 static bool drain(struct source *s)
 {
@@ -135,7 +118,6 @@ static bool drain(struct source *s)
     while (!stalls(s)) {
         if (!async_events_take(s->events, &e)) return true;
         if (strncmp(e.id, s->life, strlen(s->life)) != 0) continue; // of an earlier life
-        if (is_known(s, &e)) continue;
         buf_clear(&data);
         // A shared source that catches up passes no event on.
         if (s->alone || s->live) print_event(s, &e, &data);
@@ -143,13 +125,12 @@ static bool drain(struct source *s)
                          .place = {.slot = e.position},
                          .sequence = e.sequence,
                          .shard = e.shard,
-                         .kind = stream_kind_of(e.type),
+                         .kind = kind_of(e.type),
                          .message = e.message,
                          .workflow = e.workflow,
                          .time = e.time};
         (void)pthread_mutex_lock(&s->hub->lock);
         source_tell(s, &t);
-        if (s->ahead_len > 0) source_take_ahead(s);
         (void)pthread_mutex_unlock(&s->hub->lock);
     }
     return false;
@@ -208,7 +189,7 @@ static void read_all(struct source *s)
     (void)pthread_mutex_lock(&s->hub->lock);
     bool first = !s->live;
     s->live = true;
-    if (first) source_bus_begins(s);
+    if (first) bus_progress_begin(&s->bus, s->hub->bus_up);
     for (struct part *p = s->parts, *next; first && p; p = next) {
         next = p->next_in;
         part_began(p);
@@ -244,7 +225,18 @@ static void start_wait(struct source *s, bool look)
     bool closing = s->over;
     s->waiting = !closing;
     (void)pthread_mutex_unlock(&s->hub->lock);
+    s->looked_at_all = look;
     if (!closing) async_events_wait(s->events, wait_ms, &s->wait);
+}
+
+static void look_at_shard(struct source *s, uint32_t shard)
+{
+    (void)pthread_mutex_lock(&s->hub->lock);
+    bool closing = s->over;
+    s->waiting = !closing;
+    (void)pthread_mutex_unlock(&s->hub->lock);
+    s->looked_at_all = false;
+    if (!closing) async_events_look(s->events, shard, &s->wait);
 }
 
 static bool may_run(struct source *s)
@@ -255,12 +247,52 @@ static bool may_run(struct source *s)
     return may;
 }
 
-static bool may_pause(struct source *s)
+// A look that found events of which the bus said nothing shows that the bus is behind.
+static enum bus_progress_next next_of(struct source *s, bool found, uint32_t *shard)
+{
+    enum bus_progress_next next = BUS_PROGRESS_FOLLOW;
+    (void)pthread_mutex_lock(&s->hub->lock);
+    if (s->live && !s->alone && !(s->looked_at_all && found))
+        next = bus_progress_next(&s->bus, found, shard);
+    s->sleeps = next == BUS_PROGRESS_SLEEP;
+    (void)pthread_mutex_unlock(&s->hub->lock);
+    return next;
+}
+
+// Reads on: at the journal, at one shard of it, or when the bus names an event. Returns when the
+// task runs next.
+static int64_t go_on(struct source *s, bool found)
+{
+    uint32_t shard = 0;
+    enum bus_progress_next next = next_of(s, found, &shard);
+    if (next == BUS_PROGRESS_SLEEP) return clock_boot_ms() + LOOK_MS;
+    if (next == BUS_PROGRESS_LOOK)
+        look_at_shard(s, shard);
+    else
+        start_wait(s, false);
+    return TASK_NEVER;
+}
+
+// The sleep ends: looks at the shard that the bus named, or at all.
+static void wake_up(struct source *s)
+{
+    uint32_t shard = 0;
+    (void)pthread_mutex_lock(&s->hub->lock);
+    s->sleeps = false;
+    bool one = bus_progress_next(&s->bus, true, &shard) == BUS_PROGRESS_LOOK;
+    (void)pthread_mutex_unlock(&s->hub->lock);
+    if (one)
+        look_at_shard(s, shard);
+    else
+        start_wait(s, true);
+}
+
+static bool is_asleep(struct source *s)
 {
     (void)pthread_mutex_lock(&s->hub->lock);
-    bool may = source_may_pause(s);
+    bool asleep = s->sleeps;
     (void)pthread_mutex_unlock(&s->hub->lock);
-    return may;
+    return asleep;
 }
 
 static int64_t run_source(struct pool_task *task)
@@ -268,10 +300,13 @@ static int64_t run_source(struct pool_task *task)
     struct source *s = source_of_task(task);
     if (!may_run(s)) return TASK_NEVER;
     if (!s->events && !open_events(s)) return clock_boot_ms() + RETRY_MS;
-    if (!s->opened || s->paused) {
-        start_wait(s, s->paused);
+    if (!s->opened) {
         s->opened = true;
-        s->paused = false;
+        start_wait(s, false);
+        return TASK_NEVER;
+    }
+    if (is_asleep(s)) {
+        wake_up(s);
         return TASK_NEVER;
     }
     if (!drain(s)) return clock_boot_ms() + STALL_MS;
@@ -284,10 +319,7 @@ static int64_t run_source(struct pool_task *task)
         read_all(s);
     }
     if (s->retry_at > clock_boot_ms()) return s->retry_at;
-    s->paused = may_pause(s);
-    if (s->paused) return clock_boot_ms() + LOOK_MS;
-    start_wait(s, false);
-    return TASK_NEVER;
+    return go_on(s, async_events_end(s->events) == EVENTS_CAME);
 }
 
 struct source *source_new(struct hub *h, const struct stream_queue *q, bool alone)
@@ -299,6 +331,7 @@ struct source *source_new(struct hub *h, const struct stream_queue *q, bool alon
     (void)snprintf(s->queue, sizeof s->queue, "%s", q->name);
     (void)snprintf(s->life, sizeof s->life, "%s", q->life);
     s->by_shard = memory_zeroed(q->shards, sizeof *s->by_shard);
+    bus_progress_init(&s->bus, q->shards);
     if (!alone) s->recent = memory_zeroed(RECENT, sizeof *s->recent);
     s->wait.done = wait_ended;
     s->next = h->sources;
@@ -358,7 +391,7 @@ void source_free(struct source *s)
     CHECK(!s->parts && s->over);
     if (s->added) task_remove(&s->task);
     if (s->events) sluice_events_close(s->events);
-    source_forget_ahead(s);
+    bus_progress_done(&s->bus);
     for (size_t i = 0; s->recent && i < RECENT; i++)
         bytes_free(s->recent[i].data);
     memory_free(s->recent);

@@ -40,8 +40,8 @@
     X(events, "sluice_events_written_total", "Events written to streams.")                         \
     X(streams_lagged, "sluice_streams_lagged_total",                                               \
       "Streams that ended because their client read too slowly.")                                  \
-    X(stream_bus, "sluice_stream_bus_events_total",                                                \
-      "Events that the queues of /v1/stream had from the bus before the journal was read.")
+    X(stream_wakes, "sluice_stream_bus_wakes_total",                                               \
+      "Messages of the bus that made a queue of /v1/stream read its journal.")
 
 #define METRICS_ROUTES_MAX 64
 #define METRICS_OUTCOMES   4 // enum settle_kind

@@ -24,6 +24,7 @@ import traceback
 for folder in ("member", "cli", "server"):
     sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", folder))
 from serving import Stream  # noqa: E402
+import wire  # noqa: E402
 from nodes import PATIENCE, PROGRAM, Cluster, Load, Wrong, control, holds, until  # noqa: E402
 
 BUS = os.environ["SLUICE_TEST_NATS"]
@@ -231,24 +232,73 @@ def events_of_signals_are_on_the_bus():
         holds("event=bus-schema" not in node.log(), "an event does not fit its schema")
 
 
-def the_bus_feeds_the_stream_of_another_node():
-    with prepared("fed", 2, nodes=2) as cluster:
-        watches = [Watch(cluster, "fed", name) for name in "ab"]
-        load = Load(cluster, "fed", pause=0.0)
+def the_bus_wakes_the_stream_of_another_node():
+    with prepared("woken", 2, nodes=2) as cluster:
+        watches = [Watch(cluster, "woken", name) for name in "ab"]
+        load = Load(cluster, "woken", pause=0.0)
         until(lambda: len(load.acked) > 100, "messages go through")
-        until(lambda: all(node.metric("sluice_stream_bus_events_total") > 50 for node in cluster.live()),
-              "the bus tells events before the journal is read")
+        until(lambda: all(node.metric("sluice_stream_bus_wakes_total") > 10 for node in cluster.live()),
+              "messages of the bus wake the streams")
         load.finish()
-        equals(cluster, "fed")
+        equals(cluster, "woken")
         for watch in watches:
-            watch.equals(journal(cluster, "fed"))
+            watch.equals(journal(cluster, "woken"))
 
 
-def a_stream_that_the_bus_feeds_and_then_does_not():
+def forgeries(queue, queue_id, sequence, slot):
+    """Messages that any client of the bus can publish: each names the next event of the shard."""
+    true = {"event_type": "message-enqueued", "schema_version": 1, "timestamp": "2030-02-03T12:00:00.123Z", "node_id": "x",
+            "queue": queue, "shard": 0, "task_id": f"{queue_id[:8]}-0-999", "ordering_key": "task:x", "sequence": sequence,
+            "payload": {}}
+    for change in ({}, {"event_type": "message-teleported"}, {"event_type": "queue-deleted"}, {"slot": 1}, {"slot": 1 << 63},
+                   {"sequence": 1 << 60}, {"sequence": (1 << 64) - 1}, {"shard": 1 << 31}, {"body": b"{\n\n\n}"}, {"body": b""}):
+        event = {**true, **{key: value for key, value in change.items() if key in true}}
+        event["event_id"] = f"{queue_id}-{event['shard']}-{change.get('slot', slot)}-0-{event['event_type']}-0"
+        yield (f"sluice.v1.task.{queue}.0.{event['event_type']}", {"ce-id": event["event_id"], "ce-sequence": event["sequence"]},
+               change.get("body", json.dumps(event).encode()))
+
+
+def forged_messages_of_the_bus_reach_no_stream():
+    """An event of a newer release, a wrong slot, a future sequence: the stream has what the journal has, and nothing else."""
+    with prepared("forged") as cluster:
+        node = cluster.any()
+        watch = Watch(cluster, "forged", "a")
+
+        def send(count):
+            for _ in range(count):
+                holds(node.ask("POST", "/v1/queues/forged/messages", {"body": "x"})[0] == 201, "a send")
+            want = journal(cluster, "forged")[0]
+            until(lambda: len(watch.rows) >= len(want), f"the stream has {len(want)} events")
+            return want
+        want = send(20)
+        equals(cluster, "forged")
+        for number in range(10):
+            sequence, name = want[-1]
+            wire.publish(BUS, [list(forgeries("forged", name[:32], sequence + 1, int(name.split("-")[2]) + 1))[number]])
+            want = send(3)
+            holds(node.process.poll() is None, f"the node ended after forgery {number}: {node.log()[-300:]}")
+        watch.equals(journal(cluster, "forged"))
+
+
+def a_forged_newest_message_does_not_stop_the_publisher():
+    """A node that takes a shard believes no sequence that the journal does not have."""
+    with prepared("tail") as cluster:
+        holds(cluster.any().ask("POST", "/v1/queues/tail/messages", {"body": "x"})[0] == 201, "a send")
+        equals(cluster, "tail")
+        sequence, name = journal(cluster, "tail")[0][-1]
+        rows = list(forgeries("tail", name[:32], sequence + 1, 9))
+        wire.publish(BUS, [rows[0], rows[5]])
+        node = cluster.start("a")
+        for _ in range(3):
+            holds(node.ask("POST", "/v1/queues/tail/messages", {"body": "x"})[0] == 201, "a send")
+        until(lambda: node.metric("sluice_bus_published_total") >= 3, "the events are published")
+
+
+def a_stream_that_the_bus_wakes_and_then_does_not():
     """The server restarts and stays away, and the client changes the node: no gap, nothing twice."""
-    with prepared("fed-cut", 2, nodes=2) as cluster:
-        watch = Watch(cluster, "fed-cut", "a")
-        load = Load(cluster, "fed-cut", pause=0.0)
+    with prepared("cut-off", 2, nodes=2) as cluster:
+        watch = Watch(cluster, "cut-off", "a")
+        load = Load(cluster, "cut-off", pause=0.0)
         for number in range(4):
             seen = len(watch.rows)
             nats("restart 0" if number % 2 else "kill 0")
@@ -257,8 +307,8 @@ def a_stream_that_the_bus_feeds_and_then_does_not():
             nats("mend")
             load.progresses()
         load.finish()
-        watch.equals(journal(cluster, "fed-cut"))
-        equals(cluster, "fed-cut")
+        watch.equals(journal(cluster, "cut-off"))
+        equals(cluster, "cut-off")
 
 
 def a_node_killed_at_random_points():
@@ -477,12 +527,13 @@ def the_leader_of_a_stream_is_killed():
 
 
 CASES = [an_owner_that_changes_while_it_publishes, the_stream_equals_the_journal, events_of_signals_are_on_the_bus,
-         a_node_killed_at_random_points, the_bus_feeds_the_stream_of_another_node,
+         a_node_killed_at_random_points, the_bus_wakes_the_stream_of_another_node, forged_messages_of_the_bus_reach_no_stream,
+         a_forged_newest_message_does_not_stop_the_publisher,
          a_stream_for_each_shard, too_many_shards_for_a_stream_each_are_refused, stage_bus, a_hostile_name_has_a_stream_of_its_own, a_stream_with_other_limits_is_refused,
          a_bad_url_is_refused_at_the_start]
 # The cases that stop the server run one after another.
 FAULTS = [events_of_workflows_are_on_the_bus, a_bus_that_is_away_for_some_seconds, a_bus_that_is_cut_off, a_bus_killed_at_random_points,
-          a_bus_that_loses_its_newest_messages, a_stream_that_the_bus_feeds_and_then_does_not]
+          a_bus_that_loses_its_newest_messages, a_stream_that_the_bus_wakes_and_then_does_not]
 if SERVERS == 3:
     CASES, FAULTS = [], [the_leader_of_a_stream_is_killed]
 

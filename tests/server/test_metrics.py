@@ -14,7 +14,7 @@ STILL = {
     "sluice_http_no_room_total": "more bodies at once than there is memory for",
     "sluice_http_answer_memory_bytes": "a client that does not read its answer",
     "sluice_dispatch_withheld_total": "flags.dispatch=shadow",
-    "sluice_stream_bus_events_total": "an event that comes from a message bus",
+    "sluice_stream_bus_wakes_total": "a message of a bus",
     "sluice_streams_lagged_total": "a client of a stream that does not read",
     "sluice_messages_given_back_total": "an answer that no client took",
     "sluice_forwarded_total": "a second node, whose clients came to the wrong one",

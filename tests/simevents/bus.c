@@ -66,6 +66,7 @@ static void arrive(struct world *w, uint32_t index, uint64_t life, uint64_t flig
         store(w, f->sequence, f->first);
         f->answer.sequence = last_number(w);
         w->stored++;
+        follower_hears(w, f->sequence);
     }
     trace_line(&w->trace, w->now, "event %" PRIu64 " of node %u: %s %" PRIu64 "%s", f->sequence,
                f->node, err_name(f->answer.err), f->answer.sequence,
@@ -119,6 +120,7 @@ void bus_end_outage(struct world *w)
 {
     if (!w->down) return;
     w->down = false;
+    follower_connection(w, true);
     for (uint32_t i = 0; i < NODES_HERE; i++)
         node_connection(w, i, true);
 }
@@ -144,6 +146,7 @@ static void begin_outage(struct world *w, uint32_t index, uint64_t life, uint64_
     trace_line(&w->trace, w->now, "outage; the stream ends at %" PRIu64, last_number(w));
     for (uint32_t i = 0; i < NODES_HERE; i++)
         node_connection(w, i, false);
+    follower_connection(w, false);
     at(w, w->now + rng_range(&w->rng, 1, 5000), end_outage, 0, 0, 0);
     at(w, w->now + rng_range(&w->rng, 5001, 5001 + 2 * w->mix.outage_every), begin_outage, 0, 0, 0);
 }
@@ -226,6 +229,9 @@ void check_end(struct world *w)
     for (uint32_t i = 0; i < NODES_HERE; i++)
         if (w->nodes[i].publisher)
             w->healed_tails += publisher_status(w->nodes[i].publisher).healed;
+    if (w->follower.read < w->mix.events)
+        findings_add(&w->findings, "read", "a reader has %" PRIu64 " of %u events",
+                     w->follower.read, w->mix.events);
     if (w->next <= w->mix.events) {
         findings_add(&w->findings, "complete", "event %" PRIu64 " of %u never came", w->next,
                      w->mix.events);

@@ -10,10 +10,22 @@ static const struct sim_mutant mutants[] = {
     SIM_MUTANT(PUBLISHER_CURSOR_EARLY), SIM_MUTANT(PUBLISHER_SETTLE_OFF),
     SIM_MUTANT(PUBLISHER_TAIL_TRUSTED), SIM_MUTANT(PUBLISHER_GAP_SILENT),
     SIM_MUTANT(PUBLISHER_WINDOW_OFF),   SIM_MUTANT(BUS_DEDUP_OFF),
-    SIM_MUTANT(PUBLISHER_WAKES_PAST),
+    SIM_MUTANT(PUBLISHER_WAKES_PAST),   SIM_MUTANT(BUS_SILENCE_UNSEEN),
+    SIM_MUTANT(BUS_NAME_IGNORED),
 };
 
-enum figure { PUBLISHES, STORED, DUPLICATES, FORGOTTEN, GAPS, HEALED, OUTAGES, FIGURES };
+enum figure {
+    PUBLISHES,
+    STORED,
+    DUPLICATES,
+    FORGOTTEN,
+    GAPS,
+    HEALED,
+    OUTAGES,
+    SLEEPS,
+    WAKES,
+    FIGURES
+};
 
 static void count(struct runner_sum *sum, const struct world *w)
 {
@@ -27,6 +39,8 @@ static void count(struct runner_sum *sum, const struct world *w)
     sum->figures[GAPS] += w->gaps;
     sum->figures[HEALED] += w->healed_tails;
     sum->figures[OUTAGES] += w->outages;
+    sum->figures[SLEEPS] += w->sleeps;
+    sum->figures[WAKES] += w->wakes;
 }
 
 bool world_try(uint64_t seed, const struct runner_options *o, struct buf *all,
@@ -62,7 +76,7 @@ static void print_sum(const struct runner_options *o, const struct runner_sum *s
     static const char *const names[FIGURES] = {
         [PUBLISHES] = "publishes", [STORED] = "stored", [DUPLICATES] = "duplicates",
         [FORGOTTEN] = "forgotten", [GAPS] = "gaps",     [HEALED] = "healed tails",
-        [OUTAGES] = "outages"};
+        [OUTAGES] = "outages",     [SLEEPS] = "sleeps", [WAKES] = "wake-ups"};
     double seeds = (double)sum->seeds;
     (void)o, (void)seconds;
     printf("for each seed: %.0f steps, %.1f commits, %.1f events", (double)sum->steps / seeds,

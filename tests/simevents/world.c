@@ -45,6 +45,8 @@ static void draw(struct world *w)
     m->forgets = m->outage_every > 0 && rng_chance(r, 6000);
     m->splits = !m->forgets && rng_chance(r, 5000);
     m->forget_ms = rng_range(r, 200, m->settle_ms / 2);
+    m->unheard = (uint32_t)rng_below(r, 2000);
+    m->forged = rng_chance(r, 5000) ? (uint32_t)rng_below(r, 500) : 0;
 }
 
 void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all)
@@ -60,6 +62,7 @@ void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all)
 void world_done(struct world *w)
 {
     nodes_done(w);
+    follower_done(w);
     memory_free(w->events);
     memory_free(w->stream);
     memory_free(w->flights);
@@ -130,6 +133,7 @@ static bool is_done(const struct world *w)
 {
     const struct publisher *p = w->nodes[w->owner].publisher;
     if (!w->healed || w->next <= w->mix.events || !p) return false;
+    if (w->follower.read < w->mix.events) return false;
     struct publisher_status s = publisher_status(p);
     return s.running && s.acked >= w->mix.events;
 }
@@ -143,6 +147,7 @@ void world_run(struct world *w)
     nodes_start(w);
     bus_start(w);
     consumer_start(w);
+    follower_start(w);
     at(w, w->now + 1, write_entry, 0, 0, 0);
     at(w, w->now + FLOOR_MS, raise_floor, 0, 0, 0);
     int64_t deadline = w->now + w->mix.run_ms + HEAL_MS;

@@ -8,6 +8,7 @@
 #include "../sim/trace.h"
 #include "base/heap.h"
 #include "base/rng.h"
+#include "events/bus_progress.h"
 #include "events/publisher.h"
 
 #define WORLD_START ((int64_t)1000000000)
@@ -25,6 +26,7 @@ struct mix {
     int64_t run_ms, latency_ms, settle_ms, forget_ms, dedup_ms, keep_ms;
     // Chances of one message, in hundredths of a percent.
     uint32_t lost, lost_ack, late, repeated, refused;
+    uint32_t unheard, forged; // of what a reader of the journal hears
     // Mean time between two of them; 0: never.
     int64_t outage_every, cut_every, owner_every, crash_every;
 };
@@ -61,6 +63,15 @@ struct sim_node {
     uint64_t next; // the event that its reader reads next
     int64_t wake_at;
     struct idle idle;
+};
+
+// A reader of the journal at a node that does not own the shard.
+struct follower {
+    struct bus_progress bus;
+    uint64_t read;        // events
+    uint64_t turn;        // of its next run
+    int64_t asleep_since; // 0: it is awake
+    uint32_t named_in_sleep, silent;
 };
 
 struct world;
@@ -102,8 +113,10 @@ struct world {
     uint64_t next;        // the event that it passes on next
     uint64_t held;        // events that wait for it
     bool seen[EVENTS_HERE + 2], named[EVENTS_HERE + 2];
+    struct follower follower;
     // figures
     uint64_t steps, publishes, stored, duplicates, forgotten, gaps, healed_tails, outages, commits;
+    uint64_t sleeps, wakes;
 };
 
 void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all);
@@ -124,4 +137,8 @@ struct publisher_tail bus_tail(struct world *w);
 void bus_start(struct world *w);
 void bus_end_outage(struct world *w);
 void consumer_start(struct world *w);
+void follower_start(struct world *w);
+void follower_done(struct world *w);
+void follower_hears(struct world *w, uint64_t sequence); // a message of the shard was stored
+void follower_connection(struct world *w, bool up);
 void check_end(struct world *w);
