@@ -2,11 +2,20 @@
 // Shows the newest events of a queue's journal, live.
 import * as api from "./api.js";
 import { empty, h, setText, table } from "./dom.js";
-import { EVENT_COLUMNS, eventRow } from "./events.js";
+import { EVENT_COLUMNS, eventRow, failureOf } from "./events.js";
+import { queueLink } from "./links.js";
 import { live } from "./live.js";
 
 const SHOWN = 200; // events on the page
 const RECENT = 200; // entries per shard at the start
+
+// Which events the page shows. With parallel workers a third of them tell about the order only.
+const KINDS = [
+  ["", "All but notes on order", ({ type }) => type !== "ordering-best-effort"],
+  ["failures", "Failures", (event) => failureOf(event) !== null],
+  ["outcomes", "Outcomes", ({ type }) => type === "message-outcome"],
+  ["all", "All events", () => true],
+];
 
 // Draws once per frame: a busy queue has thousands of events per second.
 function makeTape(queue, body, wanted) {
@@ -40,7 +49,19 @@ export async function recentEntry(name, stats) {
   return Math.max(0, Math.floor(stats.entries / (settings.shards ?? 1)) - RECENT);
 }
 
-export function activityView({ name, state }) {
+// The choice is in the address. So the list is read again from its start.
+function makeKinds(name, query, go) {
+  const chosen = KINDS.find(([key]) => key === query.get("show")) ?? KINDS[0];
+  const choose = () => go(queueLink(name, `/activity${pick.value && `?show=${pick.value}`}`));
+  const pick = h(
+    "select",
+    { "aria-label": "Events", onchange: choose },
+    KINDS.map(([value, words]) => h("option", { value, selected: value === chosen[0] }, words)),
+  );
+  return { node: pick, wanted: chosen[2] };
+}
+
+export function activityView({ name, state, query, go }) {
   const body = h("tbody", {});
   const onlyProcessed = state === "processed";
   const list = table("Events", EVENT_COLUMNS, body);
@@ -48,7 +69,9 @@ export function activityView({ name, state }) {
     onlyProcessed ? "No message was processed recently." : "No recent events.",
   );
   const status = h("span", { class: "muted" }, "connecting");
-  const tape = makeTape(name, body, (event) => !onlyProcessed || event.status === "processed");
+  const kinds = makeKinds(name, query, go);
+  const isProcessed = (event) => event.status === "processed";
+  const tape = makeTape(name, body, onlyProcessed ? isProcessed : kinds.wanted);
   const words = onlyProcessed
     ? "Finished messages are removed; their history is kept for at least an hour."
     : "Newest first. Events are kept for at least an hour.";
@@ -84,6 +107,7 @@ export function activityView({ name, state }) {
         h("p", { class: "muted" }, words),
         h("span", { class: "gap" }),
         status,
+        !onlyProcessed && kinds.node,
       ),
       list,
       nothing,

@@ -137,6 +137,26 @@ export const STOP = {
   },
 };
 
+// All messages of a workflow that have not ended: those that wait are cancelled at once.
+export function askStopWorkflow(queue, workflow, open, after) {
+  const parts = stopParts();
+  const words = "Messages that wait end at once. Workers are told to end the jobs that run.";
+  ask({
+    title: `Stop workflow ${workflow}`,
+    verb: "Stop",
+    dismiss: "Keep running",
+    kind: "danger",
+    parts: [h("p", {}, `${count(open)} unfinished. ${words}`), ...parts.nodes],
+    done: async () => {
+      const to = { kind: "interrupt", workflow, ...parts.options() };
+      const { signals, error } = await api.signal(queue, to);
+      tell("Interrupted", { outcomes: signals, error });
+      await refresh();
+      after?.();
+    },
+  });
+}
+
 // Dead messages of this queue. A dead letter is a ready message, so it is cancelled.
 export const PURGE = {
   label: "Delete…",

@@ -4,6 +4,7 @@
 import * as api from "./api.js";
 import { empty, h, keyedRows, setText, table } from "./dom.js";
 import { count, duration } from "./format.js";
+import { queueLink } from "./links.js";
 import { slowly } from "./live.js";
 
 const CLUSTER_MS = 3000; // the stream has events of queues, not of nodes
@@ -11,13 +12,14 @@ const COLOURS = 8; // classes owner-0 to owner-7 of style.css
 const BAD = ["suspect", "unhealthy", "gone"];
 
 function clusterFacts(cluster) {
-  const plan = `${cluster.planEpoch}.${cluster.planNumber}`;
+  const plan = `number ${count(cluster.planNumber)} of epoch ${count(cluster.planEpoch)}`;
+  const moves = `${count(cluster.moves)} ${cluster.moves === 1 ? "move" : "moves"}`;
   const waiting = cluster.waiting ? `, ${count(cluster.waiting)} put off` : "";
   return [
     ["Leader", cluster.leader ? `${cluster.leader}, epoch ${count(cluster.epoch)}` : "none"],
     ["Coordination", cluster.backend],
     ["Lease", duration(cluster.leaseMs)],
-    ["Plan", cluster.planNumber ? `${plan}: ${count(cluster.moves)} moves${waiting}` : "none"],
+    ["Plan", cluster.planNumber ? `${plan}, with ${moves}${waiting}` : "none"],
     ["As seen by", cluster.node],
   ];
 }
@@ -35,6 +37,11 @@ function warnings(cluster) {
 
 // ---- nodes
 
+function healthTone(status) {
+  if (BAD.includes(status)) return "bad";
+  return status === "healthy" ? "good" : "warn";
+}
+
 const NODE_COLUMNS = ["Node", "Health", "Shards", "Capacity", "Last seen", "Version", "Address"];
 
 function makeNodes() {
@@ -50,7 +57,7 @@ function makeNodes() {
       node: h("tr", {}, h("th", { scope: "row" }, name), cells),
       update(row) {
         setText(health, row.status);
-        health.className = `badge ${BAD.includes(row.status) ? "bad" : row.status === "healthy" ? "" : "warn"}`;
+        health.className = `badge ${healthTone(row.status)}`;
         leads.hidden = !row.leads;
         const texts = [row.shards, row.capacity].map(count);
         [...texts, duration(row.beatAgeMs), row.version, row.url].forEach((text, index) =>
@@ -122,27 +129,61 @@ function square(shard, colourOf) {
   return h("li", { class: `shard ${colour}${known}${moving}`, title: words(shard) }, shard.shard);
 }
 
-function mapOf(cluster) {
-  const names = cluster.members.map(({ name }) => name);
-  const colourOf = (name) => Math.max(0, names.indexOf(name)) % COLOURS;
-  const queues = new Map(cluster.shards.map(({ queue }) => [queue, []]));
-  for (const shard of cluster.shards) queues.get(shard.queue).push(shard);
-  const legend = names.map((name) =>
-    h("li", { class: `owner-name owner-${colourOf(name)}` }, name),
+// The messages of a queue, of the shards whose counts this node knows.
+const depthOf = (shards) =>
+  shards.reduce((sum, { counted, ready, open }) => sum + (counted ? ready + open : 0), 0);
+
+const depthWords = (shards) => {
+  const unknown = shards.filter(({ counted }) => !counted).length;
+  if (unknown === shards.length) return "not counted here";
+  const known = `${count(depthOf(shards))} waiting or open`;
+  return unknown ? `${known}, ${count(unknown)} shards not counted here` : known;
+};
+
+function queuesOf(cluster, byDepth) {
+  const queues = [...Map.groupBy(cluster.shards, ({ queue }) => queue)];
+  if (!byDepth) return queues;
+  return queues.toSorted(([, a], [, b]) => depthOf(b) - depthOf(a));
+}
+
+// One line for each queue. The squares are made again only if they changed, the counts each time.
+function makeMap() {
+  const owners = h("ul", { class: "owners", "aria-label": "Owners" });
+  const order = h(
+    "select",
+    { "aria-label": "Order of the queues", onchange: () => shown && update(shown) },
+    h("option", { value: "" }, "by name"),
+    h("option", { value: "depth" }, "most messages first"),
   );
-  const rows = [...queues].map(([queue, shards]) =>
-    h(
-      "div",
-      { class: "shard-row" },
-      h("h3", {}, queue),
-      h(
-        "ul",
-        { class: "shards", "aria-label": `Shards of ${queue}` },
-        shards.map((shard) => square(shard, colourOf)),
-      ),
-    ),
-  );
-  return [h("ul", { class: "owners", "aria-label": "Owners" }, legend), ...rows];
+  const lines = h("div", { class: "shard-map" });
+  let colourOf = () => 0;
+  let shown = null;
+  const rows = keyedRows(lines, ([queue]) => {
+    const squares = h("ul", { class: "shards", "aria-label": `Shards of ${queue}` });
+    const depth = h("span", { class: "muted depth" });
+    const link = h("a", { href: queueLink(queue) }, queue);
+    let drawn = "";
+    const draw = ([, shards]) => {
+      setText(depth, depthWords(shards));
+      const now = JSON.stringify(shards.map((one) => [words(one), colourOf(holder(one))]));
+      if (now === drawn) return;
+      drawn = now;
+      squares.replaceChildren(...shards.map((shard) => square(shard, colourOf)));
+    };
+    return { node: h("div", { class: "shard-row" }, h("h3", {}, link), squares, depth), update: draw };
+  });
+  function update(cluster) {
+    shown = cluster;
+    const names = cluster.members.map(({ name }) => name);
+    colourOf = (name) => Math.max(0, names.indexOf(name)) % COLOURS;
+    if (owners.childElementCount !== names.length || owners.textContent !== names.join(""))
+      owners.replaceChildren(
+        ...names.map((name) => h("li", { class: `owner-name owner-${colourOf(name)}` }, name)),
+      );
+    rows(queuesOf(cluster, order.value === "depth"), ([queue]) => queue);
+  }
+  const tools = h("div", { class: "tools" }, owners, h("span", { class: "gap" }), order);
+  return { node: h("div", {}, tools, lines), update };
 }
 
 const movesOf = (cluster) =>
@@ -155,13 +196,13 @@ export function clusterPage() {
   const warning = h("p", { class: "problem", role: "alert" });
   const nodes = makeNodes();
   const shards = makeShards();
-  const map = h("div", { class: "shard-map" });
+  const map = makeMap();
+  const details = h("details", {}, h("summary", {}, "Every shard, with its counts"), shards.node);
   const moves = h("ul", { class: "moves" });
   const still = empty("No shard moves.");
   const unused = empty("No shard is used yet.");
   const due = slowly(CLUSTER_MS);
   let busy = false;
-  let drawn = "";
 
   function show(cluster) {
     setText(warning, warnings(cluster).join(" "));
@@ -172,18 +213,11 @@ export function clusterPage() {
     );
     nodes.update(cluster.members);
     shards.update(cluster.shards);
-    shards.node.hidden = cluster.shards.length === 0;
+    map.node.hidden = details.hidden = cluster.shards.length === 0;
     unused.hidden = cluster.shards.length > 0;
     const under = movesOf(cluster);
     still.hidden = under.length > 0;
-    // The map is large: it is drawn again only if it changed. It has no counts.
-    const now = JSON.stringify([
-      cluster.shards.map((s) => [words(s), holder(s)]),
-      cluster.members.map(({ name }) => name),
-    ]);
-    if (now === drawn) return;
-    drawn = now;
-    map.replaceChildren(...mapOf(cluster));
+    map.update(cluster);
     moves.replaceChildren(...under.map((shard) => h("li", {}, words(shard))));
   }
   async function update() {
@@ -204,8 +238,8 @@ export function clusterPage() {
       { class: "panel", "aria-label": "Shards" },
       h("h2", {}, "Shards"),
       unused,
-      map,
-      shards.node,
+      map.node,
+      details,
     ),
     h("section", { class: "panel", "aria-label": "Moves" }, h("h2", {}, "Moves"), still, moves),
   );

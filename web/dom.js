@@ -76,8 +76,10 @@ export function stateBadge(state) {
 }
 
 export function table(caption, columns, body) {
+  // A screen reader has no other name for a column of buttons.
+  const labelOf = ({ label, unseen }) => (unseen ? h("span", { class: "hidden" }, label) : label);
   const heads = columns.map((column) =>
-    h("th", { scope: "col", class: column.class }, column.button ?? column.label),
+    h("th", { scope: "col", class: column.class }, column.button ?? labelOf(column)),
   );
   return h(
     "div",

@@ -42,7 +42,7 @@ export function setting(value) {
 }
 
 export function bytes(size) {
-  if (size < 1024) return `${size} bytes`;
+  if (size < 1024) return size === 1 ? "1 byte" : `${size} bytes`;
   return size < 1048576 ? `${(size / 1024).toFixed(1)} KiB` : `${(size / 1048576).toFixed(1)} MiB`;
 }
 

@@ -21,13 +21,13 @@ const COLUMNS = [
   { label: "Message" },
   { label: "Body", class: "wide" },
   { label: "Attempt", class: "number" },
-  { label: "Age", class: "number" },
 ];
+const AGE = { label: "Age", class: "number" };
 const MORE = {
-  locked: [{ label: "Held by" }, { label: "Lock ends in", class: "number" }],
-  delayed: [{ label: "Due in", class: "number" }],
-  dead: [],
-  ready: [],
+  locked: [AGE, { label: "Held by" }, { label: "Lock ends in", class: "number" }],
+  delayed: [AGE, { label: "Due in", class: "number" }],
+  dead: [AGE],
+  ready: [AGE],
   finished: [{ label: "Outcome" }, { label: "Worker" }, { label: "Finished", class: "number" }],
 };
 
@@ -60,13 +60,14 @@ function makeRow(queue, state, selection) {
     const [attempt, age, worker, until, outcome, ended] = [
       cell("Attempt", "number"),
       cell("Age", "number"),
-      cell(state === "locked" ? "Held by" : "Worker", ""),
+      cell(state === "locked" ? "Held by" : "Worker", "worker"),
       cell(state === "locked" ? "Lock ends in" : "Due in", "number"),
       cell("Outcome", ""),
       cell("Finished", "number"),
     ];
-    const all = { locked: [worker, until], delayed: [until], finished: [outcome, worker, ended] };
-    const more = all[state] ?? [];
+    const all = { locked: [age, worker, until], delayed: [age, until] };
+    all.finished = [outcome, worker, ended]; // when it was sent is not kept
+    const more = all[state] ?? [age];
     const node = h(
       "tr",
       {},
@@ -82,7 +83,6 @@ function makeRow(queue, state, selection) {
       ),
       h("td", { class: "wide" }, text, notes),
       attempt,
-      age,
       more,
     );
     const update = (fresh) => {

@@ -14,7 +14,7 @@ const COLUMNS = [
   { label: "Delivered", class: "number" },
   { label: "What it says", class: "wide" },
   { label: "Answer", class: "wide" },
-  { label: "" },
+  { label: "Actions", unseen: true },
 ];
 
 // A payload or an answer: a JSON value, a text, or bytes.

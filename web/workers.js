@@ -24,7 +24,7 @@ const COLUMNS = [
   { label: "Done", class: "number" },
   { label: "Failed", class: "number" },
   { label: "Labels" },
-  { label: "Orders" },
+  { label: "Actions" },
   { label: "Next lock ends in", class: "number" },
   { label: "Messages it holds", class: "wide" },
 ];
@@ -64,7 +64,7 @@ function makeRow(queue, read) {
       cell("Done", "number"),
       cell("Failed", "number"),
       cell("Labels", ""),
-      cell("Orders", "orders"),
+      cell("Actions", "orders"),
       cell("Next lock ends in", "number"),
       cell("Messages it holds", "wide locks"),
     ];

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows the workflows of a queue: a list, and one workflow with its messages and its history.
+import { askStopWorkflow } from "./acts.js";
 import * as api from "./api.js";
 import { empty, factList, h, keyedRows, setText, stateBadge, table } from "./dom.js";
 import { EVENT_COLUMNS, eventOf, eventRow } from "./events.js";
 import { count, duration, moment } from "./format.js";
 import { queueLink, workflowLink } from "./links.js";
-import { live } from "./live.js";
+import { live, may } from "./live.js";
 import { makeReader } from "./reader.js";
 import { progressText } from "./signals.js";
 
@@ -197,9 +198,13 @@ export function workflowPage({ go, parts: [name, , id] }) {
   const history = makeHistory(name, id);
   const back = queueLink(name, "/workflows");
   let workflow = null;
+  const stop = h("button", { type: "button", class: "danger" }, "Stop…");
+  stop.hidden = true;
+  stop.onclick = () => askStopWorkflow(name, id, workflow.open, reader.soon);
 
   function show() {
     if (!workflow) return;
+    stop.hidden = !workflow.open || !may(name, "signal");
     if (badge.textContent !== workflow.state) badge.replaceChildren(stateBadge(workflow.state));
     bar.update(workflow);
     about.update(facts(workflow));
@@ -246,6 +251,8 @@ export function workflowPage({ go, parts: [name, , id] }) {
       ),
       h("h1", { tabindex: "-1" }, id),
       badge,
+      h("span", { class: "gap" }),
+      h("span", { class: "acts" }, stop),
     ),
     problem,
     panels,

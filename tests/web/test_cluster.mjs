@@ -37,7 +37,7 @@ await run({
         return leader && shards.length === 12 && shards.some(({ owner }) => owner === "alpha");
       }, "a plan, and shards that alpha owns");
       await page.visit("#/cluster", first);
-      for (const name of NAMES) await shows(rowOf(page, name).locator(".badge").first(), "healthy");
+      for (const name of NAMES) await shows(rowOf(page, name).locator(".badge.good").first(), "healthy");
       same(await page.locator("tbody .badge:text-is('leads'):visible").count(), 1, "leaders");
       same(await page.locator(".shard").count(), 12, "squares");
       const numbers = await page.locator(".shard").allTextContents();
@@ -45,6 +45,8 @@ await run({
       same(await page.locator(".owner-name").allTextContents(), NAMES, "the legend");
       const title = await page.locator(".shard:not(.guessed)").first().getAttribute("title");
       holds(/^wide\/\d+: owned by \w+, epoch \d+/.test(title), title);
+      const plan = page.locator(".facts div", { hasText: "Plan" }).locator("dd");
+      await shows(plan, /^number \d+ of epoch \d+, with \d+ moves?/);
       // The keyboard leads here, too.
       await page.keyboard.press("g");
       await page.keyboard.press("q");
@@ -61,6 +63,33 @@ await run({
         "gamma is red, or gone",
       );
     });
+  },
+
+  async each_queue_is_one_line_with_its_messages({ page, startNode, makeFolder }) {
+    const node = await startNode(makeFolder(), "--node", "alone");
+    for (const [queue, messages] of [
+      ["a-few", 2],
+      ["b-none", 1],
+      ["c-many", 5],
+    ]) {
+      await node.ask("PUT", `v1/queues/${queue}`, { shards: 4 });
+      for (let i = 0; i < messages; i++) await node.send(queue, { body: "x", group: `g${i}` });
+    }
+    await node.settle("b-none", "ack", (await node.receive("b-none", "w")).token);
+    await page.visit("#/cluster", node);
+    const lines = page.locator(".shard-row");
+    const line = (queue) => lines.filter({ hasText: queue });
+    await shows(line("c-many").locator(".depth"), /^5 waiting or open/);
+    await shows(line("b-none").locator(".depth"), /^0 waiting or open/);
+    for (const box of await lines.all()) {
+      const { height } = await box.boundingBox();
+      holds(height < 40, `a line of ${height} px`);
+    }
+    const names = () => lines.locator("h3").allTextContents();
+    same(await names(), ["a-few", "b-none", "c-many"], "the order by name");
+    await page.getByLabel("Order of the queues").selectOption("depth");
+    same(await names(), ["c-many", "a-few", "b-none"], "the order by messages");
+    same(await page.locator("details table").isVisible(), false, "every shard is listed at once");
   },
 
   async a_node_of_no_cluster_says_so({ page, startNode, makeFolder }) {

@@ -48,6 +48,30 @@ await run({
     await shows(row.locator("td.worker"), "second-worker");
   },
 
+  async an_activity_leaves_out_notes_on_order_and_shows_one_kind({ page, node }) {
+    await node.create("noisy", RETRIES_ONCE);
+    for (const body of ["x", "y", "z"]) await node.send("noisy", { body });
+    const held = [];
+    for (const worker of ["w1", "w2", "w3"]) held.push(await node.receive("noisy", worker));
+    await node.settle("noisy", "ack", held[2].token);
+    await node.settle("noisy", "fail", held[1].token, { reason: "no ink" });
+    await page.visit("#/queues/noisy/activity");
+    await withWords(page, "failed: no ink").waitFor();
+    const note = page.locator("tbody tr", { hasText: "ordering-best-effort" });
+    same(await note.count(), 0, "notes on order");
+    const pick = page.getByLabel("Events", { exact: true }).and(page.locator("select"));
+    await pick.selectOption("all");
+    await note.first().waitFor();
+    await pick.selectOption("failures");
+    const marks = page.locator("tbody .mark");
+    await until(async () => (await marks.count()) === 1, "one failure");
+    await withWords(page, "failed: no ink").waitFor();
+    await pick.selectOption("outcomes");
+    await until(async () => (await marks.count()) === 2, "two outcomes");
+    await page.reload(); // the address has the choice
+    await until(async () => (await marks.count()) === 2, "two outcomes again");
+  },
+
   async a_message_page_lists_every_failed_attempt({ page, node }) {
     const id = await failTwice(node, "listed");
     await page.visit(`#/queues/listed/message/${id}`);

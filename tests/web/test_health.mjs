@@ -181,6 +181,9 @@ await run({
       await row.getByRole("button", { name }).click();
       await page.getByRole("dialog").getByRole("button", { name }).click();
     };
+    await row.getByRole("button", { name: "Evict" }).waitFor();
+    const { height } = await row.boundingBox();
+    holds(height < 60, `the row of a worker has ${height} px`);
     await order("Drain");
     await row.getByText("draining", { exact: true }).waitFor();
     await order("Evict");

@@ -36,6 +36,8 @@ await run({
     await shows(signals(page).nth(0).locator(".badge"), "pending");
     await signals(page).nth(0).getByText('{"speed":3}').waitFor();
     await signals(page).nth(1).getByText("how far?").waitFor();
+    const heads = await page.locator("section[aria-label=Signals] thead th").allTextContents();
+    same(heads.filter((words) => words === ""), [], "columns without a name");
     await ack(node, "steered", token, 1, "faster now");
     const first = signals(page).filter({ hasText: "steer" });
     await shows(first.locator(".badge"), "acked");
@@ -146,6 +148,8 @@ await run({
     await page.keyboard.press("f");
     const row = (id) => page.locator("tbody tr", { hasText: id });
     await shows(row(ids[0]).locator(".badge"), "processed");
+    const heads = await page.locator("thead th").allTextContents();
+    same(heads.slice(2), ["Body", "Attempt", "Outcome", "Worker", "Finished"], "the columns");
     await row(ids[0]).getByText("result 1").waitFor();
     await shows(row(ids[2]).locator(".badge"), "cancelled");
     await row(ids[2]).getByText("too late").waitFor();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workflows of a queue, and the bus and the flags of a node.
-import { run, same, until } from "./harness.mjs";
+import { holds, run, same, until } from "./harness.mjs";
 import { DIES_AT_ONCE, shows, streams } from "./steps.mjs";
 
 const ID = "order/77 & more"; // the address has to be encoded
@@ -38,6 +38,23 @@ await run({
     await page.getByRole("heading", { name: ID, level: 1 }).waitFor();
     await page.keyboard.press("u");
     await row.waitFor();
+  },
+
+  async a_workflow_is_stopped_and_its_bar_is_what_ended({ page, node }) {
+    await begin(node, "stopped-flow");
+    await page.visit(`#/queues/stopped-flow/workflow/${encodeURIComponent(ID)}`);
+    await shows(fact(page, "Unfinished"), "2");
+    const colour = (key) =>
+      page.locator(`.piece-${key}`).evaluate((one) => getComputedStyle(one).backgroundColor);
+    same(await colour("open"), "rgba(0, 0, 0, 0)", "the part of the bar that is unfinished");
+    await page.getByRole("button", { name: "Stop…" }).click();
+    await page.getByRole("dialog").getByText("2 unfinished.").waitFor();
+    await page.getByLabel("Reason").fill("wrong input");
+    await page.getByRole("button", { name: "Stop", exact: true }).click();
+    await shows(fact(page, "Cancelled"), "2");
+    await shows(fact(page, "Unfinished"), "0");
+    same(await page.getByRole("button", { name: "Stop…" }).isVisible(), false, "offers to stop");
+    holds((await colour("cancelled")) !== "rgba(0, 0, 0, 0)", "the part that is cancelled");
   },
 
   async a_workflow_follows_what_happens_to_its_messages({ page, node }) {
