@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a call that need no connection. Answers come from outside, so any bytes must be
 // safe.
-#define _GNU_SOURCE // memmem
 #include "net/http_text.h"
 
 #include "net/http.h"
@@ -106,11 +105,21 @@ void http_put_head(struct buf *to, const struct http_call *c, const char *host, 
     put_text(to, carries ? length : "\r\n");
 }
 
+// The end of the head, after its empty line; NULL: it is not there yet. memmem needs _GNU_SOURCE,
+// which would change strerror_r.
+static const uint8_t *head_end(struct bytes in)
+{
+    for (size_t i = 3; i < in.len; i++)
+        if (in.data[i] == '\n' && memcmp(in.data + i - 3, "\r\n\r\n", 4) == 0)
+            return in.data + i + 1;
+    return NULL;
+}
+
 int http_take_head(struct http_call *c, struct bytes in, size_t *head_len, size_t *body_len)
 {
-    const uint8_t *end = in.len > 0 ? memmem(in.data, in.len, "\r\n\r\n", 4) : NULL;
+    const uint8_t *end = head_end(in);
     if (!end) return in.len <= HTTP_HEADERS_MAX ? 0 : -1;
-    struct bytes head = bytes_of(in.data, (size_t)(end - in.data) + 4);
+    struct bytes head = bytes_of(in.data, (size_t)(end - in.data));
     if (!http_is_status_line(head) || head.len < 16) return -1;
     buf_clear(&c->head);
     buf_put(&c->head, head);
