@@ -86,8 +86,8 @@ SLUICE_API enum sluice_code sluice_redrive(struct sluice *s, const char *queue, 
                                            struct sluice_error *error);
 
 // Sends chosen dead messages again, as new messages; see sluice_redrive. An id is that of a message
-// that died in this queue, or of a dead letter of another queue that waits in this one. To find a
-// dead letter, the call locks the messages before it for a moment.
+// that died in this queue, or of a dead letter of another queue that waits in this one. No other
+// message is touched. A pause of this queue does not matter.
 //
 // outcomes, if not NULL, has room for len rows, one for each id. The status is "redriven". The call
 // returns SLUICE_OK if all were redriven, else the first refusal.

@@ -96,7 +96,8 @@ const struct command command_redrive = {
                "queues go back to their queue, or to --to. Each becomes a new message that\n"
                "names its origin. ID chooses messages; - reads ids from standard input, one\n"
                "in a line. With a filter, the command counts the messages first and asks for\n"
-               "confirmation; without a terminal it requires --yes.\n"
+               "confirmation; without a terminal it requires --yes. No other message is\n"
+               "touched. The command also works while the queue is paused.\n"
                "JSON keys: queue, redriven; for IDs: id, queue, status; with a filter: queue,\n"
                "found, redriven.",
     .options = options,

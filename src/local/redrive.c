@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // Redrives dead messages. A message that died in its own queue is redriven by an op of that queue.
-// A dead letter is sent to another queue, then acked here. The request id of that send is derived
-// from the letter's id. So if a redrive is interrupted and repeated, no letter is sent twice.
+// A dead letter is sent to another queue, then acked here (letters.h).
 #include "local/redrive.h"
-#include "base/hash.h"
+
 #include "base/memory.h"
 #include "local/change.h"
+#include "local/letters.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define LETTERS_AT_ONCE 16    // few, because bodies may be large
-#define LEASE_MS        60000 // a batch must be sent within it; the queue's own may be too short
-#define AT_ONCE         10000 // messages of one redrive op
+#define AT_ONCE      10000 // messages of one redrive op
+#define LIST_AT_ONCE 4096  // numbers of ready messages
 
 struct redrive {
     struct change change; // first
@@ -59,69 +58,30 @@ static enum sluice_code redrive_in_place(struct open_queue *q, uint32_t max, uin
     return code;
 }
 
-static struct sluice_request request_for(const char *id, uint64_t salt)
-{
-    struct sluice_request r;
-    uint64_t lo = hash64_of(bytes_str(id), salt), hi = hash64_of(bytes_str(id), ~salt);
-    memcpy(r.bytes, &lo, sizeof lo);
-    memcpy(r.bytes + sizeof lo, &hi, sizeof hi);
-    return r;
-}
-
-static enum sluice_code send_again(struct sluice *s, const struct sluice_message *m, const char *to,
-                                   struct sluice_error *error)
-{
-    struct sluice_header *headers = memory_zeroed(m->headers_len + 1, sizeof *headers);
-    size_t len = 0;
-    for (size_t i = 0; i < m->headers_len; i++)
-        if (strncmp(m->headers[i].name, HEADER_DEAD, strlen(HEADER_DEAD)) != 0)
-            headers[len++] = m->headers[i];
-    headers[len++] = (struct sluice_header){"sluice-redriven-from", m->id};
-    struct sluice_send again = {.body = m->body,
-                                .body_len = m->body_len,
-                                .group = m->group,
-                                .content_type = m->content_type,
-                                .workflow = m->workflow,
-                                .priority = m->priority,
-                                .headers = headers,
-                                .headers_len = len};
-    struct sluice_request request = request_for(m->id, 0);
-    enum sluice_code code = sluice_send(s, to, &again, 1, &request, NULL, error);
-    if (code == SLUICE_LIMIT) { // perhaps the remembered answer of an earlier try: use another id
-        request = request_for(m->id, m->fence);
-        code = sluice_send(s, to, &again, 1, &request, NULL, error);
-    }
-    memory_free(headers);
-    return code;
-}
-
-void leftovers_keep(struct leftovers *l, const char *token)
-{
-    l->tokens = memory_resize(l->tokens, (l->len + 1) * sizeof *l->tokens);
-    memcpy(l->tokens[l->len++], token, SLUICE_TOKEN_MAX);
-}
-
-void leftovers_release(struct sluice *s, const char *queue, struct leftovers *l)
-{
-    const char **tokens = memory_zeroed(l->len + 1, sizeof *tokens);
-    for (size_t i = 0; i < l->len; i++)
-        tokens[i] = l->tokens[i];
-    if (l->len > 0) (void)sluice_release(s, queue, tokens, l->len, 0, NULL, NULL);
-    memory_free(tokens);
-    memory_free(l->tokens);
-}
-
-static enum sluice_code allowed(const struct redrive_where *where, const char *to,
-                                struct sluice_error *error)
+enum sluice_code redrive_allowed(const struct redrive_where *where, const char *to,
+                                 struct sluice_error *error)
 {
     return where->may ? where->may(where->ctx, to, error) : SLUICE_OK;
 }
 
-// An error about the target queue names the field "to": "queue" is the one that is redriven.
-static enum sluice_code name_target(enum sluice_code code, struct sluice_error *error)
+enum sluice_code redrive_name_target(enum sluice_code code, struct sluice_error *error)
 {
     if (code && error && strcmp(error->field, "queue") == 0)
         (void)snprintf(error->field, sizeof error->field, "to");
+    return code;
+}
+
+enum sluice_code redrive_open(struct sluice *s, const char *queue,
+                              const struct redrive_where *where, struct open_queue **q,
+                              struct sluice_error *error)
+{
+    CLEANUP(queue_let_go) struct open_queue *target = NULL;
+    const char *to = where->to;
+    enum sluice_code code = queue_get(s, queue, q, error);
+    if (!code && to && strcmp(to, queue) == 0)
+        code = refuse(error, ERR_INVALID, "to", "%s cannot be redriven into itself", queue);
+    if (!code && to) code = redrive_allowed(where, to, error);
+    if (!code && to) code = redrive_name_target(queue_get(s, to, &target, error), error);
     return code;
 }
 
@@ -130,62 +90,85 @@ bool is_letter(const struct sluice_message *m)
     return *m->from.queue != 0;
 }
 
-enum sluice_code redrive_letter(struct sluice *s, const char *queue,
-                                const struct redrive_where *where, const struct sluice_message *m,
-                                struct sluice_error *error)
+// A redrive of all letters, or of the first `max` ones.
+struct sweep {
+    struct open_queue *queue;
+    const struct redrive_where *where;
+    uint32_t max; // 0: all
+    uint64_t done;
+    enum sluice_code code; // the first error ...
+    struct sluice_error *error;
+};
+
+static void note_error(struct sweep *w, enum sluice_code code, const struct sluice_error *why)
 {
-    const char *to = where->to ? where->to : m->from.queue;
-    const char *token = m->token;
-    enum sluice_code code = allowed(where, to, error);
-    if (!code) code = name_target(send_again(s, m, to, error), error);
-    return code ? code : sluice_ack(s, queue, &token, 1, NULL, error);
+    if (!code || w->code) return;
+    w->code = code;
+    if (w->error) *w->error = *why;
 }
 
-// Redrives the letters of a batch. The first error is the answer.
-static enum sluice_code redrive_batch(struct sluice *s, const char *queue,
-                                      const struct redrive_where *where,
-                                      const struct sluice_batch *batch, struct leftovers *left,
-                                      uint64_t *done, struct sluice_error *error)
+struct page_counts {
+    size_t letters, sent, refused;
+    bool cut;
+};
+
+static struct page_counts sweep_page(struct sweep *w, uint32_t shard, const uint64_t *seqs,
+                                     size_t len)
 {
-    enum sluice_code first = SLUICE_OK;
-    for (size_t i = 0; i < batch->len; i++) {
-        const struct sluice_message *m = &batch->messages[i];
-        if (!is_letter(m)) {
-            leftovers_keep(left, m->token); // it is no dead letter
-            continue;
-        }
-        enum sluice_code code = redrive_letter(s, queue, where, m, first ? NULL : error);
-        if (code) leftovers_keep(left, m->token);
-        if (!code) (*done)++;
-        if (!first) first = code;
+    struct sluice_error why = {.code = SLUICE_OK};
+    struct page_counts n = {0};
+    CLEANUP(page_done) struct letter_page p;
+    enum sluice_code code = page_read(&p, w->queue, shard, seqs, len, &why);
+    for (size_t i = 0; !code && i < p.batch->len; i++) {
+        if (p.wanted[i] && w->max > 0 && w->done + n.letters >= w->max) p.wanted[i] = false;
+        n.letters += p.wanted[i];
     }
-    return first;
+    if (!code) code = page_redrive(&p, w->where, &why);
+    note_error(w, code, &why);
+    if (code) return (struct page_counts){0};
+    for (size_t i = 0; i < p.batch->len; i++) {
+        n.sent += p.sent[i];
+        n.refused += p.why[i].code != SLUICE_OK;
+        note_error(w, p.why[i].code, &p.why[i]);
+    }
+    n.cut = p.cut;
+    w->done += n.sent;
+    return n;
 }
 
-static enum sluice_code redrive_letters(struct sluice *s, const char *queue,
-                                        const struct redrive_where *where, uint32_t max,
-                                        uint64_t *done, struct sluice_error *error)
+// In a strict queue, a letter can be locked when the one before it in its group is gone. Returns
+// whether the rest of the shard is worth a look. It is not if these messages are no letters, or if
+// none of the letters could be sent.
+static bool sweep_some(struct sweep *w, uint32_t shard, const uint64_t *seqs, size_t len)
 {
-    struct leftovers left = {0};
-    enum sluice_code first = SLUICE_OK;
-    for (bool more = true; more && (max == 0 || *done < max);) {
-        uint64_t want = max == 0 ? LETTERS_AT_ONCE : max - *done;
-        struct sluice_receive options = {.worker = "redrive",
-                                         .visibility_ms = LEASE_MS,
-                                         .max = want < LETTERS_AT_ONCE ? (uint32_t)want
-                                                                       : LETTERS_AT_ONCE};
-        struct sluice_batch *batch;
-        enum sluice_code code = sluice_receive(s, queue, &options, &batch, first ? NULL : error);
-        if (code && !first) first = code;
-        if (code) break;
-        size_t strays = left.len;
-        code = redrive_batch(s, queue, where, batch, &left, done, first ? NULL : error);
-        more = left.len - strays < batch->len; // a batch without a sent letter ends the search
-        if (!first) first = code;
-        sluice_batch_free(batch);
+    struct page_counts first = sweep_page(w, shard, seqs, len), n = first;
+    while (n.sent > 0 && (n.cut || n.letters > n.sent + n.refused))
+        n = sweep_page(w, shard, seqs, len);
+    return first.letters > first.refused;
+}
+
+static bool is_enough(const struct sweep *w)
+{
+    return w->max > 0 && w->done >= w->max;
+}
+
+static void sweep_shard(struct sweep *w, uint32_t shard)
+{
+    uint64_t *seqs = memory_zeroed(LIST_AT_ONCE, sizeof *seqs), after = 0;
+    size_t len = LIST_AT_ONCE;
+    for (bool more = true; more && len == LIST_AT_ONCE;) {
+        struct sluice_error why = {.code = SLUICE_OK};
+        enum sluice_code code =
+            letters_list(w->queue, shard, after, seqs, LIST_AT_ONCE, &len, &why);
+        note_error(w, code, &why);
+        more = !code;
+        for (size_t at = 0; more && at < len && !is_enough(w); at += LETTERS_AT_ONCE)
+            more = sweep_some(w, shard, seqs + at,
+                              len - at < LETTERS_AT_ONCE ? len - at : LETTERS_AT_ONCE);
+        if (len > 0) after = seqs[len - 1];
+        more = more && !is_enough(w);
     }
-    leftovers_release(s, queue, &left);
-    return first;
+    memory_free(seqs);
 }
 
 enum sluice_code redrive_where(struct sluice *s, const char *queue,
@@ -193,19 +176,15 @@ enum sluice_code redrive_where(struct sluice *s, const char *queue,
                                struct sluice_error *error)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    CLEANUP(queue_let_go) struct open_queue *target = NULL;
-    uint64_t done = 0;
-    const char *to = where->to;
-    enum sluice_code code = queue_get(s, queue, &q, error);
-    if (!code && to && strcmp(to, queue) == 0)
-        code = refuse(error, ERR_INVALID, "to", "%s cannot be redriven into itself", queue);
-    if (!code && to) code = allowed(where, to, error);
-    if (!code && to) code = name_target(queue_get(s, to, &target, error), error);
+    enum sluice_code code = redrive_open(s, queue, where, &q, error);
+    struct sweep w = {.queue = q, .where = where, .max = max, .error = error};
     // Letters first. A letter that also died in this queue is made ready by redrive_in_place, and
     // so it is counted once.
-    if (!code) code = redrive_letters(s, queue, where, max, &done, error);
-    if (!code) code = redrive_in_place(q, max, &done, error);
-    if (redriven) *redriven = done;
+    for (uint32_t shard = 0; !code && shard < q->row.birth.shards; shard++)
+        sweep_shard(&w, shard);
+    if (!code) code = w.code;
+    if (!code) code = redrive_in_place(q, max, &w.done, error);
+    if (redriven) *redriven = w.done;
     return code;
 }
 

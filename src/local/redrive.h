@@ -26,17 +26,14 @@ enum sluice_code redrive_chosen(struct sluice *s, const char *queue,
                                 size_t len, struct sluice_outcome *outcomes,
                                 struct sluice_error *error);
 
-// Sends a dead letter, whose lock the caller holds, to its queue and acks it.
-enum sluice_code redrive_letter(struct sluice *s, const char *queue,
-                                const struct redrive_where *where, const struct sluice_message *m,
-                                struct sluice_error *error);
 bool is_letter(const struct sluice_message *m); // it died in another queue
 
-// Locks of messages that are no dead letters, or could not be sent. They are released at the end,
-// so that the receives before it return other messages.
-struct leftovers {
-    char (*tokens)[SLUICE_TOKEN_MAX];
-    size_t len;
-};
-void leftovers_keep(struct leftovers *l, const char *token);
-void leftovers_release(struct sluice *s, const char *queue, struct leftovers *l);
+// What both forms share. An error about the target queue names the field "to": "queue" is the one
+// that is redriven.
+struct open_queue;
+enum sluice_code redrive_open(struct sluice *s, const char *queue,
+                              const struct redrive_where *where, struct open_queue **q,
+                              struct sluice_error *error);
+enum sluice_code redrive_allowed(const struct redrive_where *where, const char *to,
+                                 struct sluice_error *error);
+enum sluice_code redrive_name_target(enum sluice_code code, struct sluice_error *error);

@@ -1,23 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Redrives chosen messages. Those that are dead in this queue are redriven by one op for each
-// shard. A dead letter of another queue waits here like any message, and no op locks a message by
-// its number. So the call receives until it has the chosen letters, and releases the others.
+// shard. A dead letter of another queue waits here like any message (letters.h).
 #include "base/memory.h"
 #include "local/change.h"
+#include "local/letters.h"
 #include "local/look.h"
 #include "local/named_ids.h"
-#include "local/redrive.h"
-#include "os/clock.h"
 
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
-#define LETTERS_AT_ONCE 16    // few, because bodies may be large
-#define LEASE_MS        60000 // of the locks
-#define SEARCH_MS       30000 // the search for letters ends before the first lock expires
-#define AT_ONCE         10000 // messages of one op
+#define AT_ONCE 10000 // messages of one op
 
 enum chosen_state {
     CHOSEN_REFUSED,
@@ -190,59 +185,84 @@ static enum sluice_code redrive_dead(struct choice *c, struct sluice_error *erro
     return look_at_open_queue(c->queue, &c->look, error);
 }
 
-static struct chosen *find_ready(const struct choice *c, const char *id)
+// The ready rows of the shard with the lowest numbers, in order. A strict queue delivers in this
+// order.
+static size_t next_ready(const struct choice *c, uint32_t shard, size_t out[LETTERS_AT_ONCE],
+                         uint64_t seqs[LETTERS_AT_ONCE])
 {
-    for (size_t i = 0; i < c->len; i++)
-        if (c->rows[i].state == CHOSEN_READY && strcmp(c->rows[i].id, id) == 0) return &c->rows[i];
-    return NULL;
+    size_t len = 0;
+    for (size_t i = 0; i < c->len; i++) {
+        const struct chosen *row = &c->rows[i];
+        if (row->state != CHOSEN_READY || row->shard != shard) continue;
+        size_t at = len;
+        for (; at > 0 && seqs[at - 1] > row->seq; at--) {
+            if (at == LETTERS_AT_ONCE) continue;
+            seqs[at] = seqs[at - 1];
+            out[at] = out[at - 1];
+        }
+        if (at == LETTERS_AT_ONCE) continue;
+        seqs[at] = row->seq;
+        out[at] = i;
+        if (len < LETTERS_AT_ONCE) len++;
+    }
+    return len;
 }
 
-// The lock is kept for now unless the letter was sent.
-static void take_letter(struct choice *c, struct sluice *s, const char *queue,
-                        const struct redrive_where *where, const struct sluice_message *m,
-                        struct leftovers *left)
+// again: an earlier message of its group may have been in the way and is gone.
+static void take_letter(struct choice *c, size_t i, const struct letter_page *p, size_t at,
+                        bool again)
 {
-    struct sluice_error why = {.code = SLUICE_OK};
-    const struct chosen *row = find_ready(c, m->id);
-    enum sluice_code code = SLUICE_INVALID;
-    if (row && is_letter(m)) code = redrive_letter(s, queue, where, m, &why);
-    if (code) leftovers_keep(left, m->token);
-    if (!row) return;
-    size_t i = (size_t)(row - c->rows);
-    if (!is_letter(m))
-        refuse_because(c, i, REASON_NOT_DEAD,
-                       "message %s is ready; only a dead message can be redriven", m->id);
-    else if (code)
-        refuse_one(c, i, code, &why);
-    else
+    if (p->why[at].code)
+        refuse_one(c, i, p->why[at].code, &p->why[at]);
+    else if (p->sent[at])
         finish_one(c, i);
+    else if (!is_letter(&p->batch->messages[at]))
+        refuse_because(c, i, REASON_NOT_DEAD,
+                       "message %s is ready; only a dead message can be redriven", c->rows[i].id);
+    else if (!again)
+        refuse_because(c, i, REASON_NOT_DEAD,
+                       "message %s could not be locked: a worker or another redrive has it, or it "
+                       "waits for another message of its group",
+                       c->rows[i].id);
 }
 
-static enum sluice_code redrive_letters(struct choice *c, struct sluice *s, const char *queue,
-                                        const struct redrive_where *where,
+// Redrives up to LETTERS_AT_ONCE rows. Each call sends one at least, or refuses them all.
+static enum sluice_code redrive_some(struct choice *c, uint32_t shard,
+                                     const struct redrive_where *where, const size_t *rows,
+                                     const uint64_t *seqs, size_t len, struct sluice_error *error)
+{
+    CLEANUP(page_done) struct letter_page p;
+    enum sluice_code code = page_read(&p, c->queue, shard, seqs, len, error);
+    if (!code) code = page_redrive(&p, where, error);
+    bool any = false;
+    for (size_t at = 0; !code && at < p.batch->len; at++)
+        any |= p.sent[at];
+    for (size_t i = 0; !code && i < len; i++) {
+        size_t at = 0;
+        while (at < p.batch->len && p.seqs[at] != seqs[i])
+            at++;
+        if (at < p.batch->len)
+            take_letter(c, rows[i], &p, at, any);
+        else if (!p.cut)
+            refuse_because(c, rows[i], REASON_NOT_DEAD,
+                           "message %s is no longer ready: a worker or another redrive has it",
+                           c->rows[rows[i]].id);
+    }
+    return code;
+}
+
+static enum sluice_code redrive_letters(struct choice *c, const struct redrive_where *where,
                                         struct sluice_error *error)
 {
-    struct leftovers left = {0};
-    enum sluice_code code = SLUICE_OK;
-    int64_t until = clock_boot_ms() + SEARCH_MS;
-    for (bool more = true; !code && more && is_left(c, CHOSEN_READY, NULL);) {
-        struct sluice_receive options = {
-            .worker = "redrive", .visibility_ms = LEASE_MS, .max = LETTERS_AT_ONCE};
-        struct sluice_batch *batch = NULL;
-        code = sluice_receive(s, queue, &options, &batch, error);
-        for (size_t i = 0; batch && i < batch->len; i++)
-            take_letter(c, s, queue, where, &batch->messages[i], &left);
-        more = batch && batch->len > 0 && clock_boot_ms() < until;
-        sluice_batch_free(batch);
+    uint32_t shard = 0;
+    while (is_left(c, CHOSEN_READY, &shard)) {
+        size_t rows[LETTERS_AT_ONCE];
+        uint64_t seqs[LETTERS_AT_ONCE];
+        size_t len = next_ready(c, shard, rows, seqs);
+        enum sluice_code code = redrive_some(c, shard, where, rows, seqs, len, error);
+        if (code) return code;
     }
-    leftovers_release(s, queue, &left);
-    for (size_t i = 0; !code && i < c->len; i++)
-        if (c->rows[i].state == CHOSEN_READY)
-            refuse_because(c, i, REASON_NOT_DEAD,
-                           "message %s could not be locked: a worker has it, or the queue holds it "
-                           "back",
-                           c->rows[i].id);
-    return code;
+    return SLUICE_OK;
 }
 
 static void parse_ids(struct choice *c)
@@ -270,20 +290,6 @@ static void fill_rest(struct choice *c, enum sluice_code code)
             c->outcomes[i] = (struct sluice_outcome){.code = code, .status = ""};
 }
 
-static enum sluice_code open_both(struct choice *c, struct sluice *s, const char *queue,
-                                  const struct redrive_where *where, struct sluice_error *error)
-{
-    CLEANUP(queue_let_go) struct open_queue *target = NULL;
-    enum sluice_code code = queue_get(s, queue, &c->queue, error);
-    if (!code && where->to && strcmp(where->to, queue) == 0)
-        code = refuse(error, ERR_INVALID, "to", "%s cannot be redriven into itself", queue);
-    if (!code && where->to && where->may) code = where->may(where->ctx, where->to, error);
-    if (!code && where->to) code = queue_get(s, where->to, &target, error);
-    if (code && error && target == NULL && c->queue && strcmp(error->field, "queue") == 0)
-        (void)snprintf(error->field, sizeof error->field, "to");
-    return code;
-}
-
 enum sluice_code redrive_chosen(struct sluice *s, const char *queue,
                                 const struct redrive_where *where, const char *const *ids,
                                 size_t len, struct sluice_outcome *outcomes,
@@ -296,11 +302,11 @@ enum sluice_code redrive_chosen(struct sluice *s, const char *queue,
                        .outcomes = outcomes ? outcomes : memory_zeroed(len + 1, sizeof *outcomes),
                        .error = error};
     memset(c.outcomes, 0, len * sizeof *c.outcomes);
-    enum sluice_code code = open_both(&c, s, queue, where, error);
+    enum sluice_code code = redrive_open(s, queue, where, &c.queue, error);
     if (!code) parse_ids(&c);
     if (!code) code = look_at_open_queue(c.queue, &c.look, error);
     if (!code) code = redrive_dead(&c, error);
-    if (!code) code = redrive_letters(&c, s, queue, where, error);
+    if (!code) code = redrive_letters(&c, where, error);
     fill_rest(&c, code);
     if (c.queue) queue_let_go(&c.queue);
     memory_free(c.rows);

@@ -30,3 +30,4 @@ enum reason apply_signal(struct machine *m, struct bytes payload);
 enum reason apply_settle(struct machine *m, struct bytes payload);
 enum reason apply_withdraw(struct machine *m, struct bytes payload);
 enum reason apply_cancel(struct machine *m, struct bytes payload);
+enum reason apply_lock(struct machine *m, struct bytes payload);

@@ -2,6 +2,7 @@
 // Delivery: a claim by a worker gets its tickets first; the shard's owner publishes tickets.
 #include "base/check.h"
 #include "base/mutant.h"
+#include "queue/ops_signals.h"
 #include "queue/registry.h"
 
 struct grant grant_of(const struct machine *m, uint32_t h)
@@ -115,6 +116,36 @@ enum reason apply_claim(struct machine *m, uint16_t kind, struct bytes payload)
     }
     overtaking_end(m, &o);
     CHECK(count <= op.max && m->workers[worker].open >= count);
+    worker_settle(m, worker);
+    buf_set_u32(&m->result, count_at, count);
+    return REASON_NONE;
+}
+
+// Like a claim, but of the messages that the caller names. An operator redrives them also while the
+// queue is paused. Labels that a message requires do not matter: no worker does its work.
+enum reason apply_lock(struct machine *m, struct bytes payload)
+{
+    struct op_lock op;
+    if (lock_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    if (is_refused(m, op.worker, op.count)) return REASON_NOT_OWNER;
+    uint32_t worker = worker_need(m, op.worker);
+    int64_t lease = op.lease_ms > 0 ? op.lease_ms : m->config.visibility_timeout_ms;
+    uint32_t count = 0;
+    result_begin(&m->result, REASON_NONE);
+    size_t count_at = m->result.len;
+    buf_put_u32(&m->result, 0);
+    struct overtaking o = overtaking_begin(m);
+    for (uint32_t i = 0; i < op.count && !gives_only_tickets(m); i++) {
+        uint32_t h =
+            lock_grant_chosen(m, lock_seq(&op, i), worker, op.seed, m->deadline_base + lease);
+        if (!h) continue;
+        overtaking_look(m, &o, h);
+        claimed(m, h, worker);
+        count++;
+    }
+    overtaking_end(m, &o);
+    CHECK(count <= op.count && m->workers[worker].open >= count);
     worker_settle(m, worker);
     buf_set_u32(&m->result, count_at, count);
     return REASON_NONE;

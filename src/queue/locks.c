@@ -58,13 +58,10 @@ void open_leave(struct machine *m, uint32_t h)
     if (heap_has(&m->open, h)) heap_remove(&m->open, h);
 }
 
-uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], int64_t deadline,
-                    bool ticket)
+// The record is READY and being edited, and nothing offers it any more.
+static void lock_put(struct machine *m, uint32_t h, uint32_t worker, const uint8_t seed[16],
+                     int64_t deadline, bool ticket)
 {
-    struct reach reach = reach_of(m, worker);
-    CLEANUP(msg_edit_end) struct msg_edit edit = ready_take(m, &reach);
-    uint32_t h = edit.h;
-    if (!h) return 0;
     struct msg *msg = msg_at(m, h);
     CHECK(msg->state == STATE_READY);
     CHECK(deadline > m->now && worker > 0);
@@ -90,7 +87,23 @@ uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], 
     if (has_row(m, worker)) registry_note_ticket(m, worker, lock->order);
     if (msg->scope) scope_refresh(m, msg->scope);
     if (ticket && has_row(m, worker) && has_affinity(m)) scope_bind(m, msg->scope, worker);
-    return h;
+}
+
+uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], int64_t deadline,
+                    bool ticket)
+{
+    struct reach reach = reach_of(m, worker);
+    CLEANUP(msg_edit_end) struct msg_edit edit = ready_take(m, &reach);
+    if (edit.h) lock_put(m, edit.h, worker, seed, deadline, ticket);
+    return edit.h;
+}
+
+uint32_t lock_grant_chosen(struct machine *m, uint64_t seq, uint32_t worker, const uint8_t seed[16],
+                           int64_t deadline)
+{
+    CLEANUP(msg_edit_end) struct msg_edit edit = ready_take_chosen(m, seq);
+    if (edit.h) lock_put(m, edit.h, worker, seed, deadline, false);
+    return edit.h;
 }
 
 void lock_extend(struct machine *m, uint32_t h, int64_t deadline)

@@ -152,6 +152,8 @@ static enum reason dispatch_signals(struct machine *m, const struct op *op)
         return apply_withdraw(m, op->payload);
     case OP_CANCEL:
         return apply_cancel(m, op->payload);
+    case OP_LOCK:
+        return apply_lock(m, op->payload);
     default:
         return REASON_UNKNOWN_OP;
     }
@@ -224,7 +226,7 @@ static void pass_over(struct machine *m, const struct op *op)
 static bool is_remembered(const struct machine *m, uint16_t kind, enum reason reason)
 {
     if (reason == REASON_MALFORMED || reason == REASON_UNKNOWN_OP) return false;
-    if (kind != OP_CLAIM && kind != OP_TAKE) return true;
+    if (!op_is_claim(kind)) return true;
     struct result result;
     CHECK(!result_open(buf_bytes(&m->result), kind, &result));
     return result.count > 0;

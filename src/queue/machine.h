@@ -131,7 +131,7 @@ bool machine_deleted(const struct machine *m);
 // The life of a message. States marked * have a record. In the other states the message is part of
 // a range, or is finished.
 //
-//               send            claim, publish         ack
+//               send         claim, publish, lock      ack
 //     (none) ---------> READY -----------------> LOCKED* --------> PROCESSED
 //        |               ^  ^                     | | |
 //        | delay     due |  '-- expire, release --' | |

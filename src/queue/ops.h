@@ -42,6 +42,7 @@ enum op_kind {
     OP_SIGNAL_SETTLE = OP_KIND_MACHINE + 24,   // the holder acknowledges or declines signals
     OP_SIGNAL_WITHDRAW = OP_KIND_MACHINE + 25, // the sender withdraws a signal
     OP_CANCEL = OP_KIND_MACHINE + 26,          // ends chosen messages that no worker holds
+    OP_LOCK = OP_KIND_MACHINE + 27,            // locks chosen ready messages, to redrive them
     OP_KIND_END
 };
 
@@ -60,6 +61,12 @@ enum op_kind {
 static inline bool op_is_outcome(uint16_t kind)
 {
     return kind >= OP_RENEW && kind <= OP_RELEASE;
+}
+
+// It locks messages for the caller. One that got nothing changed nothing.
+static inline bool op_is_claim(uint16_t kind)
+{
+    return kind == OP_CLAIM || kind == OP_TAKE || kind == OP_LOCK;
 }
 
 static inline bool op_has_extras(uint16_t kind)

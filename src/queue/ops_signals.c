@@ -52,6 +52,12 @@ uint64_t cancel_seq(const struct op_cancel *op, uint32_t index)
     return seq_at(op->seqs, index);
 }
 
+uint64_t lock_seq(const struct op_lock *op, uint32_t index)
+{
+    CHECK(index < op->count);
+    return seq_at(op->seqs, index);
+}
+
 static bool target_ok(const struct op_signal *op)
 {
     if (op->target == SIGNAL_TO_MESSAGES)
@@ -219,6 +225,35 @@ enum err cancel_decode(struct bytes payload, struct op_cancel *out)
     out->reason = read_sized(&r, FAIL_REASON_MAX);
     out->count = read_u32(&r);
     if (!reader_ok(&r) || out->count > REFS_MAX) return ERR_INVALID;
+    out->seqs = read_bytes(&r, (size_t)out->count * SEQ_BYTES);
+    return reader_end(&r) ? ERR_OK : ERR_INVALID;
+}
+
+void lock_encode(struct buf *out, const struct op_lock *op)
+{
+    CHECK(op->count <= CLAIM_COUNT_MAX && op->seqs.len == (size_t)op->count * SEQ_BYTES);
+    CHECK(op->worker.len > 0 && op->worker.len <= WORKER_NAME_MAX);
+    CHECK(op->lease_ms >= 0 && op->lease_ms <= LEASE_MAX_MS);
+    op_head_put(out, &op->request);
+    buf_put(out, bytes_of(op->seed, sizeof op->seed));
+    buf_put_i64(out, op->lease_ms);
+    buf_put_sized(out, op->worker);
+    buf_put_u32(out, op->count);
+    buf_put(out, op->seqs);
+}
+
+enum err lock_decode(struct bytes payload, struct op_lock *out)
+{
+    struct reader r = reader_of(payload);
+    *out = (struct op_lock){0};
+    op_head_read(&r, &out->request);
+    struct bytes seed = read_bytes(&r, sizeof out->seed);
+    if (seed.len > 0) memcpy(out->seed, seed.data, sizeof out->seed);
+    out->lease_ms = read_i64(&r);
+    out->worker = read_sized(&r, WORKER_NAME_MAX);
+    out->count = read_u32(&r);
+    bool right = out->lease_ms >= 0 && out->lease_ms <= LEASE_MAX_MS && out->worker.len > 0;
+    if (!reader_ok(&r) || !right || out->count > CLAIM_COUNT_MAX) return ERR_INVALID;
     out->seqs = read_bytes(&r, (size_t)out->count * SEQ_BYTES);
     return reader_end(&r) ? ERR_OK : ERR_INVALID;
 }

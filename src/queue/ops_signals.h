@@ -127,6 +127,21 @@ void cancel_encode(struct buf *out, const struct op_cancel *op);
 MUST_USE enum err cancel_decode(struct bytes payload, struct op_cancel *out);
 uint64_t cancel_seq(const struct op_cancel *op, uint32_t index);
 
+// The result has grants, as that of OP_CLAIM: one for each message that was locked. The others are
+// not ready, or wait for another message of their group. A pause does not matter.
+struct op_lock {
+    struct request_id request;
+    uint8_t seed[16]; // fresh random bits; tokens are derived from them
+    struct bytes worker;
+    int64_t lease_ms;  // 0: the queue's visibility timeout
+    uint32_t count;    // up to CLAIM_COUNT_MAX
+    struct bytes seqs; // count * 8 bytes, little-endian; read with lock_seq
+};
+
+void lock_encode(struct buf *out, const struct op_lock *op);
+MUST_USE enum err lock_decode(struct bytes payload, struct op_lock *out);
+uint64_t lock_seq(const struct op_lock *op, uint32_t index);
+
 // What one ref of an ack or a renew carries, in a payload of version 2: op_outcome.extras has one
 // for each ref. An op without any is encoded as version 1 (extras is empty).
 struct outcome_extra {

@@ -377,6 +377,16 @@ static bool backlog_first(const struct machine *m, const struct heap_row *top, u
     return (is_lifo(m) ? ~seq : seq) < top->tie;
 }
 
+// A delivered message keeps its scope until it is finished.
+static void scope_open(struct machine *m, uint32_t h)
+{
+    struct msg *msg = msg_at(m, h);
+    CHECK(msg->state == STATE_READY);
+    if (!msg->scope) return;
+    msg->flags |= MSG_OPENED;
+    m->scopes[msg->scope].opened = h;
+}
+
 struct msg_edit ready_take(struct machine *m, const struct reach *reach)
 {
     const struct heap_row *top = record_best(m, reach);
@@ -390,12 +400,7 @@ struct msg_edit ready_take(struct machine *m, const struct reach *reach)
         edit = msg_edit(m, top->ref);
         ready_withdraw(m, edit.h);
     }
-    struct msg *msg = msg_at(m, edit.h);
-    CHECK(msg->state == STATE_READY);
-    if (msg->scope) {
-        msg->flags |= MSG_OPENED;
-        m->scopes[msg->scope].opened = edit.h;
-    }
+    scope_open(m, edit.h);
     return edit;
 }
 
@@ -409,6 +414,27 @@ uint32_t ready_record(struct machine *m, uint64_t seq)
     ready_offer(m, edit.h);
     CHECK(msg_at(m, edit.h)->state == STATE_READY);
     return edit.h;
+}
+
+// Whether the order of a strict queue lets this READY record be delivered now.
+static bool has_its_turn(const struct machine *m, uint32_t h)
+{
+    const struct msg *msg = msg_at(m, h);
+    if (!offer_has(m, h)) return false; // its scope offers another message
+    if (msg->scope != SCOPE_UNGROUPED || (msg->flags & MSG_OPENED)) return true;
+    uint64_t seq = backlog_next(m);
+    return !seq || seq_before(m, msg->seq, seq);
+}
+
+struct msg_edit ready_take_chosen(struct machine *m, uint64_t seq)
+{
+    uint32_t h = seq > 0 && seq < m->seq_next ? ready_record(m, seq) : 0;
+    if (!h || msg_at(m, h)->state != STATE_READY || !has_its_turn(m, h))
+        return (struct msg_edit){m, 0};
+    struct msg_edit edit = msg_edit(m, h);
+    ready_withdraw(m, h);
+    scope_open(m, h);
+    return edit;
 }
 
 bool ready_any(const struct machine *m, const struct reach *reach)

@@ -31,6 +31,7 @@ static size_t row_bytes(uint16_t kind)
     case OP_TAKE:
     case OP_PUBLISH:
     case OP_DISPATCH:
+    case OP_LOCK:
         return GRANT_BYTES;
     case OP_WORKERS:
     case OP_SIGNAL_SETTLE:

@@ -54,7 +54,7 @@ MUST_USE enum err result_open(struct bytes body, uint16_t kind, struct result *o
 // state in out.
 bool send_row_next(struct result *r, struct send_row *out);
 
-// OP_CLAIM, OP_TAKE, OP_PUBLISH
+// OP_CLAIM, OP_TAKE, OP_PUBLISH, OP_LOCK
 struct grant {
     uint64_t seq;
     struct place place;

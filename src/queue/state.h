@@ -454,8 +454,9 @@ static inline struct reach reach_of(const struct machine *m, uint32_t w)
     const struct registration *row = m->rows > 0 ? m->workers[w].row : NULL; // row 0 has none
     return row ? (struct reach){.lanes = row->matches, .row = w} : (struct reach){0};
 }
-// The next message within reach, withdrawn, or none.
+// The next message within reach, or this one if it is next in its scope: withdrawn, or none.
 MUST_USE struct msg_edit ready_take(struct machine *m, const struct reach *reach);
+MUST_USE struct msg_edit ready_take_chosen(struct machine *m, uint64_t seq);
 bool ready_any(const struct machine *m, const struct reach *reach);
 // The record of a message that is not finished. A message of the backlog gets one. 0: finished.
 uint32_t ready_record(struct machine *m, uint64_t seq);
@@ -477,9 +478,11 @@ struct death_policy {
 };
 struct death_policy failure_policy(const struct machine *m, const struct msg *msg, bool failed);
 int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry);
-// Locks the next message. Returns 0 if none is ready.
+// Locks the next message, or this one. Returns 0 if ready_take gives none.
 uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], int64_t deadline,
                     bool ticket);
+uint32_t lock_grant_chosen(struct machine *m, uint64_t seq, uint32_t worker, const uint8_t seed[16],
+                           int64_t deadline);
 // The ticket is taken; does nothing without a ticket.
 void ticket_use(struct machine *m, uint32_t h);
 void lock_extend(struct machine *m, uint32_t h, int64_t deadline);

@@ -85,6 +85,7 @@ static enum token_scope scope_of(const struct shard_ask *ask)
     case OP_RESUME:
     case OP_PURGE:
     case OP_REDRIVE:
+    case OP_LOCK: // of a redrive
     case OP_RAISE:
     case OP_DELETE:
         return ask->kind == SHARD_SUBMIT ? SCOPE_ADMIN : SCOPE_NONE;

@@ -26,7 +26,7 @@ def letters(sluice, count):
     """Dead letters of tasks in the queue dead; returns their ids."""
     killed(sluice, count, "failureStrategy.mode=dead-letter", "failureStrategy.deadLetterQueue=dead")
     until(lambda: sluice.stats("dead")["ready"] == count, "the letters arrive")
-    return {message["body"]: message["id"] for message in sluice.ok("peek", "dead", "--json").lines()}
+    return {message["body"]: message["id"] for message in sluice.ok("peek", "dead", "--max", "100", "--json").lines()}
 
 
 @case
@@ -134,6 +134,75 @@ def chosen_letters_go_back(sluice):
     sluice.refused(CONFLICT, "redrive", "dead", plain, says="only a dead message")
     sluice.refused(NOT_FOUND, "redrive", "dead", ids["job 1"], "--to", "nowhere", says="nowhere")
     sluice.refused(INVALID, "redrive", "dead", ids["job 1"], "--to", "dead", says="into itself")
+
+
+def claimed(sluice, queue):
+    """The messages that were ever handed out."""
+    return [event["message"] for event in sluice.events(queue) if event["type"] == "message-claimed"]
+
+
+@case
+def letters_that_are_not_chosen_are_not_touched(sluice):
+    ids = letters(sluice, 20)
+    sluice.ok("redrive", "dead", ids["job 13"])
+    same(claimed(sluice, "dead"), [ids["job 13"]])
+    same(sluice.json("redrive", "dead", "--contains", "job 7", "--yes"), {"queue": "dead", "found": 1, "redriven": 1})
+    same(claimed(sluice, "dead"), [ids["job 13"], ids["job 7"]])
+    same(sluice.json("redrive", "dead", "--max", "1")["redriven"], 1)
+    same(claimed(sluice, "dead"), [ids["job 13"], ids["job 7"], ids["job 0"]])
+    sluice.send("dead", "no letter")
+    same(sluice.json("redrive", "dead")["redriven"], 17)
+    same(len(claimed(sluice, "dead")), 20)
+    same(sluice.stats("tasks")["ready"], 20)
+
+
+@case
+def a_paused_queue_of_letters_is_redriven(sluice):
+    ids = letters(sluice, 3)
+    sluice.ok("queue", "pause", "dead")
+    sluice.ok("redrive", "dead", ids["job 2"])
+    same(sluice.json("redrive", "dead", "--max", "1")["redriven"], 1)
+    same(sluice.json("redrive", "dead")["redriven"], 1)
+    same([sluice.stats("dead")["ready"], sluice.stats("tasks")["ready"]], [0, 3])
+
+
+@case
+def two_operators_redrive_at_the_same_time(sluice):
+    ids = letters(sluice, 40)
+    halves = [[ids[f"job {number}"] for number in range(half, 40, 2)] for half in (0, 1)]
+    running = [sluice.start("redrive", "dead", *half) for half in halves]
+    for one in running:
+        out, err = one.communicate()
+        same(one.returncode, 0, f"{out} {err}")
+    same(sorted(claimed(sluice, "dead")), sorted(ids.values()))
+    same(sluice.stats("tasks")["ready"], 40)
+
+
+@case
+def a_letter_that_a_worker_has_is_refused(sluice):
+    ids = letters(sluice, 2)
+    sluice.receive("dead", "--max", "1", "--worker", "w")
+    held = next(m["id"] for m in sluice.ok("peek", "dead", "--state", "locked", "--json").lines())
+    sluice.refused(CONFLICT, "redrive", "dead", held, says=[held, "is locked"], field="id")
+    other = next(one for one in ids.values() if one != held)
+    sluice.ok("redrive", "dead", other)
+
+
+@case
+def letters_of_a_strict_queue_go_in_the_order_of_their_group(sluice):
+    sluice.create("dead", "orderingGuarantee=true")
+    sluice.create("tasks", "failureStrategy.mode=dead-letter", "failureStrategy.deadLetterQueue=dead")
+    for number in range(20):
+        sluice.send("tasks", f"job {number}", "--group", "g")
+    for message in sluice.receive("tasks", "--max", "20"):
+        sluice.ok("fail", "tasks", message["token"])
+    until(lambda: sluice.stats("dead")["ready"] == 20, "the letters arrive")
+    rows = sluice.ok("peek", "dead", "--max", "20", "--json").lines()
+    sluice.refused(CONFLICT, "redrive", "dead", rows[2]["id"], says="another message of its group", field="id")
+    same(claimed(sluice, "dead"), [])
+    sluice.ok("redrive", "dead", rows[1]["id"], rows[0]["id"])
+    same(sluice.json("redrive", "dead")["redriven"], 18)
+    same([m["body"] for m in sluice.ok("peek", "tasks", "--max", "20", "--json").lines()], [row["body"] for row in rows])
 
 
 @case

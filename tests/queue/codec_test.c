@@ -209,6 +209,14 @@ static void put_any(struct buf *b, uint16_t kind)
         cancel_encode(
             b, &(struct op_cancel){request, bytes_str("why"), 2, bytes_of(seqs, sizeof seqs)});
         break;
+    case OP_LOCK:
+        lock_encode(b, &(struct op_lock){.request = request,
+                                         .seed = "seed of 16 byte",
+                                         .worker = bytes_str("redrive"),
+                                         .lease_ms = 5000,
+                                         .count = 2,
+                                         .seqs = bytes_of(seqs, sizeof seqs)});
+        break;
     default:
         plain_encode(b, &(struct op_plain){request});
         break;

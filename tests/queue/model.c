@@ -161,7 +161,7 @@ static bool goes_before(const struct model *m, uint64_t x, uint64_t y)
 
 // Strict: only the message that was handed out before, or the first of its group when there is
 // none.
-static bool has_its_turn(const struct model *m, uint64_t seq)
+bool model_has_its_turn(const struct model *m, uint64_t seq)
 {
     const struct model_message *x = &m->messages[seq - 1];
     if (!m->config.ordering_guarantee) return true;
@@ -178,7 +178,7 @@ uint64_t model_next(const struct model *m)
 {
     uint64_t best = 0;
     for (uint64_t seq = 1; seq <= m->sent; seq++) {
-        if (m->messages[seq - 1].state != STATE_READY || !has_its_turn(m, seq)) continue;
+        if (m->messages[seq - 1].state != STATE_READY || !model_has_its_turn(m, seq)) continue;
         if (best == 0 || goes_before(m, seq, best)) best = seq;
     }
     return best;

@@ -146,7 +146,7 @@ static uint64_t first_ticket(struct model *m, const char *worker)
     return first;
 }
 
-static bool is_refused(struct model *m, const char *worker, uint32_t wanted)
+bool model_refuses(struct model *m, const char *worker, uint32_t wanted)
 {
     if (m->rules < 3 || m->config.consume != CONSUME_OWNER || m->epoch > 0) return false;
     struct event *e = say(m, EVENT_CLAIM_REJECTED, 0);
@@ -157,7 +157,7 @@ static bool is_refused(struct model *m, const char *worker, uint32_t wanted)
     return true;
 }
 
-static void claimed(struct model *m, uint64_t seq, const char *worker)
+void model_claimed(struct model *m, uint64_t seq, const char *worker)
 {
     say_worker(m, say(m, EVENT_MESSAGE_CLAIMED, seq), worker);
     model_deliver(m, seq);
@@ -171,7 +171,7 @@ static enum reason do_claim(struct model *m, uint16_t kind, struct bytes payload
     if (m->deleted) return REASON_DELETED;
     char worker[MODEL_NAME_MAX];
     name_of(op.worker, worker);
-    if (is_refused(m, worker, op.max)) return REASON_NOT_OWNER;
+    if (model_refuses(m, worker, op.max)) return REASON_NOT_OWNER;
     if (m->paused) return REASON_PAUSED;
     int64_t lease = op.lease_ms ? op.lease_ms : m->config.visibility_timeout_ms;
     uint32_t count = 0;
@@ -181,14 +181,14 @@ static enum reason do_claim(struct model *m, uint16_t kind, struct bytes payload
     for (; count < op.max && (seq = first_ticket(m, worker)); count++) {
         model_use(m, seq);
         at(m, seq)->deadline = m->from + lease;
-        claimed(m, seq, worker);
+        model_claimed(m, seq, worker);
     }
     uint64_t open = model_open(m), fence = m->fence;
     bool overtakes = false;
     for (; kind == OP_CLAIM && count < op.max && (seq = model_next(m)); count++) {
         model_grant(m, seq, worker, op.seed, m->from + lease, false);
         if (model_overtakes(m, seq, fence)) overtakes = true;
-        claimed(m, seq, worker);
+        model_claimed(m, seq, worker);
     }
     if (overtakes) say(m, EVENT_ORDERING_BEST_EFFORT, 0)->count = open;
     buf_set_u32(&m->body, 1, count);
@@ -216,7 +216,7 @@ static enum reason do_publish(struct model *m, struct bytes payload)
     struct op_publish op;
     if (publish_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
-    if (is_refused(m, "", op.count) || m->epoch == 0) return REASON_NOT_OWNER;
+    if (model_refuses(m, "", op.count) || m->epoch == 0) return REASON_NOT_OWNER;
     if (m->paused) return REASON_PAUSED;
     struct reader rows = reader_of(op.rows);
     uint32_t count = 0, known = 0;
@@ -580,8 +580,7 @@ void model_answer(struct model *m, const struct op *op)
     m->body.data[0] = (uint8_t)reason;
     if (!named || reason == REASON_MALFORMED || reason == REASON_UNKNOWN_OP) return;
     // A claim that got nothing is not remembered: its body is a reason and a count of zero.
-    bool claims = op->kind == OP_CLAIM || op->kind == OP_TAKE;
-    if (claims && m->body.len <= 5) return;
+    if (op_is_claim(op->kind) && m->body.len <= 5) return;
     CHECK(m->requests_len < MODEL_ROWS_MAX);
     m->requests[m->requests_len++] =
         (struct model_request){.id = id,

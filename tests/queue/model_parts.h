@@ -7,10 +7,13 @@
 struct model_message *at(struct model *m, uint64_t seq);
 uint64_t model_held(const struct model *m);
 uint64_t model_next(const struct model *m); // the message a claim gets; 0: none
+bool model_has_its_turn(const struct model *m, uint64_t seq);
 uint64_t model_open(const struct model *m);
 bool model_overtakes(const struct model *m, uint64_t seq, uint64_t fence);
 void model_grant(struct model *m, uint64_t seq, const char *worker, const uint8_t seed[16],
                  int64_t deadline, bool ticket);
+void model_claimed(struct model *m, uint64_t seq, const char *worker);
+bool model_refuses(struct model *m, const char *worker, uint32_t wanted); // by `consume`
 void model_use(struct model *m, uint64_t seq);
 void model_give_back(struct model *m, uint64_t seq, int64_t due, bool expired);
 enum outcome_status model_fail(struct model *m, uint64_t seq, bool failed, int64_t *until);

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static void say_outcome(struct model *m, uint64_t seq, enum outcome_status status,
@@ -74,6 +75,34 @@ static enum reason do_cancel(struct model *m, struct bytes payload)
         outcome_row_put(&m->body, rows_at, &row);
     }
     return any ? REASON_NONE : first;
+}
+
+static enum reason do_lock(struct model *m, struct bytes payload)
+{
+    struct op_lock op;
+    if (lock_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
+    if (m->deleted) return REASON_DELETED;
+    char worker[MODEL_NAME_MAX];
+    (void)snprintf(worker, sizeof worker, "%.*s", (int)op.worker.len, (const char *)op.worker.data);
+    if (model_refuses(m, worker, op.count)) return REASON_NOT_OWNER;
+    int64_t lease = op.lease_ms ? op.lease_ms : m->config.visibility_timeout_ms;
+    uint64_t open = model_open(m), fence = m->fence;
+    uint32_t count = 0;
+    bool overtakes = false;
+    buf_put_u8(&m->body, 0);
+    buf_put_u32(&m->body, 0);
+    for (uint32_t i = 0; i < op.count; i++) {
+        uint64_t seq = lock_seq(&op, i);
+        if (seq < 1 || seq > m->sent || at(m, seq)->state != STATE_READY) continue;
+        if (!model_has_its_turn(m, seq)) continue;
+        model_grant(m, seq, worker, op.seed, m->from + lease, false);
+        if (model_overtakes(m, seq, fence)) overtakes = true;
+        model_claimed(m, seq, worker);
+        count++;
+    }
+    if (overtakes) say(m, EVENT_ORDERING_BEST_EFFORT, 0)->count = open;
+    buf_set_u32(&m->body, 1, count);
+    return REASON_NONE;
 }
 
 // Signals: one list of all that were ever accepted.
@@ -479,6 +508,8 @@ enum reason model_signals(struct model *m, const struct op *op)
         return do_withdraw(m, op->payload);
     case OP_CANCEL:
         return do_cancel(m, op->payload);
+    case OP_LOCK:
+        return do_lock(m, op->payload);
     default:
         return REASON_UNKNOWN_OP;
     }

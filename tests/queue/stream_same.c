@@ -56,7 +56,7 @@ static bool same_results(struct stream *s, const struct rig_entry *e, const stru
 {
     for (size_t i = 0; i < e->ops_len; i++) {
         uint16_t kind = e->ops[i].kind;
-        bool grants = kind == OP_CLAIM || kind == OP_TAKE || kind == OP_PUBLISH;
+        bool grants = kind == OP_CLAIM || kind == OP_TAKE || kind == OP_PUBLISH || kind == OP_LOCK;
         bool same =
             grants ? same_grants(s, i, bodies[i]) : bytes_equal(rig_body(&s->rig, i), bodies[i]);
         if (!same)

@@ -5,16 +5,36 @@
 #include <stdio.h>
 #include <string.h>
 
+static uint32_t choose_messages(struct stream *s, struct buf *seqs)
+{
+    uint32_t count = (uint32_t)below(s, 4);
+    for (uint32_t i = 0; i < count; i++) {
+        bool recent = s->model->sent > 12 && chance(s, 80);
+        uint64_t back = recent ? s->model->sent - 12 : 0;
+        buf_put_u64(seqs, back + below(s, s->model->sent - back + 2));
+    }
+    return count;
+}
+
+static void ask_lock(struct stream *s)
+{
+    struct buf b = payload(), seqs = payload();
+    struct op_lock op = {.request = stream_request(s), .worker = bytes_str("redrive")};
+    op.seed[0] = (uint8_t)below(s, 256);
+    op.lease_ms = (int64_t)below(s, 3) * 40;
+    op.count = choose_messages(s, &seqs);
+    op.seqs = buf_bytes(&seqs);
+    lock_encode(&b, &op);
+    buf_done(&seqs);
+    if (chance(s, 1)) b.len -= 1 + below(s, b.len); // damaged
+    rig_op(&s->rig, OP_LOCK, &b);
+}
+
 static void ask_cancel(struct stream *s)
 {
     struct buf b = payload(), seqs = payload();
     struct op_cancel op = {.request = stream_request(s), .reason = bytes_str("not needed")};
-    op.count = (uint32_t)below(s, 4);
-    for (uint32_t i = 0; i < op.count; i++) {
-        bool recent = s->model->sent > 12 && chance(s, 80);
-        uint64_t back = recent ? s->model->sent - 12 : 0;
-        buf_put_u64(&seqs, back + below(s, s->model->sent - back + 2));
-    }
+    op.count = choose_messages(s, &seqs);
     op.seqs = buf_bytes(&seqs);
     cancel_encode(&b, &op);
     buf_done(&seqs);
@@ -254,6 +274,7 @@ void stream_ask_signals(struct stream *s)
     bool early = s->model->rules < RULES_SIGNALS && s->rig.next.ops_len < RIG_OPS_MAX;
     if (early && chance(s, 30)) ask_next_version(s);
     if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 12)) ask_cancel(s);
+    if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 12)) ask_lock(s);
     if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 30)) ask_signal(s);
     if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 30)) ask_settle(s);
     if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 6)) ask_withdraw(s);

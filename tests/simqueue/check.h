@@ -39,7 +39,8 @@ void check_committed(struct reference *g, const struct entry *e, const struct wa
 
 // I3 and I4, check_locks.c: one token per message, rising fences, stale words fail, nothing
 // finished is handed out, two workers never hold one message.
-void check_grant(struct reference *g, const struct row *row, const struct grant *grant);
+void check_grant(struct reference *g, const struct row *row, const struct grant *grant,
+                 bool chosen); // an operator chose the message: a pause does not count
 void check_word(struct reference *g, const struct op_outcome *op, const struct lock_ref *ref,
                 enum reason reason);
 void check_expiry(struct reference *g, const struct row *row, uint64_t seq);

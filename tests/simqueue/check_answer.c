@@ -25,7 +25,7 @@ static void wrong(struct world *w, uint32_t ask, const struct shard_reply *r, co
 
 static bool is_claim(uint16_t kind)
 {
-    return kind == OP_CLAIM || kind == OP_TAKE;
+    return op_is_claim(kind);
 }
 
 // A claim that got nothing leaves nothing behind: its request id is as good as new.

@@ -138,7 +138,7 @@ void check_fleet(struct reference *g, const struct walk_op *o, const struct row 
     const struct fleet_row *r = n != NO_INDEX && g->fleet[n].live ? &g->fleet[n] : NULL;
     if (r && r->mode != WORKER_RUNNING)
         wrong(g, "mode", "w%u gets a message and is %s", n, worker_mode_name(r->mode));
-    if (row->needs & ~(r ? r->labels : 0) && !takes_up)
+    if (row->needs & ~(r ? r->labels : 0) && !takes_up && o->op->kind != OP_LOCK)
         wrong(g, "requires", "a worker gets a message and lacks its labels");
     if (g->config.dispatch == DISPATCH_AFFINITY && !takes_up && any_row(g))
         wrong(g, "affinity", "a claim takes a message beside the owner's tickets");

@@ -54,7 +54,7 @@ void check_state(struct world *w, struct node *n)
 void check_epoch(struct reference *g, const struct entry *e, const struct op *op,
                  enum reason reason)
 {
-    bool claims = op->kind == OP_CLAIM || op->kind == OP_TAKE;
+    bool claims = op_is_claim(op->kind);
     bool only = g->config.consume == CONSUME_OWNER && (claims || op->kind == OP_PUBLISH);
     if (only && reason == REASON_NONE && e->epoch == 0)
         findings_add(&g->world->findings, "consume",

@@ -146,6 +146,27 @@ static void cancel(struct world *w, struct lane *l)
     submit(w, ask, out);
 }
 
+// An operator that redrives dead letters locks them by number. The locks of this one expire.
+static void lock(struct world *w, struct lane *l)
+{
+    CLEANUP(buf_done) struct buf seqs;
+    buf_init(&seqs, 64);
+    struct rng *rng = &w->life->signals_rng;
+    uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_LOCK, l->index);
+    struct op_lock op = {.request = w->life->calls[ask].request,
+                         .worker = bytes_str("redrive"),
+                         .lease_ms = (int64_t)rng_range(rng, 1, 4 * SECOND)};
+    op.seed[0] = (uint8_t)rng_below(rng, 256);
+    op.count = 1 + (uint32_t)rng_below(rng, 3);
+    for (uint32_t i = 0; i < op.count; i++)
+        buf_put_u64(&seqs, some_message(w, &l->reference));
+    op.seqs = buf_bytes(&seqs);
+    struct buf *out = &w->life->scratch;
+    buf_clear(out);
+    lock_encode(out, &op);
+    submit(w, ask, out);
+}
+
 void signals_send(struct world *w)
 {
     struct rng *rng = &w->life->signals_rng;
@@ -158,8 +179,10 @@ void signals_send(struct world *w)
         send(w, l);
     else if (r < 90)
         withdraw(w, l);
-    else
+    else if (r < 97)
         cancel(w, l);
+    else
+        lock(w, l);
 }
 
 // Which number the worker answers: of several often a later one, else mostly the first.

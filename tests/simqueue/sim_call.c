@@ -217,7 +217,7 @@ bool sim_call_submit(struct world *w, uint32_t ask)
 {
     const struct sim_call *a = &w->life->calls[ask];
     bool only = w->life->lanes[a->lane].reference.config.consume == CONSUME_OWNER;
-    bool claims = a->kind == OP_CLAIM || a->kind == OP_TAKE;
+    bool claims = op_is_claim(a->kind);
     struct node *n = only && claims && rng_chance(&w->life->consume, life_drains(w) ? 9000 : 6000)
                          ? node_owner(w, a->lane)
                          : node_pick(w, a->lane);
@@ -283,7 +283,7 @@ void sim_call_again(struct world *w, uint32_t ask)
 // Not a refusal that may have no entry, while an earlier attempt may still take effect.
 static bool is_decided(const struct sim_call *a, const struct shard_reply *r)
 {
-    bool claims = a->kind == OP_CLAIM || a->kind == OP_TAKE;
+    bool claims = op_is_claim(a->kind);
     bool ownerless = claims && r->body.len > 0 && r->body.data[0] == REASON_NOT_OWNER;
     bool open = ownerless || err_repeated(r->err) == ERR_UNKNOWN;
     return !a->in_doubt || !open || MUTANT(REFUSAL_DECIDES);

@@ -111,7 +111,7 @@ static void on_op(struct reference *g, const struct walk_op *o)
                 (void)walk_workflow(g, &o->events[i]);
         check_workflow_ends(g);
     }
-    bool claims = o->op->kind == OP_CLAIM || o->op->kind == OP_TAKE;
+    bool claims = op_is_claim(o->op->kind);
     bool refused = o->events_len > 0 && o->events[0].kind == EVENT_CLAIM_REJECTED;
     bool empty = claims && (o->events_len == 0 || refused); // not worth remembering
     if (named && !empty) reference_remember(g, &id, o->op->kind, o->body);

@@ -141,8 +141,10 @@ static void grant_one(struct reference *g, const struct walk_op *o, const struct
         row->ticket && row->state == STATE_LOCKED && row->holder == holder && !publishes;
     check_fleet(g, o, row, worker, takes_up);
     if (!takes_up) {
-        check_grant(g, row, grant);
-        check_opened(g, row, grant->seq, fleet_labels_of(g, worker));
+        bool chosen = o->op->kind == OP_LOCK; // an operator's: neither pause nor priority count
+        check_grant(g, row, grant, chosen);
+        if (!chosen || g->config.ordering_guarantee)
+            check_opened(g, row, grant->seq, fleet_labels_of(g, worker));
         reference_move(g, row, STATE_LOCKED);
         row->token = grant->token;
         token_granted(g, grant->token);
@@ -381,6 +383,7 @@ void walk_op(struct reference *g, const struct walk_op *o)
     case OP_TAKE:
     case OP_PUBLISH:
     case OP_DISPATCH:
+    case OP_LOCK:
         on_grants(g, o);
         break;
     case OP_RENEW:
