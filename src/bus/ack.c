@@ -5,6 +5,8 @@
 #include "json/raw.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 static const struct {
     int64_t code;
@@ -95,4 +97,17 @@ void bus_ack_read(struct bytes body, struct bus_ack *out, char why[static BUS_WH
                        "the bus answered with something that is no acknowledgement");
     }
     json_free(answer);
+}
+
+bool bus_ack_subject(const char *subject, const char *inbox, uint64_t *sender, uint64_t *tag)
+{
+    size_t len = strlen(inbox);
+    if (!subject || strncmp(subject, inbox, len) != 0 || subject[len] != '.') return false;
+    const char *from = subject + len + 1;
+    char *end = NULL;
+    *sender = strtoull(from, &end, 10);
+    if (end == from || *end != '-') return false;
+    from = end + 1;
+    *tag = strtoull(from, &end, 10);
+    return end != from && *end == 0;
 }

@@ -149,14 +149,11 @@ static void on_ack(natsConnection *nc, natsSubscription *sub, natsMsg *m, void *
 {
     struct bus *b = ctx;
     char why[BUS_WHY_MAX] = "";
-    const char *text = natsMsg_GetSubject(m) + strlen(b->inbox) + 1;
-    char *end = NULL;
-    uint64_t number = strtoull(text, &end, 10);
+    uint64_t number;
     struct bus_ack ack = {.err = ERR_UNAVAILABLE, .why = "no stream of the bus takes the event"};
     (void)nc;
     (void)sub;
-    if (*end == '-') {
-        ack.tag = strtoull(end + 1, NULL, 10);
+    if (bus_ack_subject(natsMsg_GetSubject(m), b->inbox, &number, &ack.tag)) {
         if (!natsMsg_IsNoResponders(m))
             bus_ack_read(bytes_of(natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m)), &ack, why);
         give_ack(b, number, &ack);

@@ -45,6 +45,14 @@ static enum err no_link(struct bus *b, char why[static BUS_WHY_MAX])
     return ERR_UNAVAILABLE;
 }
 
+// The server is another machine: libnats answers OK also for an answer that lacks what was asked.
+static enum err no_answer(const char *what, const char *stream, char why[static BUS_WHY_MAX])
+{
+    (void)snprintf(why, BUS_WHY_MAX, "the bus answered without the %s of stream %.100s", what,
+                   stream);
+    return ERR_UNKNOWN;
+}
+
 static struct bus_stream_state state_of(const jsStreamInfo *info)
 {
     return (struct bus_stream_state){.first = info->State.Msgs > 0 ? info->State.FirstSeq
@@ -109,6 +117,7 @@ enum err bus_stream_ensure(struct bus *b, const struct bus_stream *s, struct bus
                        "perhaps one of the other form (streams=queue, streams=shard). Delete it, "
                        "or use its form",
                        s->name);
+    if (!e && (!info || !info->Config)) e = no_answer("configuration", s->name, why);
     if (!e) e = compare(s, info, why);
     if (!e && out) *out = state_of(info);
     jsStreamInfo_Destroy(info);
@@ -126,6 +135,7 @@ enum err bus_stream_state(struct bus *b, const char *stream, struct bus_stream_s
     jsOptions o = patience();
     natsStatus status = js_GetStreamInfo(&info, l->js, stream, &o, &code);
     enum err e = answer_of(b, status, code, why);
+    if (!e && !info) e = no_answer("state", stream, why);
     if (!e) *out = state_of(info);
     jsStreamInfo_Destroy(info);
     nats_link_drop(l);
@@ -134,12 +144,12 @@ enum err bus_stream_state(struct bus *b, const char *stream, struct bus_stream_s
 
 static void fill_message(natsMsg *m, uint64_t sequence, int64_t at_ns, struct bus_message *out)
 {
-    const char *id = NULL;
+    const char *id = NULL, *subject = natsMsg_GetSubject(m);
     if (natsMsgHeader_Get(m, "Nats-Msg-Id", &id) != NATS_OK) id = NULL;
     *out =
         (struct bus_message){.sequence = sequence,
                              .at = at_ns / NS_PER_MS,
-                             .subject = natsMsg_GetSubject(m),
+                             .subject = subject ? subject : "",
                              .id = id ? id : "",
                              .body = bytes_of(natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m)),
                              .inside = m};
@@ -167,6 +177,7 @@ enum err bus_stream_last(struct bus *b, const char *stream, const char *filter,
     jsOptions o = patience();
     natsStatus status = js_GetLastMsg(&m, l->js, stream, filter, &o, &code);
     enum err e = answer_of(b, status, code, why);
+    if (!e && !m) e = no_answer("newest message", stream, why);
     if (!e) fill_message(m, natsMsg_GetSequence(m), natsMsg_GetTime(m), out);
     nats_link_drop(l);
     return e;
@@ -220,7 +231,7 @@ static enum err check_last(struct bus_subscription *s, const struct bus_stream_s
     natsMsg *m = NULL;
     if (s->last == 0 || s->last < now->first) return ERR_OK; // nothing to compare
     natsStatus status = js_GetMsg(&m, s->link->js, s->stream, s->last, &o, &code);
-    bool same = status == NATS_OK && natsMsg_GetTime(m) == s->last_ns;
+    bool same = status == NATS_OK && m && natsMsg_GetTime(m) == s->last_ns;
     natsMsg_Destroy(m);
     enum err e = answer_of(s->bus, status, code, why);
     if (e == ERR_NOT_FOUND)

@@ -214,9 +214,25 @@ static void a_stream_with_another_limit_is_named(void **state)
 #undef DIFFERS
 }
 
+static void an_acknowledgement_with_another_subject_is_refused(void **state)
+{
+    static const char *const refused[] = {
+        "",       "x",         "_INBOX.a",   "_INBOX.a.",     "_INBOX.a.7",
+        "_INBOX", "_INBOX.a.", "_INBOX.a.-", "_INBOX.a.7-",   "_INBOX.a.x-1",
+        "_INBO.", "_INBOX.b",  "_INBOX.b.1", "_INBOX.ab.7-9", "_INBOX.a.7-9x"};
+    uint64_t sender = 0, tag = 0;
+    (void)state;
+    assert_true(bus_ack_subject("_INBOX.a.7-9", "_INBOX.a", &sender, &tag));
+    assert_true(sender == 7 && tag == 9);
+    assert_false(bus_ack_subject(NULL, "_INBOX.a", &sender, &tag));
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_false(bus_ack_subject(refused[i], "_INBOX.a", &sender, &tag));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_acknowledgement_with_another_subject_is_refused),
         cmocka_unit_test(a_url_names_servers_and_limits),
         cmocka_unit_test(a_bad_url_is_refused_with_a_sentence),
         cmocka_unit_test(credentials_come_from_the_environment_or_files),
