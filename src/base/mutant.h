@@ -141,6 +141,7 @@ enum mutant {
     MUTANT_DEGRADED_CLAIMS,   // a node claims shards while the coordination service is away
     MUTANT_MOVES_CAP_OFF,     // a plan moves more shards in a round than the cap
     MUTANT_INCARNATION_OFF,   // a node takes the shards of its former incarnation for its own
+    MUTANT_LOSS_UNTOLD,       // a node whose session ended gives a shard away without a word
     MUTANT_RELEASE_OFF,       // a node keeps the claim of a shard that it handed over
     MUTANT_CLAIM_ONCE,        // a claim that was refused is not repeated
     MUTANT_UNUSED_CLAIMED,    // a node claims shards that are not used

@@ -162,6 +162,8 @@ static void drive_idle(struct cluster *c, struct ownership *row)
         if (!MUTANT(RELEASE_OFF)) (void)ask(c, row, CLUSTER_RELEASE, row->token);
     } else {
         if (!has_claim(c, row)) row->token = 0;
+        // The claim ended with the session before it could be released.
+        if (row->handed && !MUTANT(LOSS_UNTOLD)) note_add(c, NOTE_LOST, &row->shard, row->epoch);
         row->handed = false;
         bool ask_now = (wanted || row->doubt) && session_may_claim(c);
         if (ask_now) (void)ask(c, row, CLUSTER_CLAIM, row->after);
@@ -174,7 +176,7 @@ static void drop_idle(struct cluster *c)
     for (size_t i = 0; i < c->rows_len; i++) {
         const struct ownership *row = &c->rows[i];
         bool needed = row->wanted || row->used || row->serving || row->request != 0 ||
-                      row->token != 0 || (row->doubt && !c->replaced);
+                      row->handed || row->token != 0 || (row->doubt && !c->replaced);
         if (!needed) continue;
         if (kept != i) c->rows[kept] = *row;
         kept++;
@@ -247,8 +249,9 @@ static void release_answer(struct cluster *c, struct ownership *row, const struc
         return;
     }
     row->token = 0;
+    if (row->handed)
+        note_add(c, e->err == ERR_OK ? NOTE_HANDED_OVER : NOTE_LOST, &row->shard, row->epoch);
     row->handed = false;
-    if (e->err == ERR_OK) note_add(c, NOTE_HANDED_OVER, &row->shard, row->epoch);
 }
 
 bool shards_answer(struct cluster *c, const struct cluster_event *e)

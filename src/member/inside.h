@@ -82,6 +82,8 @@ struct membership {
     struct membership_event *events; // a ring of MEMBER_EVENTS_MAX
     uint64_t events_len;             // ever
     struct membership_counters counters;
+    uint64_t renewed_epoch; // of the last epoch-renewed event,
+    int64_t renewed_at;     // clock_boot_ms: ... and when it was made
     int64_t latency_window; // clock_boot_ms: since when latency_ms_max counts
     int64_t degraded_since;
     char why[COORD_WHY_MAX];

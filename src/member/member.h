@@ -18,8 +18,10 @@
 #include "queue/config.h"
 #include "sluice.h"
 
-#define MEMBER_EVENTS_MAX 1000 // the newest events that a node keeps
-#define MEMBER_HINT_MAX   512  // bytes of a hint's body
+#define MEMBER_EVENTS_MAX       1000 // the newest events that a node keeps
+#define MEMBER_HINT_MAX         512  // bytes of a hint's body
+// An epoch-renewed event comes with the first renewal of an epoch, then so often.
+#define MEMBER_RENEWED_EVERY_MS 600000
 
 struct membership;
 struct membership_event;
@@ -90,7 +92,7 @@ struct membership_counters {
     uint64_t acquired;
     uint64_t handed_over;
     uint64_t lost;   // shards that another node took
-    uint64_t fenced; // own ops that a journal refused because of a newer token
+    uint64_t fenced; // epochs and claims of this node that a newer one ended
     uint64_t hints_sent;
     uint64_t hints_received;
     uint64_t degraded; // outages of the coordination service

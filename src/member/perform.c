@@ -131,7 +131,9 @@ static void own(struct effect_job *job)
     enum err err = open_shard(m, &job->effect.shard, &q);
     if (!err) err = owner_take(q, job->effect.shard.shard, m->coord_id, &token, &epoch);
     (void)pthread_mutex_lock(&m->lock);
-    if (err == ERR_FENCED) m->counters.fenced++;
+    // If the node serves the shard, it loses it now, which counts.
+    bool serves = cluster_serves(m->cluster, &job->effect.shard) != 0;
+    if (err == ERR_FENCED && !serves) m->counters.fenced++;
     if (err == ERR_DENIED)
         (void)snprintf(m->why, sizeof m->why,
                        "the journals of this store take tokens of another coordination service: "

@@ -32,6 +32,21 @@ static void event_out(struct membership *m, const struct membership_event *e)
     (void)pthread_cond_broadcast(&m->changed);
 }
 
+// A leader renews its epoch several times a lease. One event in ten minutes says that it goes on,
+// and the first one that a new leader could renew it.
+static bool is_worth_an_event(struct membership *m, const struct cluster_effect *e)
+{
+    int64_t now = clock_boot_ms();
+    // A node begins without contact, which is no outage.
+    if (e->note == NOTE_RECOVERED) return m->counters.degraded > 0;
+    if (e->note != NOTE_EPOCH_RENEWED) return true;
+    if (m->renewed_epoch == e->number && now - m->renewed_at < MEMBER_RENEWED_EVERY_MS)
+        return false;
+    m->renewed_epoch = e->number;
+    m->renewed_at = now;
+    return true;
+}
+
 static void count(struct membership_counters *c, enum cluster_note note)
 {
     c->elections += note == NOTE_ELECTED;
@@ -40,6 +55,7 @@ static void count(struct membership_counters *c, enum cluster_note note)
     c->handed_over += note == NOTE_HANDED_OVER;
     c->moves += note == NOTE_ACQUIRED || note == NOTE_HANDED_OVER;
     c->lost += note == NOTE_LOST;
+    c->fenced += note == NOTE_LOST;
     c->degraded += note == NOTE_DEGRADED;
 }
 
@@ -47,9 +63,7 @@ void event_add(struct membership *m, const struct cluster_effect *from)
 {
     static const struct shard_key none = {0};
     count(&m->counters, from->note);
-    // A node begins without contact, which is no outage.
-    if (from->note == NOTE_RECOVERED && m->counters.degraded == 0) return;
-    if (from->note == NOTE_EPOCH_RENEWED) return; // every two seconds: only counted
+    if (!is_worth_an_event(m, from)) return;
     struct membership_event *e = event_new(m, from->note);
     e->epoch = from->number;
     e->life = from->life;

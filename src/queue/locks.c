@@ -282,7 +282,10 @@ static void ticket_expires(struct machine *m, uint32_t h)
 {
     CHECK(lock_of(m, msg_at(m, h))->deadline <= m->now);
     struct event *e = emit(m, EVENT_TICKETS_RECOVERED, h);
-    if (e) emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
+    if (e) {
+        e->reason = REASON_LOCK_EXPIRED;
+        emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
+    }
     lock_give_back(m, h, 0, LOCK_END_EXPIRED);
 }
 

@@ -156,7 +156,10 @@ void tickets_recover(struct machine *m, uint32_t w)
     while (m->workers[w].first_ticket) {
         uint32_t h = m->workers[w].first_ticket;
         struct event *e = emit(m, EVENT_TICKETS_RECOVERED, h);
-        if (e) emit_worker(m, e, w);
+        if (e) {
+            e->reason = REASON_UNKNOWN_WORKER; // it left, or its time is up
+            emit_worker(m, e, w);
+        }
         lock_give_back(m, h, 0, LOCK_END_RELEASED);
     }
     CHECK(!m->workers[w].last_ticket && m->workers[w].open > 0);

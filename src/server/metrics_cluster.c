@@ -52,7 +52,7 @@ static void show_counters(struct buf *to, const struct membership_counters *c)
     metric_count(to, "sluice_cluster_moves_total", LABELS("kind", "handed-over"), c->handed_over);
     metric_count(to, "sluice_cluster_moves_total", LABELS("kind", "lost"), c->lost);
     metric_counter(to, "sluice_cluster_fenced_epochs_total",
-                   "Claims that a journal refused because of a newer token.", c->fenced);
+                   "Epochs and claims of this node that a newer owner ended.", c->fenced);
 }
 
 static void show_coordination(struct buf *to, const struct membership_status *s)

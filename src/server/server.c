@@ -345,8 +345,7 @@ static void log_cluster_event(void *ctx, const struct membership_event *e)
 {
     struct server *s = ctx;
     bool bad = e->note == NOTE_DEGRADED || e->note == NOTE_REPLACED;
-    bool minor = (e->note == NOTE_MEMBER && strcmp(e->node, s->node) == 0) ||
-                 e->note == NOTE_ACQUIRED || e->note == NOTE_HANDED_OVER;
+    bool minor = e->note == NOTE_MEMBER && strcmp(e->node, s->node) == 0;
     LOG(&s->log,
         bad     ? LOG_WARNING
         : minor ? LOG_DEBUG

@@ -331,6 +331,32 @@ static void a_fenced_owner_stops_at_once(void **state)
     done(&r);
 }
 
+// A node that was paused past its lease: its session and its claim have ended, and the plan gives
+// the shard to another node.
+static void an_owner_whose_session_ended_says_that_it_lost_the_shard(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct cluster_effect e = {0};
+    init(&r, false);
+    make_owner(&r);
+    publish(&r, 3);
+    for (int i = 0; i < 10 && !take(&r, CLUSTER_HEARTBEAT, &e); i++) {
+        r.now += 500;
+        event(&r, CLUSTER_TICK);
+    }
+    answer(&r, &e, ERR_NOT_FOUND, 0);
+    serve(&r);
+    pass(&r, 1000);
+    assert_true(take(&r, CLUSTER_STOP_TAKING, &e));
+    assert_true(take(&r, CLUSTER_HAND_OVER, &e));
+    answer(&r, &e, ERR_OK, 0);
+    assert_true(noted(&r, NOTE_LOST));
+    assert_false(noted(&r, NOTE_HANDED_OVER));
+    assert_false(take(&r, CLUSTER_RELEASE, &e));
+    done(&r);
+}
+
 static void an_older_plan_changes_nothing(void **state)
 {
     (void)state;
@@ -561,6 +587,7 @@ int main(void)
         cmocka_unit_test(without_the_service_owned_shards_go_on_and_nothing_is_claimed),
         cmocka_unit_test(a_node_whose_session_ended_claims_again_and_serves_meanwhile),
         cmocka_unit_test(a_fenced_owner_stops_at_once),
+        cmocka_unit_test(an_owner_whose_session_ended_says_that_it_lost_the_shard),
         cmocka_unit_test(an_older_plan_changes_nothing),
         cmocka_unit_test(a_later_incarnation_of_the_name_ends_the_node),
         cmocka_unit_test(a_stop_waits_for_the_plan_then_gives_its_shards_away_and_leaves),

@@ -306,7 +306,9 @@ static void moment_comes(struct model *m, uint64_t seq)
         return;
     }
     if (x->ticket) {
-        say_worker(m, say(m, EVENT_TICKETS_RECOVERED, seq), x->worker);
+        struct event *recovered = say(m, EVENT_TICKETS_RECOVERED, seq);
+        recovered->reason = REASON_LOCK_EXPIRED;
+        say_worker(m, recovered, x->worker);
         model_give_back(m, seq, 0, true);
         return;
     }
@@ -370,7 +372,9 @@ void model_recover(struct model *m, const char *worker)
             if (first == 0 || x->order < at(m, first)->order) first = seq;
         }
         if (first == 0) return;
-        say_worker(m, say(m, EVENT_TICKETS_RECOVERED, first), worker);
+        struct event *recovered = say(m, EVENT_TICKETS_RECOVERED, first);
+        recovered->reason = REASON_UNKNOWN_WORKER;
+        say_worker(m, recovered, worker);
         model_give_back(m, first, 0, false);
     }
 }

@@ -94,6 +94,7 @@ static void an_untaken_ticket_returns_to_its_place_with_no_attempt_counted(void 
     publish(&r, "w1", 1, g);
     rig_tick(&r, 1000);
     assert_int_equal(rig_events(&r, EVENT_TICKETS_RECOVERED), 1);
+    assert_int_equal(rig_event(&r, EVENT_TICKETS_RECOVERED, 0)->reason, REASON_LOCK_EXPIRED);
     assert_int_equal(rig_events(&r, EVENT_LOCK_EXPIRED), 0);
     assert_int_equal(rig_word(&r, OP_RENEW, &g[0]).reason, REASON_LOCK_EXPIRED);
     assert_int_equal(rig_claim(&r, "w2", 1, g), 1);
@@ -114,6 +115,7 @@ static void tickets_of_a_dead_worker_are_recovered(void **state)
     assert_int_equal(machine_wake_at(r.m), RIG_TIME + 10000);
     rig_tick(&r, 10000); // its registration ends before the tickets do
     assert_int_equal(rig_events(&r, EVENT_TICKETS_RECOVERED), 2);
+    assert_int_equal(rig_event(&r, EVENT_TICKETS_RECOVERED, 1)->reason, REASON_UNKNOWN_WORKER);
     assert_int_equal(rig_claim(&r, "w2", 2, g), 2);
     assert_int_equal(publish(&r, "w1", 1, g), 0);
     assert_int_equal(rig_reason(&r, 0), REASON_UNKNOWN_WORKER);

@@ -95,8 +95,9 @@ static void check_moves(struct world *w, const struct node *n, const struct plan
     uint32_t moves = 0;
     for (size_t i = 0; i < plan->rows_len; i++) {
         enum move_reason reason = plan->rows[i].reason;
-        moves +=
-            reason == MOVE_OWNER_LEAVES || reason == MOVE_OVER_BOUND || reason == MOVE_UNDER_SHARE;
+        moves += reason == MOVE_OWNER_LEAVES || reason == MOVE_OVER_BOUND ||
+                 reason == MOVE_UNDER_SHARE || reason == MOVE_QUEUE_BOUND ||
+                 reason == MOVE_QUEUE_SHARE || reason == MOVE_TRAFFIC;
     }
     if (moves > w->mix.moves_max)
         findings_add(&w->findings, "moves", "n%u.%u moves %u shards in one round", n->index,
@@ -113,8 +114,22 @@ static void check_take(struct world *w, const struct node *n, uint32_t shard, ui
                      n->life, shard, epoch);
 }
 
+// told: after a node stops serving a shard, it says once that it handed it over or lost it.
+static void check_told(struct world *w, struct node *n, const struct cluster_effect *e)
+{
+    bool says = e->kind == CLUSTER_NOTE && (e->note == NOTE_LOST || e->note == NOTE_HANDED_OVER);
+    if (!says && e->kind != CLUSTER_TAKE && e->kind != CLUSTER_STOP_TAKING) return;
+    uint32_t shard = world_shard(w, &e->shard);
+    bool wrong = e->kind == CLUSTER_TAKE ? n->untold[shard] : says != n->untold[shard];
+    if (wrong)
+        findings_add(&w->findings, "told", "n%u.%u does not say once how it lost s%u", n->index,
+                     n->life, shard);
+    n->untold[shard] = e->kind == CLUSTER_STOP_TAKING;
+}
+
 void check_effect(struct world *w, struct node *n, const struct cluster_effect *e)
 {
+    check_told(w, n, e);
     if (e->kind == CLUSTER_CLAIM) check_claim(w, n, world_shard(w, &e->shard));
     if (e->kind == CLUSTER_LEAD) check_lead(w, n);
     if (e->kind == CLUSTER_PUBLISH) check_moves(w, n, e->plan);
@@ -182,6 +197,9 @@ void check_healed(struct world *w)
         leaders += cluster_leads(n->cluster);
         if (cluster_degraded(n->cluster))
             findings_add(&w->findings, "healed", "n%u is still degraded", i);
+        for (uint32_t k = 0; k < w->mix.shards; k++)
+            if (n->untold[k])
+                findings_add(&w->findings, "told", "n%u never says that it lost s%u", i, k);
     }
     bool led = leaders == 1 && first != NONE && cluster_leads(w->nodes[first].cluster);
     if (is_lone(w) ? leaders != 0 : !led)

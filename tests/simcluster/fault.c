@@ -36,7 +36,7 @@ void mix_draw(struct mix *m, struct rng *r)
     m->latency_ms = rng_range(r, 1, 15);
     m->timeout_ms = rng_range(r, 4, 10) * m->lease_ms / 10;
     m->late_ms = m->timeout_ms + rng_range(r, 1, 8) * m->lease_ms;
-    m->moves_max = (uint32_t)rng_range(r, 1, 2);
+    m->moves_max = (uint32_t)rng_range(r, 1, 4);
     m->lists_dead = chance(r, 50);
     draw_fates(m, r);
     int64_t lease = m->lease_ms;

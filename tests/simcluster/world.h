@@ -99,6 +99,7 @@ struct node {
     struct idle idle;
     // What the checkers know of this life.
     uint64_t taking[SHARDS_MAX];  // the epoch with which it serves; 0: not
+    bool untold[SHARDS_MAX];      // it stopped serving, and has not said how
     uint32_t commits[SHARDS_MAX]; // under way
     bool doubt[SHARDS_MAX];
     int64_t viewed_at;     // its first view; TIME_UNKNOWN: none
