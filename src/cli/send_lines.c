@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends a file of messages, one per line. Reads large pieces and sends batches that point into the
 // piece. So memory is bounded and no line is copied.
+#include "cli/answer_watch.h"
 #include "cli/progress.h"
 #include "cli/send.h"
 #include "cli/text.h"
@@ -8,6 +9,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +18,7 @@
 #define PIECE_BYTES    ((size_t)1 << 20)
 #define LINE_BYTES_MAX ((size_t)16 << 20)
 #define BATCH_MAX      8192
+#define IDLE_MS        50
 
 struct line_reader {
     struct send_input *sending;
@@ -40,14 +43,30 @@ static int read_failed(const struct line_reader *l)
                        strerror(errno), (unsigned long long)l->sent);
 }
 
-// Reads until the piece is full or the file ends.
+// Whether the writer of a pipe has nothing more for now.
+static bool is_idle(int fd)
+{
+    struct pollfd one = {.fd = fd, .events = POLLIN};
+    int ready;
+    do
+        ready = poll(&one, 1, IDLE_MS);
+    while (ready < 0 && errno == EINTR);
+    return ready == 0;
+}
+
+// Reads until the piece is full, the file ends, or a line is there and the pipe is idle: a line of
+// "tail -f" does not wait for the lines after it.
 static int fill(struct line_reader *l)
 {
+    bool line = memchr(l->data, '\n', l->len) != NULL;
+    answer_watch_stop(l->sending->cli); // it is the writer of the pipe that takes its time
     while (!l->ended && l->len < l->cap) {
+        if (line && is_idle(l->fd)) return 0;
         ssize_t n = read(l->fd, l->data + l->len, l->cap - l->len);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return read_failed(l);
         if (n == 0) l->ended = true;
+        line = line || memchr(l->data + l->len, '\n', (size_t)n);
         l->len += (size_t)n;
     }
     return 0;
@@ -77,6 +96,7 @@ static int send_batch(struct line_reader *l, size_t len)
     struct sluice_error error = {0};
     if (len == 0) return 0;
     memset(l->answers, 0, len * sizeof *l->answers);
+    answer_watch_start(l->sending->cli, 0);
     if (sending_batch(l->sending, l->batch, len, l->answers, &error) != SLUICE_OK) {
         progress_end(&l->progress);
         return refused(l, len, &error);

@@ -2,6 +2,7 @@
 """send: bodies of every kind, attributes, files of lines."""
 import base64
 import os
+import subprocess
 import time
 
 from harness import CLOCK_MS, INVALID, LIMIT, MESSAGE_KEYS, NOT_FOUND, PATIENCE, case, contains, holds, main, same, until
@@ -159,7 +160,7 @@ def bad_options_are_refused_and_nothing_is_sent(sluice):
     for options, says, field in [
             (["--priority", "10"], ['"10"', "0 to 9"], "--priority"),
             (["--priority", "high"], ['"high"', "whole number"], "--priority"),
-            (["--delay", "5"], ['"5"', "30s"], "--delay"),
+            (["--delay", "5"], ['"5"', "has no unit", "5s"], "--delay"),
             (["--delay", "-5s"], ['"-5s"'], "--delay"),
             (["--delay", "1 s"], ['"1 s"'], "--delay"),
             (["--delay", "99999999999999999h"], ["--delay"], "--delay"),
@@ -200,6 +201,30 @@ def lines_come_from_standard_input_too(sluice):
     same((result.out, result.err), ("", ""))
     same(sluice.json("send", "tasks", "--lines", "-")["sent"], 0)
     same(sluice.stats("tasks")["ready"], 4)
+
+
+@case
+def a_line_of_a_slow_pipe_is_sent_before_the_next_one_comes(sluice):
+    sluice.create("tasks")
+    feed = sluice.start("send", "tasks", "--lines", "-", stdin=subprocess.PIPE)
+    for number in range(1, 4):
+        feed.stdin.write(b"line %d\nthe beginning of " % number)  # the rest of a line comes later
+        feed.stdin.flush()
+        until(lambda: sluice.stats("tasks")["ready"] == number, f"line {number} arrives")
+    _, err = feed.communicate(timeout=60)
+    same(feed.returncode, 0)
+    contains(err.decode(), "sent 4 messages to tasks")
+    same([message["body"] for message in sluice.receive("tasks", "--max", "10")],
+         ["line 1", "the beginning of line 2", "the beginning of line 3", "the beginning of "])
+
+
+@case
+def a_slow_pipe_is_not_taken_for_a_slow_store(sluice):
+    sluice.create("tasks")
+    feed = sluice.start("send", "tasks", "--lines", "-", stdin=subprocess.PIPE)
+    time.sleep(2.5)  # a store that does not answer is named after 2 s
+    _, err = feed.communicate(b"x\n", timeout=60)
+    holds("no answer" not in err.decode(), err)
 
 
 @case
