@@ -39,6 +39,7 @@ struct collecting {
     const char *queue;
     FILE *out; // standard output, or a buffer until all is known
     uint64_t processed, failed, unknown, answers;
+    int64_t timeout_ms; // 0: no limit
     uint64_t forgotten; // messages of the workflow whose ids are not known any more
 };
 
@@ -111,6 +112,25 @@ static bool take(struct collecting *c, const struct sluice_collected *one)
     return processed;
 }
 
+// "2 of 3 processed, 1 failed", or "1 of 3 ended in 5s; still open:".
+static void say_counts(const struct collecting *c, size_t missing)
+{
+    uint64_t ended = c->processed + c->failed + c->unknown;
+    char some[TEXT_MAX], all[TEXT_MAX], failed[TEXT_MAX], unknown[TEXT_MAX], time[TEXT_MAX];
+    (void)number_text(missing > 0 ? ended : c->processed, some);
+    (void)number_text(ended + missing, all);
+    if (missing > 0) {
+        bool limited = c->timeout_ms > 0;
+        cli_say(c->cli, "%s of %s ended%s%s; still open:", some, all, limited ? " in " : "",
+                limited ? duration_text(c->timeout_ms, time) : "");
+        return;
+    }
+    cli_say(c->cli, "%s of %s processed%s%s%s%s%s%s", some, all, c->failed > 0 ? ", " : "",
+            c->failed > 0 ? number_text(c->failed, failed) : "", c->failed > 0 ? " failed" : "",
+            c->unknown > 0 ? ", " : "", c->unknown > 0 ? number_text(c->unknown, unknown) : "",
+            c->unknown > 0 ? " unknown" : "");
+}
+
 static void print_missing(const struct collecting *c, struct sluice_collector *col)
 {
     const char *const *ids;
@@ -128,9 +148,7 @@ static void print_missing(const struct collecting *c, struct sluice_collector *c
         json_print(o, c->out);
         return;
     }
-    char count[TEXT_MAX];
-    if (len == 0) return;
-    cli_say(c->cli, "missing: %s message%s", number_text(len, count), len == 1 ? "" : "s");
+    say_counts(c, len);
     for (size_t i = 0; i < len && i < MISSING_SHOW; i++)
         cli_say(c->cli, "  %s", ids[i]);
     if (len > MISSING_SHOW) cli_say(c->cli, "  ... (--json lists all)");
@@ -153,6 +171,7 @@ static int collect_all(struct collecting *c, struct sluice_collector *col,
     const char *const *ids;
     size_t whole = sluice_collect_missing(col, &ids);
     progress_begin(&p, c->cli, "collected", "messages");
+    p.shown = p.shown && p.terminal; // a wait can be long, and a log needs only its end
     for (;;) {
         const struct sluice_collected *one = NULL;
         error = (struct sluice_error){0};
@@ -222,6 +241,7 @@ static int run_collect(const struct cli *cli, const struct arguments *args, stru
 {
     const struct cli_value *o = args->options;
     struct collecting c = {.cli = cli, .s = s, .queue = args->words[0], .out = stdout};
+    if (o[TIMEOUT].given) c.timeout_ms = o[TIMEOUT].number;
     struct id_list ids = {0};
     struct sluice_error error = {0};
     struct sluice_collector *col = NULL;

@@ -59,7 +59,8 @@ void progress_move(struct progress *p, uint64_t done, uint64_t part, uint64_t wh
         double share = whole > 0 ? (double)part / (double)whole : 0;
         draw_bar(p, done, share > 1 ? 1 : share, whole > 0);
         p->drawn = true;
-    } else {
+    } else if (done != p->printed) {
+        p->printed = done;
         (void)fprintf(stderr, "%s %llu %s\n", p->verb, (unsigned long long)done, p->noun);
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shows the progress of long work on standard error. On a terminal it redraws a bar. Otherwise it
-// prints a line of counts about every second. With --quiet it prints nothing.
+// prints the count about every second, if it changed. With --quiet it prints nothing.
 #pragma once
 
 #include "cli/cli.h"
@@ -14,6 +14,7 @@ struct progress {
     bool drawn;
     int64_t started_ms;
     int64_t drawn_ms;
+    uint64_t printed; // the last count, without a terminal
 };
 
 void progress_begin(struct progress *p, const struct cli *cli, const char *verb, const char *noun);

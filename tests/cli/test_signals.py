@@ -306,7 +306,9 @@ def some_and_none_have_a_status_of_their_own(sluice):
     ids = finish(sluice, "a", None)
     status, rows, end = collected(sluice, *ids)
     same([status, end["processed"], end["failed"]], [1, 1, 1])
-    contains(sluice.run("collect", "tasks", *ids).out, "processed  a", "dead", "broken")
+    both = sluice.run("collect", "tasks", *ids)
+    contains(both.out, "processed  a", "dead", "broken")
+    same(both.err, "1 of 2 processed, 1 failed\n")
     status, rows, end = collected(sluice, ids[1])
     same([status, end["processed"], end["failed"]], [NONE, 0, 1])
     waits = sluice.send("tasks", "y")
@@ -314,11 +316,18 @@ def some_and_none_have_a_status_of_their_own(sluice):
     same([status, end["missing"]], [1, [waits]])
     late = sluice.run("collect", "tasks", waits, "--timeout", "1ms")
     same([late.status, late.out], [NONE, ""])
-    contains(late.err, "missing: 1 message", waits)
+    same(late.err, f"0 of 1 ended in 1ms; still open:\n  {waits}\n")
     unknown = ids[0].rsplit("-", 1)[0] + "-999"
     status, rows, end = collected(sluice, ids[0], unknown)
     same([status, end["unknown"]], [1, 1])
     same({row["id"]: row["state"] for row in rows}, {ids[0]: "processed", unknown: "unknown"})
+
+
+@case
+def a_collect_without_a_terminal_prints_no_progress(sluice):
+    sluice.create_new("tasks")
+    waits = sluice.send("tasks", "y")
+    same(sluice.run("collect", "tasks", waits, "--timeout", "2500ms").err, f"0 of 1 ended in 2.5s; still open:\n  {waits}\n")
 
 
 @case
@@ -360,7 +369,7 @@ def a_workflow_is_collected_and_running_jobs_are_asked(sluice):
     same([row["kind"], row["payload"]], ["ask", "how far?"])
     sluice.ok("ack", "tasks", message["token"])
     ended = sluice.ok("collect", "tasks", "--workflow", "w")  # it ended before
-    same((ended.out, ended.err), (f"{message['id']}  processed\n", ""))
+    same((ended.out, ended.err), (f"{message['id']}  processed\n", "1 of 1 processed\n"))
 
 
 @case
