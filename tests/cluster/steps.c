@@ -288,6 +288,18 @@ static void without_the_service_owned_shards_go_on_and_nothing_is_claimed(void *
     done(&r);
 }
 
+static void end_session(struct rig *r)
+{
+    struct cluster_effect e = {0};
+    for (int i = 0; i < 10 && !take(r, CLUSTER_HEARTBEAT, &e); i++) {
+        r->now += 500;
+        event(r, CLUSTER_TICK);
+    }
+    answer(r, &e, ERR_NOT_FOUND, 0);
+    serve(r);
+    pass(r, 1000);
+}
+
 static void a_node_whose_session_ended_claims_again_and_serves_meanwhile(void **state)
 {
     (void)state;
@@ -296,13 +308,7 @@ static void a_node_whose_session_ended_claims_again_and_serves_meanwhile(void **
     struct shard_key shard = test_shard(1);
     init(&r, false);
     make_owner(&r);
-    for (int i = 0; i < 10 && !take(&r, CLUSTER_HEARTBEAT, &e); i++) {
-        r.now += 500;
-        event(&r, CLUSTER_TICK);
-    }
-    answer(&r, &e, ERR_NOT_FOUND, 0);
-    serve(&r);
-    pass(&r, 1000);
+    end_session(&r);
     assert_true(take(&r, CLUSTER_CLAIM, &e));
     assert_int_equal(cluster_serves(r.cluster, &shard), 3);
     answer(&r, &e, ERR_OK, 9);
@@ -341,13 +347,7 @@ static void an_owner_whose_session_ended_says_that_it_lost_the_shard(void **stat
     init(&r, false);
     make_owner(&r);
     publish(&r, 3);
-    for (int i = 0; i < 10 && !take(&r, CLUSTER_HEARTBEAT, &e); i++) {
-        r.now += 500;
-        event(&r, CLUSTER_TICK);
-    }
-    answer(&r, &e, ERR_NOT_FOUND, 0);
-    serve(&r);
-    pass(&r, 1000);
+    end_session(&r);
     assert_true(take(&r, CLUSTER_STOP_TAKING, &e));
     assert_true(take(&r, CLUSTER_HAND_OVER, &e));
     answer(&r, &e, ERR_OK, 0);
