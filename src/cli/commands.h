@@ -4,16 +4,16 @@
 
 #include "cli/cli.h"
 
-// In the order of the overview.
+// In the order of the overview. help.c has the headings of its groups.
 #define COMMAND_LIST(C)                                                                            \
     C(queue_create), C(queue_list), C(queue_show), C(queue_set), C(queue_pause), C(queue_resume),  \
-        C(queue_purge), C(queue_delete), C(send), C(receive), C(ack), C(fail), C(release),         \
-        C(renew), C(work), C(peek), C(show), C(stats), C(workers), C(worker_pause),                \
-        C(worker_resume), C(worker_drain), C(worker_evict), C(workflow_list), C(workflow_show),    \
-        C(events), C(redrive), C(cancel), C(signal), C(signals), C(collect), C(audit), C(doctor),  \
-        C(import), C(upgrade), C(cluster_status), C(cluster_plan), C(cluster_drain),               \
-        C(cluster_undrain), C(cluster_leave), C(cluster_events), C(cluster_coord_switch),          \
-        C(serve), C(token_new), C(bench), C(schema_check), C(completion), C(version), C(help)
+        C(queue_purge), C(queue_delete), C(send), C(work), C(receive), C(ack), C(fail),            \
+        C(release), C(renew), C(collect), C(stats), C(peek), C(show), C(events), C(workers),       \
+        C(workflow_list), C(workflow_show), C(audit), C(redrive), C(cancel), C(signal),            \
+        C(signals), C(worker_pause), C(worker_resume), C(worker_drain), C(worker_evict), C(serve), \
+        C(token_new), C(doctor), C(import), C(upgrade), C(cluster_status), C(cluster_plan),        \
+        C(cluster_drain), C(cluster_undrain), C(cluster_leave), C(cluster_events),                 \
+        C(cluster_coord_switch), C(bench), C(schema_check), C(completion), C(version), C(help)
 
 #define COMMAND_NAME(name) command_##name
 extern const struct command COMMAND_LIST(COMMAND_NAME);

@@ -4,8 +4,16 @@
 
 #include <string.h>
 
-#define OPTION_COLUMN  22
-#define COMMAND_COLUMN 16
+#define OPTION_COLUMN 22
+
+// The commands from this one on belong together.
+static const struct {
+    const char *first, *title;
+} groups[] = {
+    {"queue create", "Queues"}, {"send", "Send and work"},
+    {"stats", "Look"},          {"redrive", "Act on messages and workers"},
+    {"serve", "Operate"},       {"bench", "Measure and build"},
+};
 
 // Indents all lines after the first to the column.
 static void print_indented(FILE *out, int column, const char *text)
@@ -50,28 +58,60 @@ void help_command(const struct command *c, FILE *out)
     print_options("Options of every command", global_options, global_options_len, out);
 }
 
-static void print_command(const struct command *c, FILE *out)
+static bool begins_group(size_t index, const char **title)
 {
-    (void)fprintf(out, "  %-*s%s\n", COMMAND_COLUMN, c->name, c->summary);
+    const struct command *c = command_at(index);
+    for (size_t i = 0; c && i < COUNT_OF(groups); i++) {
+        if (strcmp(c->name, groups[i].first) != 0) continue;
+        *title = groups[i].title;
+        return true;
+    }
+    return !c;
+}
+
+// Prints commands from one index up to another. Their summaries begin in one column.
+static void print_commands(size_t from, size_t to, FILE *out)
+{
+    size_t width = 0;
+    for (size_t i = from; i < to; i++) {
+        size_t len = strlen(command_at(i)->name);
+        if (len > width) width = len;
+    }
+    for (size_t i = from; i < to; i++)
+        (void)fprintf(out, "  %-*s  %s\n", (int)width, command_at(i)->name, command_at(i)->summary);
+}
+
+static bool is_of_group(const struct command *c, const char *word)
+{
+    size_t len = strlen(word);
+    return c && strncmp(c->name, word, len) == 0 && c->name[len] == ' ';
 }
 
 void help_group(const char *word, FILE *out)
 {
-    size_t len = strlen(word);
+    size_t from = 0, to;
+    while (command_at(from) && !is_of_group(command_at(from), word))
+        from++;
+    for (to = from; is_of_group(command_at(to), word); to++)
+        continue;
     (void)fprintf(out, "Usage: sluice %s COMMAND\n\n", word);
-    for (size_t i = 0; command_at(i); i++) {
-        const struct command *c = command_at(i);
-        if (strncmp(c->name, word, len) == 0 && c->name[len] == ' ') print_command(c, out);
-    }
+    print_commands(from, to, out);
     (void)fprintf(out, "\n\"sluice help %s COMMAND\" explains a command.\n", word);
 }
 
 void help_overview(FILE *out)
 {
     (void)fprintf(out, "sluice: a durable work queue in a directory or a bucket, or over HTTP\n\n"
-                       "Usage: sluice COMMAND [OPTIONS] [WORDS]\n\nCommands:\n");
-    for (size_t i = 0; command_at(i); i++)
-        print_command(command_at(i), out);
+                       "Usage: sluice COMMAND [OPTIONS] [WORDS]\n");
+    const char *title = "", *next = "";
+    for (size_t from = 0; begins_group(from, &title) && command_at(from);) {
+        size_t to = from + 1;
+        while (!begins_group(to, &next))
+            to++;
+        (void)fprintf(out, "\n%s:\n", title);
+        print_commands(from, to, out);
+        from = to;
+    }
     print_options("Options of every command", global_options, global_options_len, out);
     (void)fprintf(
         out, "\n\"sluice --version\" prints the version. Write durations as 500ms, 30s, 5m or 2h.\n"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line itself: help, mistakes, the default store, completion."""
 import os
+import re
 import subprocess
 
 from harness import INVALID, case, contains, holds, main, same
@@ -8,8 +9,10 @@ from harness import INVALID, case, contains, holds, main, same
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMANDS = ["queue create", "queue list", "queue show", "queue set", "queue pause", "queue resume", "queue purge",
             "queue delete", "send", "receive", "ack", "fail", "release", "renew", "work", "peek", "show", "stats",
-            "events", "redrive", "cancel", "signal", "signals", "collect", "audit", "doctor", "import", "upgrade", "serve", "token new", "bench", "schema check",
-            "completion", "version", "help"]
+            "events", "redrive", "cancel", "signal", "signals", "collect", "audit", "doctor", "import", "upgrade", "serve",
+            "token new", "bench", "schema check", "completion", "version", "help", "workers", "worker pause",
+            "worker resume", "worker drain", "worker evict", "workflow list", "workflow show", "cluster status",
+            "cluster plan", "cluster drain", "cluster undrain", "cluster leave", "cluster events", "cluster coord-switch"]
 
 
 @case
@@ -29,6 +32,21 @@ def every_command_has_help(sluice):
 
 
 @case
+def the_overview_has_each_command_once_in_groups(sluice):
+    groups = [part.splitlines() for part in sluice.ok("help").out.split("\n\n")[2:]]
+    groups = [(lines[0], lines[1:]) for lines in groups if not lines[0].startswith("Options")][:6]
+    same([title for title, _ in groups],
+         ["Queues:", "Send and work:", "Look:", "Act on messages and workers:", "Operate:", "Measure and build:"])
+    names = []
+    for title, lines in groups:
+        rows = [re.fullmatch(r"  (\S+(?: \S+)?) {2,}(\S.*)", line) for line in lines]
+        holds(all(rows), f"a name without a space behind it: {title} {lines}")
+        same(len({row.start(2) for row in rows}), 1, f"columns of the summaries: {title}")
+        names += [row[1] for row in rows]
+    same(sorted(names), sorted(COMMANDS), "the commands")
+
+
+@case
 def the_man_pages_know_every_command(sluice):
     pages = ""
     for name in sorted(os.listdir(f"{ROOT}/docs/man")):
@@ -36,7 +54,7 @@ def the_man_pages_know_every_command(sluice):
             with open(f"{ROOT}/docs/man/{name}", encoding="utf-8") as page:
                 pages += page.read()
     for command in COMMANDS:
-        contains(pages, command)
+        contains(pages.replace("\\-", "-"), command)
         for line in sluice.ok("help", *command.split()).out.splitlines():
             if line.startswith("  --"):
                 contains(pages.replace("\\-", "-"), line.split()[0])
