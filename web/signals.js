@@ -46,11 +46,13 @@ function makeRow(withdraw, allowed) {
       "Withdraw",
     );
     acts.append(button);
+    let said = ""; // the queue forgets it when the signal ends; the page does not
     const update = (row) => {
+      said = textOf(row, "payload") || said;
       if (state.textContent !== row.state) state.replaceChildren(stateBadge(row.state));
       setText(ends, endWords(row));
       setText(deliveries, count(row.deliveries ?? 0));
-      setText(says, textOf(row, "payload") || "–");
+      setText(says, said || (row.endedAt ? "not kept after its end" : "–"));
       setText(answer, textOf(row, "answer") || "–");
       button.hidden = row.state !== "pending" || !allowed();
     };

@@ -42,6 +42,9 @@ await run({
     const first = signals(page).filter({ hasText: "steer" });
     await shows(first.locator(".badge"), "acked");
     await first.getByText("faster now").waitFor();
+    await first.getByText('{"speed":3}').waitFor(); // the page has seen it
+    await page.reload();
+    await first.getByText("not kept after its end").waitFor();
     const history = page.locator("section[aria-label=History] tbody tr");
     await history.filter({ hasText: "ask 2 sent" }).waitFor();
     await history.filter({ hasText: "steer 1 acknowledged by the worker" }).waitFor();
