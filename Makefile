@@ -103,6 +103,8 @@ chaos-cluster: build deps-servers ## three nodes on each service and store: KILL
 	@SLUICE=$(BUILD)/src/cli/sluice tests/member/everywhere.py --one-by-one --long $(or $(KILLS),20)
 	@for under in "" "tests/servers/with-coord etcd" "tests/servers/with-coord consul"; do \
 		SLUICE=$(BUILD)/src/cli/sluice $$under tests/member/takeover.py --rounds $(or $(KILLS),20) || exit 1; done
+	@for server in etcd consul; do SLUICE=$(BUILD)/src/cli/sluice tests/servers/with-coord $$server \
+		tests/member/away.py --rounds $(or $(KILLS),20) || exit 1; done
 
 chaos-events: build deps-servers ## nodes and NATS servers killed and cut off under load, ROUNDS=20; then one and three servers, the stream compared
 	@ninja -C $(BUILD) src/cli/sluice tests/publish/bus-dump

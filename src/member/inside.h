@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to this folder: shared by member.c (start, steps, stop), perform.c (the effects), view.c
-// (what the service shows), challenge.c (members that give no sign of life), shards.c (the catalog,
-// hints and calls) and status.c.
+// Private to this folder: shared by start.c (the first join), member.c (steps, stop), perform.c
+// (the effects), view.c (what the service shows), challenge.c (members that give no sign of life),
+// shards.c (the catalog, hints and calls) and status.c.
 #pragma once
 
 #include "base/map.h"
@@ -37,6 +37,7 @@ struct membership {
     pthread_mutex_t lock; // guards everything below
     pthread_cond_t changed;
     struct cluster *cluster;
+    bool begun; // it has joined once; before, the step function is not run (start.c)
     bool stopping;
     bool left; // it is no member any more: nothing is begun
     bool draining;
@@ -103,6 +104,12 @@ void membership_step(struct membership *m, const struct cluster_event *e);
 void membership_answer(struct membership *m, uint64_t request, enum err err, uint64_t number);
 // Runs the job on the member's threads, or fails it at once.
 void membership_run(struct membership *m, uint64_t key, struct effect_job *job);
+
+// start.c
+// Joins, or begins to join in the background if the service does not answer.
+enum sluice_code start_or_wait(struct membership *m, struct sluice_error *error);
+// The next try. Returns when to try again, by clock_boot_ms. 0: the node has joined.
+int64_t start_again(struct membership *m);
 
 // perform.c
 void effect_run(struct pool_job *job);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Starts and stops the membership, and runs the step function: one event at a time, and the effects
+// Makes and stops the membership, and runs the step function: one event at a time, and the effects
 // of each on the member's threads.
 #include "member/inside.h"
 
@@ -15,8 +15,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
-
-#define CHECKED_QUEUES 3 // whose journals are read at the start
 
 struct interval membership_now(const struct membership *m)
 {
@@ -88,7 +86,7 @@ void membership_step(struct membership *m, const struct cluster_event *event)
     struct effect_job *first = NULL, **last = &first;
     struct cluster_effect e;
     (void)pthread_mutex_lock(&m->lock);
-    if (m->left) {
+    if (m->left || !m->begun) {
         (void)pthread_mutex_unlock(&m->lock);
         return;
     }
@@ -138,115 +136,13 @@ static int64_t timer_run(struct pool_task *task)
     struct membership *m = (struct membership *)((char *)task - offsetof(struct membership, timer));
     struct cluster_event e = {.kind = CLUSTER_TICK};
     task_may_block(task);
+    int64_t again = m->begun ? 0 : start_again(m);
+    if (again != 0) return again;
     membership_step(m, &e);
     (void)pthread_mutex_lock(&m->lock);
     int64_t wake = wake_at(m);
     (void)pthread_mutex_unlock(&m->lock);
     return wake;
-}
-
-// A node that was killed leaves its record, and its successor must not wait for the end of the
-// lease.
-static bool holder_is_dead(struct membership *m)
-{
-    struct coord_answer a;
-    bool dead = true;
-    coord_answer_init(&a);
-    enum err e = coord_list(m->coord, &a);
-    for (size_t i = 0; !e && i < a.members_len; i++) {
-        const struct coord_member *row = &a.members[i];
-        if (strcmp(row->name, m->self.name) != 0) continue;
-        dead = strcmp(row->url, m->self.url) == 0 || !member_answers(row->url, row->name);
-    }
-    coord_answer_done(&a);
-    return dead;
-}
-
-static enum sluice_code refuse_coord(struct sluice_error *error, enum err e, const char *why)
-{
-    return refuse(error, e == ERR_UNKNOWN ? ERR_UNAVAILABLE : e, "coord", "%s", why);
-}
-
-static enum sluice_code join(struct membership *m, struct sluice_error *error)
-{
-    struct coord_answer a;
-    coord_answer_init(&a);
-    int64_t began = clock_boot_ms();
-    enum err e = coord_join(m->coord, &m->self, false, &a);
-    if (e == ERR_CONFLICT && holder_is_dead(m)) e = coord_join(m->coord, &m->self, true, &a);
-    enum sluice_code code = e ? refuse_coord(error, e, a.why) : SLUICE_OK;
-    if (!e) {
-        m->join_done = true;
-        m->lease_ms = a.lease_ms;
-        m->next_beat_at = began + a.next_ms;
-    }
-    coord_answer_done(&a);
-    return code;
-}
-
-static enum sluice_code open_service(struct membership *m, struct sluice_error *error)
-{
-    const char *url = m->config.coord ? m->config.coord : "store:";
-    struct coord_credentials secrets;
-    struct coord_config config = {
-        .store = m->handle->store, .lease_ms = m->config.lease_ms, .lone_ms = m->config.lone_ms};
-    char why[COORD_WHY_MAX] = "";
-    m->coord = m->config.take;
-    if (!m->coord) {
-        enum err e = coord_credentials_read(&secrets, why);
-        if (!e) coord_credentials_use(&secrets, &config);
-        if (!e) e = coord_open(url, &config, &m->coord, why);
-        coord_credentials_done(&secrets);
-        if (e) return refuse_coord(error, e, why);
-    }
-    (void)snprintf(m->service, sizeof m->service, "%s", coord_backend(m->coord));
-    m->on_store = strcmp(m->service, "store") == 0;
-    coord_id(m->coord, m->coord_id);
-    return SLUICE_OK;
-}
-
-struct first_names {
-    char names[CHECKED_QUEUES][QUEUE_NAME_MAX + 1];
-    size_t len;
-};
-
-static void add_first(void *ctx, const char *name)
-{
-    struct first_names *f = ctx;
-    if (f->len < CHECKED_QUEUES) (void)snprintf(f->names[f->len++], sizeof *f->names, "%s", name);
-}
-
-static enum sluice_code check_journal(struct membership *m, const char *queue,
-                                      struct sluice_error *error)
-{
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct shard_runner *d;
-    struct runner_owner o;
-    char has[2 * COORD_ID_LEN + 1], own[2 * COORD_ID_LEN + 1];
-    if (queue_get(m->handle, queue, &q, NULL) || queue_synced_runner(q, 0, &d, NULL))
-        return SLUICE_OK; // the first call reports it
-    runner_owner(d, &o);
-    if (o.epoch == 0 || memcmp(o.coord, m->coord_id, sizeof o.coord) == 0) return SLUICE_OK;
-    *digits_put_hex(has, o.coord, sizeof o.coord) = 0;
-    *digits_put_hex(own, m->coord_id, sizeof m->coord_id) = 0;
-    return refuse(error, ERR_CORRUPT, "coord",
-                  "queue %s follows the coordination service %s, and this node would use %s (%s): "
-                  "correct the service, or run sluice cluster coord-switch",
-                  queue, has, own, m->service);
-}
-
-// The journals decide which service numbers their owners. A node that uses another one could own
-// nothing.
-static enum sluice_code check_journals(struct membership *m, struct sluice_error *error)
-{
-    struct first_names first = {.len = 0};
-    struct store_answer answer CLEANUP(store_answer_done);
-    enum sluice_code code = SLUICE_OK;
-    store_answer_init(&answer);
-    enum err err = catalog_names(m->handle->store, add_first, &first, &answer);
-    for (size_t i = 0; !err && !code && i < first.len; i++)
-        code = check_journal(m, first.names[i], error);
-    return code;
 }
 
 static enum sluice_code set_self(struct membership *m, struct sluice_error *error)
@@ -270,18 +166,6 @@ static enum sluice_code set_self(struct membership *m, struct sluice_error *erro
     (void)snprintf(self->version, sizeof self->version, "%s", sluice_version());
     coord_incarnation(bytes_str(name.incarnation), self->incarnation);
     return SLUICE_OK;
-}
-
-static struct cluster *cluster_of(const struct membership *m)
-{
-    struct cluster_config config;
-    struct member_id id;
-    member_id_set(&id, m->self.name, m->self.incarnation);
-    cluster_config_defaults(&config, &id, m->lease_ms);
-    config.observe_only = m->config.observe_only;
-    config.lazy = true;
-    config.seed = entropy_u64();
-    return cluster_new(&config);
 }
 
 static int64_t wall_ms(void)
@@ -339,17 +223,14 @@ enum sluice_code membership_start(struct sluice *s, const struct membership_conf
 {
     struct membership *m = membership_new(s, config);
     enum sluice_code code = set_self(m, error);
-    if (!code) code = open_service(m, error);
-    if (code && config->take) coord_free(config->take), m->coord = NULL;
-    if (!code) code = check_journals(m, error);
-    if (!code) code = join(m, error);
+    if (code) coord_free(config->take);
     if (!code) {
         m->share = pool_share_new(s->pool, MEMBER_THREADS, MEMBER_THREADS);
-        m->cluster = cluster_of(m);
-        if (pool_share_add(m->share, &m->timer, timer_run)) {
-            pool_share_free(m->share);
-            code = refuse(error, ERR_UNAVAILABLE, "", "%s", THREAD_REFUSED);
-        }
+        bool added = pool_share_add(m->share, &m->timer, timer_run) == ERR_OK;
+        code = added ? start_or_wait(m, error)
+                     : refuse(error, ERR_UNAVAILABLE, "", "%s", THREAD_REFUSED);
+        if (code && added) task_remove(&m->timer);
+        if (code) pool_share_free(m->share);
     }
     if (code) {
         release(m);
@@ -359,8 +240,8 @@ enum sluice_code membership_start(struct sluice *s, const struct membership_conf
     m->hooks.free = free_hooks;
     owner_join(s, &m->hooks);
     *out = m;
+    if (m->begun) view_watch(m);
     task_schedule(&m->timer);
-    view_watch(m);
     return SLUICE_OK;
 }
 
@@ -406,7 +287,7 @@ void membership_stop(struct membership *m, int64_t wait_ms)
     view_look(m);
     struct timespec until = time_after(wait_ms + m->lease_ms);
     (void)pthread_mutex_lock(&m->lock);
-    while (!cluster_stopped(m->cluster))
+    while (m->begun && !cluster_stopped(m->cluster))
         if (pthread_cond_timedwait(&m->changed, &m->lock, &until) != 0) break;
     m->left = true;
     (void)pthread_cond_broadcast(&m->changed);

@@ -41,12 +41,15 @@ struct membership_config {
     void *event_ctx;
 };
 
-// Joins the cluster, after owner_become. Blocks until the service has answered once.
+// Joins the cluster, after owner_become. Blocks until the service has answered, or the timeout of a
+// call has passed. If etcd or Consul does not answer, the membership begins degraded: the node
+// claims nothing, and joins as soon as the service is back. A refusal at that time does not end the
+// node: membership_degraded has the reason.
 //   CONFLICT     the name is in use by a live node
 //   INVALID      the URL is no coordination service, or the name cannot be a member's
 //   DENIED       the service refuses the credentials
 //   CORRUPT      the journals of this store belong to another coordination service
-//   UNAVAILABLE  the service does not answer
+//   UNAVAILABLE  the store does not answer (`store:`)
 enum sluice_code membership_start(struct sluice *s, const struct membership_config *config,
                                   struct membership **out, struct sluice_error *error);
 // Gives the shards away and leaves the cluster, for at most wait_ms and a lease. The snapshot stays

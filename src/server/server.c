@@ -367,6 +367,9 @@ static enum sluice_code join_cluster(struct server *s, struct sluice_error *erro
     struct membership *m = NULL;
     enum sluice_code code = c->coord ? membership_start(s->store, &config, &m, error) : SLUICE_OK;
     atomic_store(&s->member, m);
+    char why[COORD_WHY_MAX] = "";
+    if (m && membership_degraded(m, NULL, why) && *why)
+        LOG(&s->log, LOG_WARNING, "coordination-away", LOG_TEXT("why", why));
     return code;
 }
 

@@ -225,8 +225,6 @@ def mistakes_at_the_start_are_named():
         holds(code == 2 and "is no coordination backend" in text, text)
         code, text = fails(*at, "--coord", cluster.coord, "--node", "a")
         holds(code == 4 and "the name \"a\" is in use by a live node" in text, text)
-        code, text = fails(*at, "--coord", "etcd://127.0.0.1:1", "--node", "x")
-        holds(code == 7, text)
         code, text = fails(*at, "--capacity", "65")
         holds(code == 2 and "capacity 65 is not between 1 and 64" in text, text)
 

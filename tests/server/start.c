@@ -59,6 +59,7 @@ static void *run_client(void *arg)
         char answer[64];
         int fd = socket_at(c->port, &at);
         (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+        (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience); // of connect
         if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0 &&
             send(fd, request, sizeof request - 1, MSG_NOSIGNAL) > 0 &&
             recv(fd, answer, sizeof answer, 0) > 0)
@@ -84,11 +85,12 @@ static void clients_stop(struct clients_here *c)
 }
 
 // A coordination service that holds the join of the node until the clients have tried to reach it.
-// Then it refuses the node's credentials.
+// Then it refuses the node's credentials, or closes its connections.
 struct service {
     int fd;
     uint16_t port;
     bool refuses;
+    int listens_at; // a socket that begins to listen while the join is held; -1: none
     struct clients_here *clients;
     int tries_before; // the service was asked
     pthread_t thread;
@@ -112,6 +114,7 @@ static void *run_service(void *arg)
         if (fd < 0) break;
         s->tries_before = atomic_load(&s->clients->tries);
         if (first) await(enough_tries, s, "clients try to connect");
+        if (s->listens_at >= 0) (void)listen(s->listens_at, 1);
         if (s->refuses && recv(fd, head, sizeof head, 0) > 0)
             (void)send(fd, refusal, sizeof refusal - 1, MSG_NOSIGNAL);
         (void)close(fd);
@@ -119,9 +122,10 @@ static void *run_service(void *arg)
     return NULL;
 }
 
-static void service_start(struct service *s, struct clients_here *clients, bool refuses)
+static void service_start(struct service *s, struct clients_here *clients, bool refuses,
+                          int listens_at)
 {
-    *s = (struct service){.clients = clients, .refuses = refuses};
+    *s = (struct service){.clients = clients, .refuses = refuses, .listens_at = listens_at};
     s->fd = reserve(&s->port);
     assert_int_equal(listen(s->fd, 64), 0);
     assert_int_equal(pthread_create(&s->thread, NULL, run_service, s), 0);
@@ -167,10 +171,10 @@ static void start_fails(struct node_here *n, struct server_config config, const 
 
 static void tear_down(struct node_here *n)
 {
+    (void)close(n->reserved); // it may listen, and clients wait for an answer there
     clients_stop(&n->clients);
     assert_int_equal(atomic_load(&n->clients.answers), 0);
     sluice_close(n->store);
-    (void)close(n->reserved);
     scratch_remove(n->dir);
 }
 
@@ -217,7 +221,7 @@ static void a_join_that_is_refused(void **state)
     struct service s;
     char coord[60];
     set_up(&n);
-    service_start(&s, &n.clients, true);
+    service_start(&s, &n.clients, true, -1);
     (void)snprintf(coord, sizeof coord, "consul://127.0.0.1:%u", s.port);
     start_fails(&n, (struct server_config){.coord = coord}, "coord");
     service_stop(&s);
@@ -241,6 +245,22 @@ static void a_name_that_a_live_node_has(void **state)
     tear_down(&n);
 }
 
+// The service is away, so the node starts degraded. Then it learns that another process listens at
+// its port.
+static void a_port_that_is_taken_during_the_join(void **state)
+{
+    (void)state;
+    struct node_here n;
+    struct service s;
+    char coord[60];
+    set_up(&n);
+    service_start(&s, &n.clients, false, n.reserved);
+    (void)snprintf(coord, sizeof coord, "consul://127.0.0.1:%u", s.port);
+    start_fails(&n, (struct server_config){.coord = coord}, "listen");
+    service_stop(&s);
+    tear_down(&n);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -248,6 +268,7 @@ int main(void)
         cmocka_unit_test(a_port_that_is_taken),
         cmocka_unit_test(a_join_that_is_refused),
         cmocka_unit_test(a_name_that_a_live_node_has),
+        cmocka_unit_test(a_port_that_is_taken_during_the_join),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
