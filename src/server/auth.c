@@ -160,6 +160,12 @@ bool auth_admit(struct exchange *x)
     return v == ALLOWED;
 }
 
+bool auth_still(const struct exchange *x)
+{
+    const struct call *c = x->route->call;
+    return c->scope == SCOPE_NONE || auth_may(x, c->scope, queue_of_route(x));
+}
+
 uint64_t auth_client(const struct exchange *x)
 {
     bool named = *x->token;

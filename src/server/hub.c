@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "os/clock.h"
 #include "server/hub_inside.h"
+#include "server/sse.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -258,6 +259,8 @@ bool hub_subscribe(struct hub *h, struct exchange *x, const struct stream_reques
                              .headers_len = 1};
     struct subscriber *s = NEW(struct subscriber);
     s->hub = h;
+    s->exchange = x;
+    s->token_changes = atomic_load(&h->server->token_changes);
     s->filter = request->filter;
     s->all = request->all;
     s->beat_at = clock_boot_ms() + BEAT_MS;
@@ -301,12 +304,33 @@ static void subscriber_end(struct subscriber *s)
     call_end(server);
 }
 
+static bool may_read(const struct subscriber *s)
+{
+    if (s->all) return auth_may(s->exchange, SCOPE_READ, NULL);
+    for (const struct part *p = s->parts; p; p = p->next)
+        if (!auth_may(s->exchange, SCOPE_READ, p->queue)) return false;
+    return auth_still(s->exchange);
+}
+
+// Tokens are removed and expire while a stream is open: they are checked after a reload and before
+// each comment.
+static void check_token(struct subscriber *s)
+{
+    uint64_t changes = atomic_load(&s->hub->server->token_changes);
+    if (s->over || (changes == s->token_changes && clock_boot_ms() < s->beat_at)) return;
+    s->token_changes = changes;
+    if (may_read(s)) return;
+    (void)httpd_stream_write(s->http, bytes_str(SSE_TOKEN_END), 0);
+    s->over = true;
+}
+
 // Removes the subscribers that have ended. Needs the lock.
 static struct subscriber *take_ended(struct hub *h)
 {
     struct subscriber *ended = NULL;
     for (struct subscriber **at = &h->subscribers; *at;) {
         struct subscriber *s = *at;
+        check_token(s);
         if (!has_ended(s)) {
             if (clock_boot_ms() >= s->beat_at || s->dirty) write_beat(s);
             at = &s->next;
@@ -477,6 +501,11 @@ void hub_end(struct hub *h)
 {
     CHECK(atomic_load(&h->server->stopping));
     task_schedule(&h->tick);
+}
+
+void hub_tokens_changed(struct hub *h)
+{
+    if (h) task_schedule(&h->tick);
 }
 
 size_t hub_subscribers(struct hub *h)

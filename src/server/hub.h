@@ -44,6 +44,8 @@ void hub_end(struct hub *h);           // the node stops: ends the streams soon
 // Answers the request with a stream. Returns false if there is no place for it; the request was
 // answered with an error then.
 bool hub_subscribe(struct hub *h, struct exchange *x, const struct stream_request *request);
+void hub_tokens_changed(
+    struct hub *h); // ends the streams whose token may no longer read; NULL is fine
 size_t hub_subscribers(struct hub *h);
 // Finds a queue for a stream. Blocks.
 enum sluice_code stream_queue_find(struct server *s, const char *name, struct stream_queue *out,

@@ -76,6 +76,8 @@ struct subscriber {
     struct subscriber *next;
     struct hub *hub;
     struct httpd_stream *http;
+    struct exchange *exchange; // valid until the stream ends
+    uint64_t token_changes;    // of the server, when the token was last checked
     struct stream_filter filter;
     struct part *parts;
     bool all;

@@ -56,7 +56,8 @@ struct server {
     struct owners_shown *owners_shown; // the owners of shards, as clients are told
     struct tls *tls;                   // NULL: plain HTTP
     pthread_rwlock_t tokens_lock;
-    struct tokens *tokens; // under tokens_lock; NULL: no token is required
+    struct tokens *tokens;          // under tokens_lock; NULL: no token is required
+    _Atomic uint64_t token_changes; // how often a reload replaced them
     char host[LISTEN_HOST_MAX];
     uint16_t port; // as configured; 0: a free one
     char address[ADDRESS_MAX];
@@ -252,6 +253,8 @@ bool auth_allow(struct exchange *x, enum token_scope scope, const char *queue);
 // Like auth_allow, without an answer.
 bool auth_may(const struct exchange *x, enum token_scope scope, const char *queue);
 // Returns all scopes for a queue as bits (1 << scope). "": those for any queue.
+// Whether the token of the request may still do what the route does: tokens expire and are removed.
+bool auth_still(const struct exchange *x);
 unsigned auth_scopes(const struct exchange *x, const char *queue);
 bool auth_asks_tokens(struct server *s);           // returns whether the node requires tokens
 const char *auth_secret(const struct exchange *x); // the token of the request; NULL: none

@@ -2,6 +2,7 @@
 // The settings that may change while the node runs: tokens, rate limit, log, flags, certificate.
 #include "net/tls.h"
 #include "owner/owner.h"
+#include "server/hub.h"
 #include "server/inside.h"
 
 #include <unistd.h>
@@ -71,6 +72,8 @@ enum sluice_code server_reload(struct server *s, const struct server_config *con
         old = s->tokens;
         s->tokens = config->tokens;
         (void)pthread_rwlock_unlock(&s->tokens_lock);
+        atomic_fetch_add(&s->token_changes, 1);
+        hub_tokens_changed(s->hub);
         owner_needs_token(s->store, s->tokens != NULL);
         adopt(s, config);
     }

@@ -9,9 +9,23 @@
 #define WRITE_MS 30000 // for a client that reads too slowly
 #define CUT_MS   1000  // for sending the rest, when other clients need the stream's memory
 
+// A stream outlives the check of its request. So its token is checked after each reload of the
+// tokens, and again with each comment because it can expire.
+static bool is_denied(struct event_stream *e)
+{
+    uint64_t changes = atomic_load(&e->server->token_changes);
+    int64_t now = clock_boot_ms();
+    if (e->denied || (changes == e->token_changes && now < e->token_at)) return e->denied;
+    e->token_changes = changes;
+    e->token_at = now + SSE_BEAT_MS;
+    e->denied = !auth_still(e->exchange);
+    return e->denied;
+}
+
 bool sse_is_over(struct event_stream *e)
 {
-    return atomic_load(&e->server->stopping) || atomic_load(&e->lost) || httpd_stream_gone(e->http);
+    return atomic_load(&e->server->stopping) || atomic_load(&e->lost) ||
+           httpd_stream_gone(e->http) || is_denied(e);
 }
 
 bool sse_write(struct event_stream *e, const struct buf *text)
@@ -57,6 +71,8 @@ bool sse_begin(struct event_stream *e, struct exchange *x)
 {
     e->server = x->server;
     e->exchange = x;
+    e->token_changes = atomic_load(&x->server->token_changes);
+    e->token_at = clock_boot_ms() + SSE_BEAT_MS;
     if (take_place(e, x->client)) return true;
     return refuse_request(x, SLUICE_LIMIT, "too-many-streams", "",
                           "%u event streams are open already (limits.streams), and this client "
@@ -79,6 +95,7 @@ static void open_stream(struct event_stream *e)
 
 static void end_stream(struct event_stream *e, enum sse_end end)
 {
+    if (e->denied) (void)httpd_stream_write(e->http, bytes_str(SSE_TOKEN_END), 0);
     if (end == SSE_ENDED && !atomic_load(&e->lost))
         httpd_stream_end(e->http);
     else

@@ -6,8 +6,11 @@
 
 #include "server/inside.h"
 
-#define SSE_BEAT_MS  15000 // between comments, which keep proxies from closing the connection
-#define SSE_SLICE_MS 250   // delay until a disconnect or the end of the node is noticed
+#define SSE_BEAT_MS   15000 // between comments, which keep proxies from closing the connection
+#define SSE_SLICE_MS  250   // delay until a disconnect or the end of the node is noticed
+
+// The last event of a stream whose token was removed or has expired.
+#define SSE_TOKEN_END "event: end\ndata: {\"reason\":\"token\"}\n\n"
 
 enum sse_end {
     SSE_ENDED,
@@ -22,7 +25,10 @@ struct event_stream {
     atomic_bool lost; // another client took its place
     struct httpd_stream *http;
     struct exchange *exchange;
-    struct pool_job job; // writes the stream
+    uint64_t token_changes; // of the server, when the token was last checked
+    int64_t token_at;       // when it is checked again
+    bool denied;            // the token was removed or has expired
+    struct pool_job job;    // writes the stream
     // Writes the stream until sse_is_over, or until there is nothing to write.
     enum sse_end (*feed)(struct event_stream *e);
     void (*free)(struct event_stream *e);
@@ -40,6 +46,6 @@ bool sse_run(struct event_stream *e, struct sluice_error *error);
 void sse_resume(struct event_stream *e);
 // Gives the place back and frees the stream.
 void sse_over(struct event_stream *e);
-bool sse_is_over(struct event_stream *e); // the client or the node ends it
+bool sse_is_over(struct event_stream *e); // the client, the node or the end of the token ends it
 // Waits for a slow client, but not past the end of the stream. Returns false if it failed.
 bool sse_write(struct event_stream *e, const struct buf *text);

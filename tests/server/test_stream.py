@@ -3,11 +3,12 @@
 import http.client
 import json
 import os
+import signal
 import socket
 import time
 
 from harness import case, contains, holds, main, same, until
-from serving import Node, Stream
+from serving import Node, Stream, make_tokens
 
 SUBSCRIBERS = 200
 
@@ -306,6 +307,51 @@ def a_node_that_stops_ends_its_streams(sluice):
         began = time.monotonic()
         same(node.process.wait(timeout=60), 0)
         holds(time.monotonic() - began < 30, "without waiting for anything")
+
+
+def streams_of(node, headers):
+    """A stream of each kind: many queues, all queues, one queue."""
+    made = [Stream(node.address, path, headers)
+            for path in ("/v1/stream?queue=q", "/v1/stream", "/v1/queues/q/events")]
+    for one in made:
+        same(one.next()[0], None, "the first comment")
+    return made
+
+
+def ends_by_its_token(made):
+    for one in made:
+        while (found := one.next()) and found[0] is None:
+            pass
+        same(found and (found[0], found[1]), ("end", {"reason": "token"}), "the last event")
+        same(one.next(), None, "the end of the stream")
+
+
+@case
+def a_stream_ends_with_its_token(sluice):
+    """A token that a reload removes hears nothing more; another one does."""
+    path, keys = make_tokens(sluice, boss="scope=admin queue=*", gone="scope=read queue=*", kept="scope=read queue=*")
+    with Node(sluice, "--tokens", path) as node:
+        node.does(201, "PUT", "/q", {}, headers=keys["boss"])
+        gone, kept = streams_of(node, keys["gone"]), streams_of(node, keys["kept"])
+        with open(path) as file:
+            rest = "".join(line for line in file if not line.startswith("gone"))
+        sluice.path("tokens", rest)
+        node.process.send_signal(signal.SIGHUP)
+        ends_by_its_token(gone)
+        same(node.raw("GET", "/v1/queues/q/events", headers=keys["gone"]).status, 401, "a new stream")
+        node.does(201, "POST", "/q/messages", {"body": "x"}, headers=keys["boss"])
+        for one in kept:
+            while (found := one.next()) and found[0] != "message-enqueued":
+                holds(found[0] != "end", f"a stream of another token ended: {found}")
+
+
+@case
+def a_stream_ends_when_its_token_expires(sluice):
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() + 20))
+    path, keys = make_tokens(sluice, boss="scope=admin queue=*", brief=f"scope=read queue=* expires={when}")
+    with Node(sluice, "--tokens", path) as node:
+        node.does(201, "PUT", "/q", {}, headers=keys["boss"])
+        ends_by_its_token(streams_of(node, keys["brief"]))
 
 
 main()
