@@ -9,10 +9,11 @@
 extern "C" {
 #endif
 
-#define SLUICE_NODE_MAX    129
-#define SLUICE_URL_MAX     256
-#define SLUICE_COORD_MAX   33
-#define SLUICE_CLUSTER_WHY 400
+#define SLUICE_NODE_MAX     129
+#define SLUICE_URL_MAX      256
+#define SLUICE_COORD_MAX    33
+#define SLUICE_CLUSTER_WHY  400
+#define SLUICE_SETTINGS_MAX 160
 
 // A node of the cluster.
 struct sluice_member {
@@ -22,6 +23,8 @@ struct sluice_member {
     // "joining", "healthy", "suspect", "unhealthy", "leaving" or "gone"; from the store itself:
     // "listed"
     char status[16];
+    // "lease=5s observe=5s coolDown=30s ..."; "": it does not tell
+    char settings[SLUICE_SETTINGS_MAX];
     uint32_t capacity;           // its share of the shards, relative to other nodes
     uint32_t shards;             // that the plan gives to it; of a lone node: that it owns
     uint32_t rules_lo, rules_hi; // versions of the rules that it knows
@@ -54,6 +57,8 @@ struct sluice_cluster {
     char backend[16];           // "store", "etcd", "consul"
     char service[SLUICE_COORD_MAX];
     int64_t lease_ms;
+    char settings[SLUICE_SETTINGS_MAX]; // that the node goes by
+    char differs[SLUICE_CLUSTER_WHY];   // a member that goes by others; "": none is known
     int observe_only;
     int draining;
     int replaced;                 // a later start of the same name has replaced the node

@@ -41,7 +41,8 @@
       "The newest version of the rules that it knows.")                                            \
     A(S, NUMBER, beat_age_ms, "beatAgeMs", OMIT_NEVER, "Since its last sign of life.")             \
     A(S, FLAG, leads, "leads", OMIT_NEVER, NULL)                                                   \
-    A(S, FLAG, self, "self", OMIT_NEVER, "It is the node that answers.")
+    A(S, FLAG, self, "self", OMIT_NEVER, "It is the node that answers.")                           \
+    A(S, CHARS, settings, "settings", OMIT_EMPTY, "The settings of the cluster that it goes by.")
 
 #define SHARD_ANSWER(A, S)                                                                         \
     A(S, CHARS, queue, "queue", OMIT_NEVER, NULL)                                                  \
@@ -77,7 +78,11 @@
     A(S, FLAG, degraded, "degraded", OMIT_NEVER, "The coordination service does not answer.")      \
     A(S, NUMBER, degraded_ms, "degradedMs", OMIT_ZERO, NULL)                                       \
     A(S, CHARS, degraded_why, "degradedWhy", OMIT_EMPTY, NULL)                                     \
-    A(S, CHARS, flags, "flags", OMIT_EMPTY, "As in GET /v1/node.")
+    A(S, CHARS, flags, "flags", OMIT_EMPTY, "As in GET /v1/node.")                                 \
+    A(S, CHARS, settings, "settings", OMIT_EMPTY,                                                  \
+      "The settings of the cluster that the node goes by: lease=5s observe=5s ...")                \
+    A(S, CHARS, differs, "settingsDiffer", OMIT_EMPTY,                                             \
+      "A member that goes by other settings, and which.")
 
 #define MOVE_ANSWER(A, S)                                                                          \
     A(S, CHARS, queue, "queue", OMIT_NEVER, NULL)                                                  \

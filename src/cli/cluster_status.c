@@ -34,6 +34,9 @@ static void print_head(const struct cli *cli, const struct sluice_cluster *c, FI
     if (c->draining) (void)fprintf(out, "%s gives its shards away\n", c->node);
     if (c->observe_only) (void)fprintf(out, "%s only observes: it claims no shard\n", c->node);
     if (*c->flags) (void)fprintf(out, "%s: %s\n", c->node, c->flags);
+    if (*c->settings) print_line(out, "settings %s", c->settings);
+    if (*c->differs)
+        print_line(out, "SETTINGS DIFFER: %s. Give all nodes the same ones.", c->differs);
     if (c->replaced)
         (void)fprintf(out, "%s was replaced by a later start of the same name\n", c->node);
 }

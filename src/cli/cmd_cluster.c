@@ -186,7 +186,7 @@ const struct command command_cluster_status = {
                "JSON prints an object per shard: queue, shard, owner, epoch, planned, moving,\n"
                "reason, from, counted, ready, open, refusedClaims. With --members, an object per\n"
                "node: name, url, version, status, capacity, shards, rulesLowest, rulesNewest,\n"
-               "beatAgeMs, leads, self.",
+               "beatAgeMs, leads, self, settings.",
     .options = status_options,
     .options_len = COUNT_OF(status_options),
     .run_on = run_status,

@@ -371,6 +371,11 @@ void coord_id(const struct coord *c, uint8_t out[static COORD_ID_LEN])
     memcpy(out, c->id, COORD_ID_LEN);
 }
 
+int64_t coord_lease_ms(const struct coord *c)
+{
+    return c->lease_ms;
+}
+
 const char *coord_backend(const struct coord *c)
 {
     return c->ops->name;

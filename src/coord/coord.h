@@ -51,6 +51,7 @@
 #define COORD_URL_MAX         255
 #define COORD_VERSION_MAX     31
 #define COORD_SHARD_MAX       200
+#define COORD_SETTINGS_MAX    159 // of the text of a member's settings
 #define COORD_TOKEN_MAX       ((uint64_t)INT64_MAX - 1)
 #define COORD_MEMBERS_MAX     1000
 #define COORD_WHY_MAX         240
@@ -68,6 +69,8 @@ struct coord_member {
     uint32_t capacity;
     uint32_t rules_lo, rules_hi;         // versions of the fold's rules that the node can fold
     char version[COORD_VERSION_MAX + 1]; // of the program
+    // What the node goes by (cluster/tuning.h); "": it does not tell. Plain text.
+    char settings[COORD_SETTINGS_MAX + 1];
     uint8_t incarnation[COORD_INCARNATION_LEN];
     bool leaving; // it gives its shards away
     bool beats;   // set by `store:`: it knows of other members, so it sends heartbeats
@@ -163,6 +166,7 @@ MUST_USE enum err coord_plan_read(struct coord *c, struct buf *out, struct coord
 
 // The id of the service that numbers the tokens. All zeros for `store:`.
 void coord_id(const struct coord *c, uint8_t out[static COORD_ID_LEN]);
+int64_t coord_lease_ms(const struct coord *c);    // that a join asks for
 const char *coord_backend(const struct coord *c); // "mem", "store", "etcd" or "consul"
 void coord_free(struct coord *c); // accepts NULL; does not leave; no call may be under way
 

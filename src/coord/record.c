@@ -90,6 +90,7 @@ void member_print(const struct coord_member *m, struct buf *to)
     json_number(o, "rulesMin", m->rules_lo);
     json_number(o, "rulesMax", m->rules_hi);
     put_hex(o, "incarnationSha256", m->incarnation, sizeof m->incarnation);
+    if (m->settings[0]) json_text(o, "settings", m->settings);
     if (m->leaving) json_bool(o, "leaving", true);
     if (m->beats) json_bool(o, "beats", true);
     json_write(o, to);
@@ -161,6 +162,9 @@ bool member_parse(struct bytes text, struct coord_member *m)
                 get_text(o, "version", m->version, COORD_VERSION_MAX) &&
                 get_u32(o, "rulesMin", &m->rules_lo) && get_u32(o, "rulesMax", &m->rules_hi) &&
                 get_hex(o, "incarnationSha256", m->incarnation) && member_is_good(m, why);
+    // A text that this release cannot take is no reason to refuse the member.
+    bool told = good && get_text(o, "settings", m->settings, COORD_SETTINGS_MAX);
+    if (!told || !text_is_plain(m->settings)) memset(m->settings, 0, sizeof m->settings);
     m->leaving = good && get_flag(o, "leaving");
     m->beats = good && get_flag(o, "beats");
     json_free(o);

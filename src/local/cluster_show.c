@@ -47,6 +47,7 @@ static void add_members(const struct coord_answer *a, struct sluice_cluster *c)
         COPY(m->name, from->name);
         COPY(m->url, from->url);
         COPY(m->version, from->version);
+        COPY(m->settings, from->settings);
         COPY(m->status, "listed");
         m->capacity = from->capacity;
         m->rules_lo = from->rules_lo;

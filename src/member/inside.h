@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Private to this folder: shared by start.c (the first join), member.c (steps, stop), perform.c
 // (the effects), view.c (what the service shows), challenge.c (members that give no sign of life),
-// shards.c (the catalog, hints and calls) and status.c.
+// settings.c (what nodes should agree on), shards.c (the catalog, hints and calls) and status.c.
 #pragma once
 
 #include "base/map.h"
@@ -131,6 +131,12 @@ void coord_noted(struct membership *m, enum err err, int64_t began_ms,
 bool member_answers(const char *url, const char *name); // blocks for at most a second
 // Asks the silent members of the list, each on a thread of the share.
 void members_challenge(struct membership *m, const struct coord_answer *listed);
+
+// settings.c
+void settings_tell(struct membership *m); // puts what this node goes by into its record
+// Reports members of the list that are new and go by other settings.
+void settings_compare(struct membership *m, const struct coord_answer *listed);
+void settings_show(const struct membership *m, struct membership_status *s); // the lock is held
 
 // shards.c
 void shard_name(const struct shard_key *key, char out[COORD_SHARD_MAX + 1]);

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "cluster/cluster.h"
+#include "cluster/tuning.h"
 #include "coord/coord.h"
 #include "queue/config.h"
 #include "sluice.h"
@@ -33,11 +34,13 @@ struct membership_config {
     uint32_t capacity;  // 1 to PLACEMENT_CAPACITY_MAX; 0: 1
     bool observe_only;  // compute and report plans, claim nothing
     struct coord *take; // for tests: use this service instead; the member frees it
-    int64_t lease_ms;   // 0: the default of the service
-    int64_t lone_ms;    // `store:`; 0: a minute
+    struct tuning tuning;
+    int64_t lone_ms; // `store:`; 0: a minute
     // Called for each event, under the membership's lock: it must be quick and must call no
     // function of this header. May be NULL.
     void (*event)(void *ctx, const struct membership_event *e);
+    // Called once for each member that goes by other settings, in the same way. `what` says which.
+    void (*differs)(void *ctx, const char *node, const char *what);
     void *event_ctx;
 };
 
@@ -65,6 +68,7 @@ struct membership_row {
     char name[COORD_NAME_MAX + 1];
     char url[COORD_URL_MAX + 1];
     char version[COORD_VERSION_MAX + 1];
+    char settings[COORD_SETTINGS_MAX + 1];
     uint32_t capacity;
     uint32_t rules_lo, rules_hi;
     enum life life;
@@ -111,6 +115,8 @@ struct membership_status {
     char backend[16];                   // "store"
     char service[2 * COORD_ID_LEN + 1]; // the coordination id, in hex
     int64_t lease_ms;
+    char settings[COORD_SETTINGS_MAX + 1]; // that this node goes by
+    char differs[COORD_WHY_MAX];           // a member that goes by others; "": none is known
     bool observe_only;
     bool draining;
     bool replaced; // a later incarnation has the name of this node: it owns nothing any more

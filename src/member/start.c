@@ -60,8 +60,9 @@ static enum sluice_code open_service(struct membership *m, struct sluice_error *
 {
     const char *url = m->config.coord ? m->config.coord : "store:";
     struct coord_credentials secrets;
-    struct coord_config config = {
-        .store = m->handle->store, .lease_ms = m->config.lease_ms, .lone_ms = m->config.lone_ms};
+    struct coord_config config = {.store = m->handle->store,
+                                  .lease_ms = m->config.tuning.lease_ms,
+                                  .lone_ms = m->config.lone_ms};
     char why[COORD_WHY_MAX] = "";
     if (m->coord) return SLUICE_OK;
     m->coord = m->config.take;
@@ -75,6 +76,7 @@ static enum sluice_code open_service(struct membership *m, struct sluice_error *
     (void)snprintf(m->service, sizeof m->service, "%s", coord_backend(m->coord));
     m->on_store = strcmp(m->service, "store") == 0;
     coord_id(m->coord, m->coord_id);
+    settings_tell(m);
     return SLUICE_OK;
 }
 
@@ -128,6 +130,7 @@ static struct cluster *cluster_of(const struct membership *m)
     struct member_id id;
     member_id_set(&id, m->self.name, m->self.incarnation);
     cluster_config_defaults(&config, &id, m->lease_ms);
+    tuning_apply(&m->config.tuning, &config);
     config.observe_only = m->config.observe_only;
     config.lazy = true;
     config.seed = entropy_u64();

@@ -165,6 +165,7 @@ static void add_members(struct membership *m, struct membership_status *s)
         if (!record) continue;
         memcpy(row->url, record->url, sizeof row->url);
         memcpy(row->version, record->version, sizeof row->version);
+        memcpy(row->settings, record->settings, sizeof row->settings);
         row->rules_lo = record->rules_lo;
         row->rules_hi = record->rules_hi;
     }
@@ -248,6 +249,7 @@ static void snapshot(struct membership *m, struct membership_status *s)
     s->waiting = plan->waiting;
     s->counters = m->counters;
     add_members(m, s);
+    settings_show(m, s);
     add_planned(m, s, &cap);
     add_unplanned(m, s, &cap);
     count_lone(m, s);

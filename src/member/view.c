@@ -153,6 +153,7 @@ static void listed(struct membership *m, uint64_t request, enum err err,
     if (!err) {
         greet(m, a);
         members_challenge(m, a);
+        settings_compare(m, a);
         err = read_plan(m, a);
     }
     (void)pthread_mutex_lock(&m->lock);

@@ -33,6 +33,7 @@ static struct json *member_json(const struct membership_row *row)
     COPY(m.name, row->name);
     COPY(m.url, row->url);
     COPY(m.version, row->version);
+    COPY(m.settings, row->settings);
     COPY(m.status, life_name(row->life));
     return fields_json(&member_answer, &m);
 }
@@ -64,6 +65,8 @@ static struct json *head_json(struct server *s, const struct membership_status *
     COPY(c.backend, from->backend);
     COPY(c.service, from->service);
     COPY(c.leader, from->leader);
+    COPY(c.settings, from->settings);
+    COPY(c.differs, from->differs);
     COPY(c.degraded_why, from->degraded_why);
     flags_text(s, c.flags);
     return fields_json(&cluster_answer, &c);

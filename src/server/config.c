@@ -7,6 +7,7 @@
 #include "base/duration.h"
 #include "base/memory.h"
 #include "base/nearly.h"
+#include "coord/coord.h"
 #include "net/listen.h"
 #include "os/file.h"
 #include "server/log.h"
@@ -243,7 +244,8 @@ struct reading {
 
 static bool read_section(struct reading *r, char *line, char *what)
 {
-    static const char *const sections[] = {"limits", "log", "shutdown", "tls", "tokens", NULL};
+    static const char *const sections[] = {"cluster", "limits", "log", "shutdown",
+                                           "tls",     "tokens", NULL};
     size_t len = strlen(line);
     int64_t at;
     if (line[len - 1] == ']') {
@@ -251,8 +253,8 @@ static bool read_section(struct reading *r, char *line, char *what)
         const char *name = text_trimmed(line + 1);
         (void)snprintf(r->section, sizeof r->section, "%s", name);
         if (read_word(name, sections, &at)) return true;
-        (void)snprintf(what, WHAT_MAX, "[%.40s] is not one of limits, log, shutdown, tls, tokens",
-                       name);
+        (void)snprintf(what, WHAT_MAX,
+                       "[%.40s] is not one of cluster, limits, log, shutdown, tls, tokens", name);
     } else {
         (void)snprintf(what, WHAT_MAX, "a section looks like [limits]");
     }
@@ -379,6 +381,27 @@ static bool check_bodies(const struct conf *c, struct sluice_error *error)
         said->source, one->text, all->text);
 }
 
+static bool is_shorter(const struct conf *c, enum conf_key key, int64_t least_ms, const char *least,
+                       struct sluice_error *error)
+{
+    const struct value *v = &c->values[key];
+    if (v->number == 0 || v->number >= least_ms) return false;
+    (void)refuse(error, SLUICE_INVALID, keys[key].name,
+                 "%s: %s %.40s is shorter than %s: write 0s for the default, or more", v->source,
+                 keys[key].name, v->text, least);
+    return true;
+}
+
+// A node that asks for the lead before a lease has passed could ask while a leader is there.
+static bool check_cluster(const struct conf *c, struct sluice_error *error)
+{
+    int64_t lease_ms = c->values[CONF_CLUSTER_LEASE].number;
+    if (lease_ms == 0) lease_ms = COORD_LEASE_MS;
+    return !is_shorter(c, CONF_CLUSTER_LEASE, TUNING_LEASE_MIN_MS, "1s", error) &&
+           !is_shorter(c, CONF_CLUSTER_OBSERVE, lease_ms, "the lease", error) &&
+           !is_shorter(c, CONF_CLUSTER_COOL_DOWN, lease_ms, "the lease", error);
+}
+
 static bool check_node(const struct conf *c, struct sluice_error *error)
 {
     const struct value *v = &c->values[CONF_NODE];
@@ -404,8 +427,8 @@ bool conf_check(struct conf *c, struct sluice_error *error)
     if (c->tokens && tokens_len(c->tokens) == 0)
         return refuse(error, SLUICE_INVALID, "tokens", "%s: there is no token in %.200s",
                       file->source, file->text);
-    return check_node(c, error) && check_bodies(c, error) && check_tls(c, error) &&
-           check_listen(c, error) && conf_check_places(c, error);
+    return check_node(c, error) && check_cluster(c, error) && check_bodies(c, error) &&
+           check_tls(c, error) && check_listen(c, error) && conf_check_places(c, error);
 }
 
 const char *conf_name(enum conf_key key)
@@ -479,6 +502,12 @@ void conf_peek(const struct conf *c, struct server_config *out)
         .bus = c->values[CONF_FLAGS_BUS].number != ROLLOUT_OFF ? text_or_null(c, CONF_BUS) : NULL,
         .bus_both_until = conf_both_until(c),
         .capacity = (unsigned)c->values[CONF_CAPACITY].number,
+        .tuning = {.lease_ms = c->values[CONF_CLUSTER_LEASE].number,
+                   .observe_ms = c->values[CONF_CLUSTER_OBSERVE].number,
+                   .cool_down_ms = c->values[CONF_CLUSTER_COOL_DOWN].number,
+                   .moves = (uint32_t)c->values[CONF_CLUSTER_MOVES].number,
+                   .move_pause_ms = c->values[CONF_CLUSTER_MOVE_PAUSE].number,
+                   .move_cool_down_ms = c->values[CONF_CLUSTER_MOVE_COOL_DOWN].number},
         .observe_only = c->values[CONF_OBSERVE_ONLY].number != 0 ||
                         c->values[CONF_FLAGS_PLACEMENT].number == ROLLOUT_SHADOW,
         .store = c->values[CONF_STORE].text,

@@ -23,6 +23,18 @@
       "share of the shards, relative to other nodes")                                              \
     X(OBSERVE_ONLY, "observeOnly", BOOL, "no", 0, 0, false,                                        \
       "show plans of the cluster, but claim no shard")                                             \
+    X(CLUSTER_LEASE, "cluster.lease", DURATION, "0s", 0, 300000, false,                            \
+      "of a node's session; 0s: 5s, on a high-latency store 15s")                                  \
+    X(CLUSTER_OBSERVE, "cluster.observe", DURATION, "0s", 0, 600000, false,                        \
+      "how long a node looks before it may lead; 0s: the lease")                                   \
+    X(CLUSTER_COOL_DOWN, "cluster.coolDown", DURATION, "0s", 0, 86400000, false,                   \
+      "how long a smaller name waits until it leads; 0s: six leases")                              \
+    X(CLUSTER_MOVES, "cluster.moves", NUMBER, "0", 0, 4096, false,                                 \
+      "shards that one round moves; 0: 16, or a sixteenth of all")                                 \
+    X(CLUSTER_MOVE_PAUSE, "cluster.movePause", DURATION, "2s", 100, 600000, false,                 \
+      "time between two rounds of moves")                                                          \
+    X(CLUSTER_MOVE_COOL_DOWN, "cluster.moveCoolDown", DURATION, "60s", 1000, 86400000, false,      \
+      "time before a shard that was moved is moved again")                                         \
     X(BUS, "bus", TEXT, "", 0, 0, false,                                                           \
       "the message bus for events: nats://h1,h2 or tls://host; empty: none")                       \
     X(BUS_BOTH_UNTIL, "bus.bothUntil", TEXT, "", 0, 0, false,                                      \

@@ -356,13 +356,22 @@ static void log_cluster_event(void *ctx, const struct membership_event *e)
         LOG_NUMBER("epoch", (int64_t)e->epoch));
 }
 
+static void log_settings_differ(void *ctx, const char *node, const char *what)
+{
+    struct server *s = ctx;
+    LOG(&s->log, LOG_WARNING, "cluster-settings-differ", LOG_TEXT("node", node),
+        LOG_TEXT("what", what));
+}
+
 static enum sluice_code join_cluster(struct server *s, struct sluice_error *error)
 {
     const struct server_config *c = &s->config;
     struct membership_config config = {.coord = c->coord,
                                        .capacity = c->capacity,
                                        .observe_only = c->observe_only,
+                                       .tuning = c->tuning,
                                        .event = log_cluster_event,
+                                       .differs = log_settings_differ,
                                        .event_ctx = s};
     struct membership *m = NULL;
     enum sluice_code code = c->coord ? membership_start(s->store, &config, &m, error) : SLUICE_OK;

@@ -3,6 +3,7 @@
 // and may be killed at any time.
 #pragma once
 
+#include "cluster/tuning.h"
 #include "node/rollout.h"
 
 #include <sluice.h>
@@ -23,6 +24,7 @@ struct server_config {
     const char *bus;       // the message bus for events (bus/bus.h); NULL: none
     int64_t bus_both_until;   // events are published in two versions before this; 0: in one
     unsigned capacity;        // its share of the shards, relative to other nodes; 0: 1
+    struct tuning tuning;     // of the cluster
     bool observe_only;        // plans are computed and shown, and no shard is claimed
     void (*leave)(void *ctx); // ends the node in order; NULL: it cannot be asked to
     void *leave_ctx;

@@ -13,7 +13,7 @@ from node import Node
 
 SHARD_KEYS = ["queue", "shard", "owner", "epoch", "planned", "moving"]
 MEMBER_KEYS = ["name", "url", "version", "status", "capacity", "shards", "rulesLowest", "rulesNewest", "beatAgeMs", "leads",
-               "self"]
+               "self", "settings"]
 
 
 def until(what, condition):

@@ -11,11 +11,12 @@ as comments. Speaks TAP.
 import concurrent.futures
 import re
 import signal
+import subprocess
 import sys
 import time
 import traceback
 
-from nodes import COORD, PATIENCE, Cluster, Node, Wrong, holds, until
+from nodes import COORD, PATIENCE, PROGRAM, Cluster, Node, Wrong, holds, until
 
 NAMES = "abc"
 LANE = {"consume": "owner", "visibilityTimeout": "100ms"}
@@ -132,8 +133,33 @@ def another_node_takes_over_from_a_killed_lone_node_after_a_lease(pool, count):
     holds(all(row["names"] == ["b"] for row in rows), "the dead node is no member any more")
 
 
+def differs(node):
+    return node.ask("GET", "/v1/cluster")[1].get("settingsDiffer", "")
+
+
+def nodes_go_by_their_settings_and_say_if_they_differ(_pool, _count):
+    with Cluster("--set", "cluster.lease=3s", "--set", "cluster.coolDown=40s", nodes=1) as cluster:
+        a = cluster.nodes["a"]
+        status = a.ask("GET", "/v1/cluster")[1]
+        holds(status["leaseMs"] == 3000 or COORD.startswith("consul"), f"the lease is {status['leaseMs']} ms")
+        holds(status["settings"] == "lease=3s observe=3s coolDown=40s moves=auto movePause=2s moveCoolDown=1m",
+              status["settings"])
+        holds("settingsDiffer" not in status, "a lone node differs from no other")
+        cluster.options = ("--set", "cluster.lease=3s", "--set", "cluster.coolDown=1m")
+        b = cluster.start("b")
+        for node, what in ((a, "a and b have coolDown=40s and coolDown=1m"),
+                           (b, "b and a have coolDown=1m and coolDown=40s")):
+            until(lambda: differs(node) == what, f"{node.name} says {what}")
+            until(lambda: "event=cluster-settings-differ" in node.log(), f"the log of {node.name} says it")
+        line = f"SETTINGS DIFFER: {differs(a)}. Give all nodes the same ones."
+        done = subprocess.run([PROGRAM, "--store", "http://" + a.address, "cluster", "status"], stdout=subprocess.PIPE,
+                              check=True)
+        holds(line in done.stdout.decode(), done.stdout.decode())
+
+
 CASES = [the_first_node_by_name_leads_after_a_start_of_all,
-         another_node_takes_over_from_a_killed_lone_node_after_a_lease]
+         another_node_takes_over_from_a_killed_lone_node_after_a_lease,
+         nodes_go_by_their_settings_and_say_if_they_differ]
 
 
 def option(name, default):

@@ -86,7 +86,7 @@ static void an_error_names_file_and_line(void **state)
     refused("bogus = 1\n", "a.conf:1: there is no setting bogus");
     refused("lissten = 1\n", "a.conf:1: there is no setting lissten; did you mean listen?");
     refused("[limits]\n# x\nbogus = 1\n", "a.conf:3: there is no setting limits.bogus");
-    refused("[nonsense]\n", "a.conf:1: [nonsense] is not one of limits");
+    refused("[nonsense]\n", "a.conf:1: [nonsense] is not one of cluster, limits");
     refused("[limits\n", "a.conf:1: a section looks like");
     refused("\n\nlisten\n", "a.conf:3: \"listen\" is not a line");
     refused("limits.body = 5x\n", "a.conf:1: limits.body \"5x\" is not a number of bytes");
@@ -101,6 +101,35 @@ static void an_error_names_file_and_line(void **state)
     refused("node = a b\n", "a.conf:1: node \"a b\" is not a name");
     refused("listen = somewhere\n", "a.conf:1: listen \"somewhere\"");
     refused("tokens = /does/not/exist\n", "/does/not/exist: cannot be read");
+}
+
+static void the_times_of_the_cluster_have_bounds(void **state)
+{
+    (void)state;
+    refused("cluster.lease = 100ms\n",
+            "a.conf:1: cluster.lease 100ms is shorter than 1s: write 0s for the default, or more");
+    refused("cluster.lease = 6m\n", "is not between 0 and 300000 ms");
+    refused("[cluster]\nlease = 10s\nobserve = 9s\n",
+            "a.conf:3: cluster.observe 9s is shorter than the lease");
+    refused("cluster.coolDown = 2s\n", "cluster.coolDown 2s is shorter than the lease");
+    refused("cluster.moves = 5000\n", "is not between 0 and 4096");
+    refused("cluster.movePause = 1ms\n", "is not between 100 and 600000 ms");
+    refused("cluster.moveCoolDown = 0s\n", "is not between 1000 and 86400000 ms");
+    struct conf *c = conf_new();
+    static const char text[] = "[cluster]\nlease = 2s\nobserve = 3s\ncoolDown = 4s\nmoves = 5\n"
+                               "movePause = 6s\nmoveCoolDown = 7s\n";
+    struct sluice_error error;
+    struct server_config out;
+    assert_true(conf_read_text(c, text, strlen(text), "a.conf", &error));
+    assert_true(conf_check(c, &error));
+    conf_peek(c, &out);
+    assert_int_equal(out.tuning.lease_ms, 2000);
+    assert_int_equal(out.tuning.observe_ms, 3000);
+    assert_int_equal(out.tuning.cool_down_ms, 4000);
+    assert_int_equal(out.tuning.moves, 5);
+    assert_int_equal(out.tuning.move_pause_ms, 6000);
+    assert_int_equal(out.tuning.move_cool_down_ms, 7000);
+    conf_free(c);
 }
 
 static void a_store_that_cannot_be_one_is_refused(void **state)
@@ -310,6 +339,7 @@ int main(void)
         cmocka_unit_test(options_go_before_the_environment_before_the_file),
         cmocka_unit_test(units_are_understood),
         cmocka_unit_test(an_error_names_file_and_line),
+        cmocka_unit_test(the_times_of_the_cluster_have_bounds),
         cmocka_unit_test(a_store_that_cannot_be_one_is_refused),
         cmocka_unit_test(the_folder_above_the_store_is_looked_for),
         cmocka_unit_test(where_others_reach_it_is_a_url),

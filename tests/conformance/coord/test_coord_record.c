@@ -21,6 +21,7 @@ static void a_member_record_comes_back(void **state)
     struct coord_member m = member_of("node-1.example", "secret"), back;
     struct buf text;
     m.capacity = UINT32_MAX;
+    (void)snprintf(m.settings, sizeof m.settings, "lease=5s moves=auto");
     buf_init(&text, 4096);
     member_print(&m, &text);
     NEED(!text.bad);
