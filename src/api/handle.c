@@ -104,7 +104,7 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     if (s->timeout_ms > TIMEOUT_MAX_MS) s->timeout_ms = TIMEOUT_MAX_MS;
     (void)pthread_mutex_init(&s->lock, NULL);
     (void)pthread_cond_init(&s->let_go, NULL);
-    s->peers = peers_new();
+    s->peers = peers_new(s->pool);
     s->links = links_new(options, s->pool);
     if (async_start(s) || upkeep_start(s) || notices_new(s, &s->notices)) {
         direct_close(s);

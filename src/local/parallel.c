@@ -3,6 +3,7 @@
 // that have no thread when the work is done are withdrawn.
 #include "local/parallel.h"
 
+#include "base/memory.h"
 #include "os/futex.h"
 
 #include <stdatomic.h>
@@ -73,6 +74,28 @@ void parallel_for_with(struct sluice *s, uint64_t key, size_t most, size_t count
 void parallel_start(struct sluice *s)
 {
     s->parallel = pool_share_new(s->pool, HELPERS_MAX, HELPERS_EACH);
+}
+
+struct background {
+    struct pool_job job; // first
+    void (*work)(void *ctx);
+    void *ctx;
+};
+
+static void run_background(struct pool_job *job)
+{
+    struct background *b = (struct background *)job;
+    b->work(b->ctx);
+    memory_free(b);
+}
+
+bool parallel_begin(struct sluice *s, uint64_t key, void (*work)(void *ctx), void *ctx)
+{
+    struct background *b = NEW(struct background);
+    *b = (struct background){.job = {.run = run_background}, .work = work, .ctx = ctx};
+    if (pool_share_run(s->parallel, key, &b->job) == ERR_OK) return true;
+    memory_free(b);
+    return false;
 }
 
 void parallel_stop(struct sluice *s)

@@ -18,4 +18,7 @@ void parallel_for_with(struct sluice *s, uint64_t key, size_t most, size_t count
                        void (*work)(void *ctx, size_t i), void *ctx);
 // The share of the pool for this work. The handle has its pool already.
 void parallel_start(struct sluice *s);
+// Runs work(ctx) in the background. parallel_stop waits for its end. Returns false if there is no
+// thread: the work does not run then.
+bool parallel_begin(struct sluice *s, uint64_t key, void (*work)(void *ctx), void *ctx);
 void parallel_stop(struct sluice *s); // before the pool is freed

@@ -170,7 +170,7 @@ static int dial(const struct http_plain *p, struct http_call *c, int64_t until)
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
     char place[HTTP_PLACE_MAX];
     int fd = -1, number = 0;
-    int64_t latest = clock_boot_ms() + CONNECT_MS;
+    int64_t latest = clock_boot_ms() + (c->connect_ms > 0 ? c->connect_ms : CONNECT_MS);
     if (latest < until) until = latest;
     http_place(c->url, place);
     if (getaddrinfo(p->host, p->port, &hints, &all) != 0) {
@@ -284,6 +284,12 @@ static void make_room(struct hearing *h)
     h->cap = cap;
 }
 
+static bool is_hopeless(const struct hearing *h)
+{
+    const struct http_call *c = h->call;
+    return h->len == 0 && c->head.len == 0 && c->hopeless && c->hopeless(c->hopeless_ctx);
+}
+
 // Receives more of the answer. Returns false if the connection has ended or the deadline passed.
 static bool hear(struct hearing *h)
 {
@@ -297,7 +303,7 @@ static bool hear(struct hearing *h)
             return true;
         }
         bool again = !ready || (got < 0 && (errno == EAGAIN || errno == EINTR));
-        h->late = again && clock_boot_ms() >= h->until;
+        h->late = again && (clock_boot_ms() >= h->until || is_hopeless(h));
         if (again && !h->late) continue;
         return false;
     }

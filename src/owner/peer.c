@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "net/digest.h"
+#include "node/thread_pool.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 
@@ -20,6 +21,7 @@
 #define NONCE_LEN  16
 #define NONCE_MIN  32
 #define HOST_MAX   256
+#define PROBES_MAX 4
 
 struct http *peer_http(void)
 {
@@ -172,21 +174,24 @@ struct known_peer {
     bool asking;           // a thread sends a challenge
     uint64_t answers;      // challenges that have ended
     enum peer last;        // the result of the last one
-    int64_t away_until;    // clock_boot_ms
+    bool probing;          // a job of the pool sends a challenge
+    int64_t probe_at;      // clock_boot_ms; 0: it is not away
     int64_t doubted_until; // in case no thread finds out
 };
 
 struct peers {
     struct http *http;
+    struct pool_share *share; // for probes
     pthread_mutex_t lock;
     pthread_cond_t answered;
     struct known_peer *all;
 };
 
-struct peers *peers_new(void)
+struct peers *peers_new(struct thread_pool *pool)
 {
     struct peers *p = NEW(struct peers);
     p->http = peer_http();
+    p->share = pool_share_new(pool, PROBES_MAX, PROBES_MAX);
     (void)pthread_mutex_init(&p->lock, NULL);
     (void)pthread_cond_init(&p->answered, NULL);
     return p;
@@ -195,6 +200,7 @@ struct peers *peers_new(void)
 void peers_free(struct peers *p)
 {
     if (!p) return;
+    pool_share_free(p->share);
     while (p->all) {
         struct known_peer *k = p->all;
         p->all = k->next;
@@ -289,7 +295,7 @@ static enum peer challenge_once(struct peers *p, struct known_peer *k)
     k->asking = false;
     k->answers++;
     k->last = peer;
-    k->away_until = peer == PEER_AWAY ? clock_boot_ms() + PEER_AWAY_MS : 0;
+    k->probe_at = peer == PEER_AWAY ? clock_boot_ms() + PEER_PROBE_MS : 0;
     k->doubted_until = 0;
     (void)pthread_cond_broadcast(&p->answered);
     return peer;
@@ -297,9 +303,35 @@ static enum peer challenge_once(struct peers *p, struct known_peer *k)
 
 static enum peer known_peer_result(const struct known_peer *k)
 {
-    int64_t now = clock_boot_ms();
-    if (k && now < k->away_until) return PEER_AWAY;
-    return k && now < k->doubted_until ? PEER_DOUBTED : PEER_PROVEN;
+    if (k && k->probe_at != 0) return PEER_AWAY;
+    return k && clock_boot_ms() < k->doubted_until ? PEER_DOUBTED : PEER_PROVEN;
+}
+
+struct probe {
+    struct pool_job job; // first
+    struct peers *peers;
+    struct known_peer *peer;
+};
+
+static void probe_run(struct pool_job *job)
+{
+    struct probe *probe = (struct probe *)job;
+    struct peers *p = probe->peers;
+    (void)pthread_mutex_lock(&p->lock);
+    (void)challenge_once(p, probe->peer);
+    probe->peer->probing = false;
+    (void)pthread_mutex_unlock(&p->lock);
+    memory_free(probe);
+}
+
+// Call it with the lock.
+static void probe_if_due(struct peers *p, struct known_peer *k)
+{
+    if (k->probe_at == 0 || k->probing || clock_boot_ms() < k->probe_at) return;
+    struct probe *probe = NEW(struct probe);
+    *probe = (struct probe){.job = {.run = probe_run}, .peers = p, .peer = k};
+    k->probing = pool_share_run(p->share, 0, &probe->job) == ERR_OK;
+    if (!k->probing) memory_free(probe);
 }
 
 enum peer peers_ask(struct peers *p, const struct owner_name *name)
@@ -307,6 +339,7 @@ enum peer peers_ask(struct peers *p, const struct owner_name *name)
     (void)pthread_mutex_lock(&p->lock);
     struct known_peer *k = known_peer_find_or_add(p, name);
     enum peer peer = known_peer_result(k);
+    probe_if_due(p, k);
     if (peer == PEER_PROVEN) peer = challenge_once(p, k);
     (void)pthread_mutex_unlock(&p->lock);
     return peer;

@@ -27,7 +27,7 @@
 #include "owner/owner.h"
 
 #define PEER_ASK_MS    1000
-#define PEER_AWAY_MS   5000
+#define PEER_PROBE_MS  1000           // between probes of a node that is away
 #define PEER_HEADER    "Sluice-Node"  // the name of the node that answers
 #define PEER_KEY       "Sluice-Key"   // the key of the secret that it proves with
 #define PEER_PROOF     "Sluice-Proof" // the answer to a nonce
@@ -79,10 +79,11 @@ enum peer peer_ask(struct http *http, const struct owner_name *name, int64_t wai
 // Remembers the last result for each node, so that a node that hangs costs one second, not one for
 // each shard that it owns. Nodes start seldom, so no row is removed.
 struct peers;
-struct peers *peers_new(void);
+struct thread_pool;
+struct peers *peers_new(struct thread_pool *pool);
 void peers_free(struct peers *p); // NULL is allowed
-// If several threads ask at once, one sends the challenge. A node that did not answer is not asked
-// again for PEER_AWAY_MS.
+// If several threads ask at once, one sends the challenge. No caller waits for a node that is away:
+// it stays so until a probe on the pool gets an answer.
 enum peer peers_ask(struct peers *p, const struct owner_name *name);
 // Reports that the node did not do what it was asked for. Until a challenge has ended, callers do
 // not wait for the node and it counts as PEER_DOUBTED.

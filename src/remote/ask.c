@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sends one request to a node until it is answered. Decides which requests may be repeated, and
 // whether a request without an answer may have been applied.
+#include "remote/probe.h"
 #include "remote/remote.h"
 
 #include "api/workers.h"
@@ -23,6 +24,7 @@
 #define PAUSE_MIN_MS 10
 #define PAUSE_MAX_MS 1000
 #define GRACE_MS     1000 // a node whose time runs out together with ours can still answer
+#define CONNECT_MS   1000 // for a connection, if there are other nodes
 #define ATTEMPT_MS   5000 // for an answer, if there are other nodes
 #define ANSWER_MAX   ((size_t)1 << 30)
 
@@ -316,11 +318,12 @@ static enum sluice_code give_up(const struct sluice_error *last, bool maybe,
     return code;
 }
 
-// One attempt at the node. `left`: how long the whole call may still take.
-static void attempt(struct remote *r, size_t node, const struct ask *ask, int64_t left,
+// One attempt at the node. `left`: how long it may take. `others`: another node may be asked next.
+static void attempt(struct remote *r, size_t node, const struct ask *ask, int64_t left, bool others,
                     struct ask_head *head, struct http_call *call)
 {
     struct http_plain *plain = r->nodes.all[node].plain_http;
+    struct probe_attempt this = {.remote = r, .node = node, .began = clock_boot_ms()};
     ask_head_make(r, node, ask, head);
     call->method = call_table[ask->call].method;
     call->url = head->url;
@@ -329,6 +332,9 @@ static void attempt(struct remote *r, size_t node, const struct ask *ask, int64_
     call->body = ask->body;
     call->body_max = ANSWER_MAX;
     call->timeout_ms = left + ask->wait_ms + GRACE_MS;
+    call->connect_ms = others ? CONNECT_MS : 0;
+    call->hopeless = others ? probe_is_hopeless : NULL;
+    call->hopeless_ctx = &this;
     if (plain)
         http_plain_do(plain, call);
     else
@@ -338,14 +344,14 @@ static void attempt(struct remote *r, size_t node, const struct ask *ask, int64_
         nodes_learn(&r->nodes, ask->queue, http_header(call, OWNER_MAP_HEADER));
     call->headers = NULL;
     call->headers_len = 0;
+    call->hopeless = NULL;
 }
 
 // How long an attempt may take. If the call may be repeated, another node gets its turn before the
 // time is over.
-static int64_t attempt_ms(const struct remote *r, const struct ask *ask, bool once)
+static int64_t attempt_ms(const struct ask *ask, bool others)
 {
     int64_t left = ask->until - clock_boot_ms();
-    bool others = r->nodes.len > 1 && !once && !ask->only;
     return left <= 0 ? 0 : others && left > ATTEMPT_MS ? ATTEMPT_MS : left;
 }
 
@@ -364,6 +370,8 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
     enum sluice_code code = remote_check(r, ask->queue, error);
     if (code) return code;
     bool once = call_table[ask->call].repeat == REPEAT_ONCE && !ask->same_if_twice;
+    bool others = r->nodes.len > 1 && !once && !ask->only;
+    probe_away(r);
     for (unsigned tries = 0, rounds = 0;; tries++) {
         bool this_one;
         // An earlier part of the same call may have used all the time.
@@ -373,7 +381,7 @@ enum sluice_code remote_ask(struct remote *r, const struct ask *ask, struct http
             break;
         }
         size_t node = ask->only ? ask->prefer - 1 : nodes_next(&r->nodes, &walk, ask->prefer - 1);
-        attempt(r, node, ask, attempt_ms(r, ask, once), &head, call);
+        attempt(r, node, ask, attempt_ms(ask, others), others, &head, call);
         code = classify_answer(ask, call, &this_one, &last);
         call->url = NULL;
         if (again) *again = maybe;

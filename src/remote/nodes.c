@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AWAY_MIN_MS 500
-#define AWAY_MAX_MS 30000
+#define PROBE_MIN_MS 500
+#define PROBE_MAX_MS 4000
 
 static enum sluice_code take_url(struct remote_node *node, const char *url,
                                  struct sluice_error *error)
@@ -114,18 +114,17 @@ struct nodes_walk nodes_walk(const struct nodes *n)
     return (struct nodes_walk){.left = n->len};
 }
 
-static bool is_away(const struct remote_node *node, int64_t now)
+static bool is_away(const struct remote_node *node)
 {
-    return now < atomic_load(&node->away_until);
+    return atomic_load(&node->probe_at) != 0;
 }
 
 // Returns NODES_ANY if all nodes were tried. `here`: leave out those that are away.
 static size_t untried(const struct nodes *n, const struct nodes_walk *w, size_t from, bool here)
 {
-    int64_t now = clock_boot_ms();
     for (size_t i = 0; i < n->len; i++) {
         size_t node = (from + i) % n->len;
-        if (w->tried >> node & 1 || (here && is_away(&n->all[node], now))) continue;
+        if (w->tried >> node & 1 || (here && is_away(&n->all[node]))) continue;
         return node;
     }
     return NODES_ANY;
@@ -137,7 +136,7 @@ size_t nodes_next(struct nodes *n, struct nodes_walk *w, size_t preferred)
     if (w->left == 0) *w = nodes_walk(n);
     size_t from = atomic_fetch_add(&n->turn, 1) % n->len, node = NODES_ANY;
     bool prefers = preferred < n->len && !(w->tried >> preferred & 1);
-    if (prefers && !is_away(&n->all[preferred], clock_boot_ms())) node = preferred;
+    if (prefers && !is_away(&n->all[preferred])) node = preferred;
     if (node == NODES_ANY) node = untried(n, w, from, true);
     if (node == NODES_ANY) node = untried(n, w, from, false);
     CHECK(node < n->len);
@@ -146,17 +145,19 @@ size_t nodes_next(struct nodes *n, struct nodes_walk *w, size_t preferred)
     return node;
 }
 
-// The first call after the time asks the node again. Each failure doubles the time.
+// Each failure doubles the time to the next probe.
 void nodes_report(struct nodes *n, size_t node, bool answered)
 {
     struct remote_node *it = &n->all[node];
+    int64_t now = clock_boot_ms();
     if (answered) {
+        atomic_store(&it->answered_at, now);
         if (atomic_load(&it->failures) == 0) return;
         atomic_store(&it->failures, 0);
-        atomic_store(&it->away_until, 0);
+        atomic_store(&it->probe_at, 0);
         return;
     }
     unsigned failures = atomic_fetch_add(&it->failures, 1);
-    int64_t ms = failures < 6 ? (int64_t)AWAY_MIN_MS << failures : AWAY_MAX_MS;
-    atomic_store(&it->away_until, clock_boot_ms() + ms);
+    int64_t ms = failures < 3 ? (int64_t)PROBE_MIN_MS << failures : PROBE_MAX_MS;
+    atomic_store(&it->probe_at, now + ms);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The nodes of one URL: "http://a:7333,b:7333". All of them serve the same store, so a call may go
-// to any of them. A node that does not answer is left out for a while.
+// to any of them. A node that does not answer is left out until a probe in the background gets an
+// answer from it (remote/probe.h): no call waits to find out.
 //
 // The nodes tell which of them owns each shard (owner/map.h). A later send or settle goes to that
 // owner, which saves the forwarding. Only nodes of the list are ever used: an answer cannot direct
@@ -22,8 +23,10 @@
 struct remote_node {
     char url[NODE_URL_MAX];
     struct http_plain *plain_http; // NULL: libcurl is used, for TLS and proxies
-    _Atomic int64_t away_until;    // clock_boot_ms; until then other nodes are asked first
+    _Atomic int64_t probe_at;      // clock_boot_ms; 0: it answers. Else other nodes are asked first
     _Atomic unsigned failures;     // in a row, without an answer
+    _Atomic int64_t answered_at;   // clock_boot_ms of its last answer
+    atomic_bool probing;           // a thread asks whether it answers
 };
 
 struct learned; // the owners of a queue's shards

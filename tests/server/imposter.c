@@ -154,12 +154,22 @@ const char *imposter_url(const struct imposter *s)
     return s->url;
 }
 
+size_t imposter_count(struct imposter *s, const char *text)
+{
+    size_t count = 0;
+    (void)pthread_mutex_lock(&s->lock);
+    const char *at = s->heard, *end = s->heard + s->heard_len;
+    while ((at = memmem(at, (size_t)(end - at), text, strlen(text)))) {
+        count++;
+        at += strlen(text);
+    }
+    (void)pthread_mutex_unlock(&s->lock);
+    return count;
+}
+
 bool imposter_heard(struct imposter *s, const char *text)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    bool heard = memmem(s->heard, s->heard_len, text, strlen(text)) != NULL;
-    (void)pthread_mutex_unlock(&s->lock);
-    return heard;
+    return imposter_count(s, text) > 0;
 }
 
 void imposter_stop(struct imposter *s)

@@ -22,4 +22,5 @@ struct imposter;
 struct imposter *imposter_start(const char *address, enum manner manner); // "127.0.0.1:0": any port
 const char *imposter_url(const struct imposter *s);
 bool imposter_heard(struct imposter *s, const char *text);
+size_t imposter_count(struct imposter *s, const char *text); // how often it heard the text
 void imposter_stop(struct imposter *s);

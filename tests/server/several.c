@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A client of several nodes in one URL: calls are spread, go on when a node is gone, and go to the
 // owners once these are known.
+#include "imposter.h"
 #include "nodes.h"
 
 #include "os/clock.h"
@@ -15,6 +16,7 @@
 #define STATS                                                                                      \
     "\nsluice_http_requests_total{method=\"GET\",route=\"/v1/queues/{queue}/stats\","              \
     "status=\"200\"} "
+#define PROBES 5
 #define SHARDS "12"
 #define CALLS  300
 
@@ -321,6 +323,35 @@ static void doctor_checks_every_node(void **state)
     assert_int_equal(ways, 3);
 }
 
+// A node that hears and never answers, as one that is cut off. One call waits for it. Later calls
+// go to the other nodes, and probes find out whether it answers again.
+static void a_silent_node_delays_one_call_and_is_probed_in_the_background(void **state)
+{
+    struct several *v = *state;
+    struct sluice *client = NULL;
+    char url[200];
+    node_process_kill(&v->three);
+    struct imposter *silent = imposter_start(v->three.address, SILENT);
+    (void)snprintf(url, sizeof url, "%s,%s", v->rig->one.url, v->three.address);
+    open_at(url, NULL, &client);
+    int64_t end = clock_boot_ms() + DEADLINE_MS;
+    while (imposter_count(silent, "GET /healthz") < PROBES && clock_boot_ms() < end) {
+        struct sluice_send message = {.body = "x", .body_len = 1};
+        assert_int_equal(sluice_send(client, "tasks", &message, 1, NULL, NULL, NULL), SLUICE_OK);
+    }
+    assert_true(imposter_count(silent, "GET /healthz") >= PROBES);
+    assert_true(imposter_count(silent, "POST /v1/queues") <= 1);
+    imposter_stop(silent);
+    node_start(&v->three);
+    end = clock_boot_ms() + DEADLINE_MS;
+    struct sluice_stats stats;
+    do // calls go there again after a probe was answered
+        assert_int_equal(sluice_stats(client, "tasks", &stats, NULL), SLUICE_OK);
+    while (node_number(&v->three, "/metrics", STATS) < 1 && clock_boot_ms() < end);
+    assert_true(node_number(&v->three, "/metrics", STATS) >= 1);
+    sluice_close(client);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -334,6 +365,7 @@ int main(void)
         TEST(a_client_that_learned_the_owners_is_hardly_forwarded),
         TEST(an_owner_outside_of_the_list_is_reached_by_forwarding),
         TEST(doctor_checks_every_node),
+        TEST(a_silent_node_delays_one_call_and_is_probed_in_the_background),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
