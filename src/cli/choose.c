@@ -87,6 +87,56 @@ int id_list_read(const struct cli *cli, const char *what, const char **words, si
     return 0;
 }
 
+static bool take_digits(const char **at, const char *allowed, size_t max, char end)
+{
+    size_t len = strspn(*at, allowed);
+    if (len == 0 || len > max || (*at)[len] != end) return false;
+    *at += len + (end != '\0');
+    return true;
+}
+
+#define DECIMAL "0123456789"
+#define HEX     DECIMAL "abcdef"
+
+// The form of an id, or of a token, which continues it. The library checks the rest.
+static bool has_form(const char *text, bool token)
+{
+    return take_digits(&text, HEX, 8, '-') && take_digits(&text, DECIMAL, 10, '-') &&
+           take_digits(&text, DECIMAL, 20, token ? '-' : '\0') &&
+           (!token || take_digits(&text, HEX, 32, '\0'));
+}
+
+static int by_text(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static const char *find_twice(const struct id_list *ids)
+{
+    const char **sorted = cli_alloc(ids->len * sizeof *sorted), *twice = NULL;
+    if (ids->len > 0) memcpy(sorted, ids->rows, ids->len * sizeof *sorted);
+    qsort(sorted, ids->len, sizeof *sorted, by_text);
+    for (size_t i = 1; !twice && i < ids->len; i++)
+        if (strcmp(sorted[i - 1], sorted[i]) == 0) twice = sorted[i];
+    free(sorted);
+    return twice;
+}
+
+int id_list_check(const struct cli *cli, const struct id_list *ids, bool tokens)
+{
+    for (size_t i = 0; i < ids->len; i++) {
+        const char *text = ids->rows[i];
+        if (has_form(text, tokens)) continue;
+        if (tokens)
+            return cli_usage(cli, "token",
+                             "\"%.100s\" is not a lock token; each received message has one", text);
+        return cli_usage(cli, "id", "\"%.100s\" is not a message id; one looks like 3f9a01cc-0-17",
+                         text);
+    }
+    const char *twice = tokens ? NULL : find_twice(ids);
+    return twice ? cli_usage(cli, "id", "message %.100s is given twice", twice) : 0;
+}
+
 void id_list_done(struct id_list *ids)
 {
     free(ids->rows);
@@ -107,13 +157,6 @@ static void print_done(const struct choice *c, const char *id, const struct slui
     }
 }
 
-static bool is_given_before(const struct id_list *ids, size_t i)
-{
-    for (size_t k = 0; k < i; k++)
-        if (strcmp(ids->rows[k], ids->rows[i]) == 0) return true;
-    return false;
-}
-
 // The library's message is about one of them. The others print their own reason.
 static void print_refused(const struct choice *c, const struct id_list *ids, size_t i,
                           const struct sluice_outcome *o, const struct sluice_error *told)
@@ -123,12 +166,6 @@ static void print_refused(const struct choice *c, const struct id_list *ids, siz
     bool explained = c->explain && c->explain(c, id, o->reason, &error);
     if (!explained && strstr(told->message, id))
         (void)snprintf(error.message, sizeof error.message, "%s", told->message);
-    else if (!explained && o->code == SLUICE_INVALID && !*o->reason)
-        (void)snprintf(error.message, sizeof error.message,
-                       is_given_before(ids, i) ? "message %.100s is given twice"
-                                               : "\"%.100s\" is not a message id; one looks like "
-                                                 "3f9a01cc-0-17",
-                       id);
     else if (!explained)
         (void)snprintf(error.message, sizeof error.message, "message %.64s: %s", id,
                        refusal_text(o->reason, o->code));
@@ -170,6 +207,7 @@ static int choose_ids(const struct choice *c, const char **words, size_t len)
 {
     struct id_list ids = {0};
     int status = id_list_read(c->cli, "ID", words, len, &ids);
+    if (status == 0) status = id_list_check(c->cli, &ids, false);
     if (status == 0) status = act_on_ids(c, &ids);
     id_list_done(&ids);
     return status;

@@ -42,6 +42,9 @@ struct id_list {
 // Returns 0, or the exit status after printing the error. Call id_list_done in both cases.
 int id_list_read(const struct cli *cli, const char *what, const char **words, size_t len,
                  struct id_list *ids);
+// Refuses what has not the form of an id, or of a token, and an id that is given twice. So nothing
+// is done if one of them is wrong.
+int id_list_check(const struct cli *cli, const struct id_list *ids, bool tokens);
 void id_list_done(struct id_list *ids);
 
 struct choice {

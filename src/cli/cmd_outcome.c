@@ -141,6 +141,7 @@ static int run_outcome(const struct cli *cli, const struct arguments *args, enum
     const char *queue = args->words[0];
     const struct cli_value *o = args->options;
     int status = id_list_read(cli, "TOKEN", args->words + 1, args->words_len - 1, &t.tokens);
+    if (status == 0) status = id_list_check(cli, &t.tokens, true);
     if (status == 0 && kind == SETTLE_ACK) status = read_result(cli, o, &t.result, &t.result_len);
     if (status == 0 && kind == SETTLE_RENEW && o[PROGRESS_TEXT].given && !o[PROGRESS].given)
         status = cli_usage(cli, "--text", "--text needs --progress: a number from 0 to 100");
