@@ -19,6 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define FRESH_MS          (INT64_C(10) * 60 * 1000)
 #define FIT_MESSAGES      1000
 #define FIT_BYTES         500
 #define ROUNDS            21 // odd, so the middle one is the median
@@ -207,7 +208,16 @@ void doctor_clock(struct doctor *d, const char *whose, int64_t off_ms)
                   (long long)off_ms);
 }
 
-static void report_queue(struct doctor *d, const char *queue,
+// Created in the last minutes. A node does not tell.
+static bool is_fresh(struct sluice *s, const char *queue)
+{
+    CLEANUP(queue_let_go) struct open_queue *q = NULL;
+    if (s->calls != &direct_transport || queue_get(s, queue, &q, NULL)) return false;
+    int64_t age = clock_realtime_ms() - q->row.created_ms;
+    return age < FRESH_MS && age > -FRESH_MS; // clocks differ
+}
+
+static void report_queue(struct doctor *d, struct sluice *s, const char *queue,
                          const struct sluice_queue_status *seen)
 {
     const struct sluice_stats *stats = &seen->stats;
@@ -216,10 +226,13 @@ static void report_queue(struct doctor *d, const char *queue,
     if (seen->error.code) {
         if (seen->error.code == SLUICE_CORRUPT) d->worst = ERR_CORRUPT;
         doctor_report(d, check, SLUICE_FAILED, "%s", seen->error.message);
-    } else if (stats->entries == 0) { // a new queue and a lost journal look the same
-        doctor_report(
-            d, check, SLUICE_WARNING,
-            "its journal is empty: the queue was never used, or the objects under \"q/\" are lost");
+    } else if (stats->entries == 0) { // an unused queue and a lost journal look the same
+        bool fresh = is_fresh(s, queue);
+        doctor_report(d, check, fresh ? SLUICE_PASSED : SLUICE_WARNING, "%s",
+                      fresh
+                          ? "new: its journal is empty, and nothing was sent yet"
+                          : "its journal is empty: the queue was never used, or the objects under "
+                            "\"q/\" are lost");
     } else {
         d->messages += stats->ready + stats->locked + stats->delayed + stats->dead;
         doctor_report(d, check, stats->dead > 0 ? SLUICE_WARNING : SLUICE_PASSED,
@@ -242,7 +255,7 @@ void doctor_queues(struct doctor *d, struct sluice *s)
     struct sluice_queue_status *seen = memory_zeroed(all->len, sizeof *seen);
     sluice_queues_status(s, (const char *const *)all->names, all->len, SLUICE_STATUS_STATS, seen);
     for (size_t i = 0; i < all->len; i++) {
-        report_queue(d, all->names[i], &seen[i]);
+        report_queue(d, s, all->names[i], &seen[i]);
         if (direct && !seen[i].error.code && seen[i].stats.entries > 0)
             doctor_bodies(d, s, all->names[i]);
     }

@@ -242,6 +242,17 @@ static int measure(struct bench *b, const char *workload)
     return status;
 }
 
+// Wrong settings are refused before anything is measured.
+static int check_settings(const struct cli *cli, const struct settings *settings)
+{
+    struct sluice *s = NULL;
+    struct sluice_error error = {0};
+    enum sluice_code code = sluice_open("mem:", NULL, &s, &error);
+    if (!code) code = sluice_queue_create(s, "bench", settings->rows, settings->len, &error);
+    sluice_close(s);
+    return code ? cli_fail(cli, &error) : 0;
+}
+
 static int run_bench(const struct cli *cli, const struct arguments *args)
 {
     const struct cli_value *v = args->options;
@@ -251,7 +262,11 @@ static int run_bench(const struct cli *cli, const struct arguments *args)
                          "--workload \"%s\" is not one of bulk, cycle, paced, all", workload);
     struct settings settings;
     int status = settings_read(cli, args->words, args->words_len, NULL, &settings);
-    if (status != 0) return status;
+    if (status == 0) status = check_settings(cli, &settings);
+    if (status != 0) {
+        settings_done(&settings);
+        return status;
+    }
     struct bench b = {.cli = cli, .processes = (uint32_t)or_default(&v[AT_PROCESSES], 0)};
     b.settings =
         (struct bench_settings){.messages = (uint64_t)or_default(&v[AT_MESSAGES], MESSAGES_DEFAULT),

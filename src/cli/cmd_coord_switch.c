@@ -82,15 +82,27 @@ static void switch_one(struct run *r, const char *queue)
     (void)fflush(stdout); // the progress of a long run
 }
 
+// A URL that cannot be followed is refused before the question.
+static int check_service(const struct run *r, const char *queue)
+{
+    struct sluice_coord_switch c;
+    struct sluice_error error = {0};
+    if (!sluice_coord_switch(r->s, queue, r->coord, SLUICE_COORD_SWITCH_CHECK, &c, &error))
+        return 0;
+    bool all = strcmp(error.field, "coord") == 0 || strcmp(error.field, "store") == 0;
+    return all ? cli_fail(r->cli, &error) : 0;
+}
+
 static int confirm(const struct cli *cli, const struct arguments *args)
 {
     char question[300];
-    if (args->options[CHECK_ONLY].given) return 0;
     (void)snprintf(question, sizeof question,
                    "Make every shard follow %.100s? Nodes of another coordination service can then "
                    "own no shard.",
                    args->options[COORD].texts[0]);
-    return cli_confirm(cli, args->options[YES].given, "cluster coord-switch", question);
+    return cli_confirm_as(cli, args->options[YES].given,
+                          "nodes of another coordination service can own no shard afterwards",
+                          question);
 }
 
 static int run_coord_switch(const struct cli *cli, const struct arguments *args)
@@ -103,16 +115,19 @@ static int run_coord_switch(const struct cli *cli, const struct arguments *args)
                          "cluster coord-switch needs --coord URL: the service that "
                          "the shards follow from now on");
     r.coord = args->options[COORD].texts[0];
-    r.status = confirm(cli, args);
-    if (r.status) return r.status;
-    if (args->options[CHECK_ONLY].given) r.flags |= SLUICE_COORD_SWITCH_CHECK;
+    bool checks = args->options[CHECK_ONLY].given;
+    if (checks) r.flags |= SLUICE_COORD_SWITCH_CHECK;
     r.s = cli_open(cli, &r.status);
     if (!r.s) return r.status;
     if (args->words_len == 0 && sluice_queue_list(r.s, &names, &error) != SLUICE_OK)
         r.status = cli_fail(cli, &error);
     r.all = names ? names->len : args->words_len;
+    const char *const *queues = names ? (const char *const *)names->names : args->words;
+    if (!r.status && !checks && r.all > 0) r.status = check_service(&r, queues[0]);
+    if (!r.status && !checks) r.status = confirm(cli, args);
+    r.over = r.status != 0;
     for (size_t i = 0; i < r.all && !r.over && cli_output_ok(); i++)
-        switch_one(&r, names ? names->names[i] : args->words[i]);
+        switch_one(&r, queues[i]);
     if (r.status == 0 && r.flags & SLUICE_COORD_SWITCH_CHECK)
         cli_say(cli, "%llu of %llu shards would be switched to %s", (unsigned long long)r.left,
                 (unsigned long long)r.shards, r.coord);

@@ -47,6 +47,22 @@ static void print_options(const char *title, const struct cli_option *rows, size
         print_option(&rows[i], out);
 }
 
+static bool has_own(const struct command *c, const char *name)
+{
+    for (size_t i = 0; i < c->options_len; i++)
+        if (strcmp(c->options[i].name, name) == 0) return true;
+    return false;
+}
+
+// --timeout is for commands that make few requests, and some have an option of that name.
+static void print_global(bool timeout, FILE *out)
+{
+    (void)fprintf(out, "\nOptions of every command:\n");
+    for (size_t i = 0; i < global_options_len; i++)
+        if (timeout || strcmp(global_options[i].name, "timeout") != 0)
+            print_option(&global_options[i], out);
+}
+
 void help_command(const struct command *c, FILE *out)
 {
     (void)fprintf(out, "Usage: sluice %s%s%s%s\n\n%s.\n", c->name,
@@ -55,7 +71,7 @@ void help_command(const struct command *c, FILE *out)
     if (c->details) (void)fprintf(out, "\n%s\n", c->details);
     if (c->more) c->more(out);
     print_options("Options", c->options, c->options_len, out);
-    print_options("Options of every command", global_options, global_options_len, out);
+    print_global(c->brief && !has_own(c, "timeout"), out);
 }
 
 static bool begins_group(size_t index, const char **title)
@@ -112,9 +128,10 @@ void help_overview(FILE *out)
         print_commands(from, to, out);
         from = to;
     }
-    print_options("Options of every command", global_options, global_options_len, out);
+    print_global(false, out);
     (void)fprintf(
-        out, "\n\"sluice --version\" prints the version. Write durations as 500ms, 30s, 5m or 2h.\n"
+        out, "\nA command that makes few requests also has --timeout D, as its help says.\n"
+             "\"sluice --version\" prints the version. Write durations as 500ms, 30s, 5m or 2h.\n"
              "\"-\" is standard input.\n"
              "Exit status: 0 done, 1 a check found a problem, 2 invalid request, 3 not found,\n"
              "4 conflict, 5 the lock is not yours, 6 limit, 7 not done, 8 perhaps done,\n"

@@ -9,6 +9,7 @@
 #include "local/look.h"
 #include "local/mailbox_rounds.h"
 #include "local/owner_only.h"
+#include "os/clock.h"
 #include "os/entropy.h"
 #include "owner/where.h"
 
@@ -531,7 +532,7 @@ static enum sluice_code create_once(struct sluice *s, const struct catalog_row *
 static enum sluice_code create(struct sluice *s, const char *name, const struct queue_config *c,
                                bool *existed, struct sluice_error *error)
 {
-    struct catalog_row row = {.birth = *c};
+    struct catalog_row row = {.birth = *c, .created_ms = clock_realtime_ms()};
     struct sluice_error own;
     struct sluice_error *e = error ? error : &own;
     (void)snprintf(row.name, sizeof row.name, "%s", name);

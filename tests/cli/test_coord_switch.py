@@ -84,7 +84,9 @@ def a_run_that_was_killed_is_completed_by_the_next_one(sluice):
 def it_refuses_what_it_cannot_do(sluice):
     fill(sluice)
     sluice.refused(INVALID, "cluster", "coord-switch", says=["needs --coord"])
-    sluice.refused(INVALID, "cluster", "coord-switch", "--coord", SERVICE, says=["--yes"])
+    sluice.refused(INVALID, "cluster", "coord-switch", "--coord", SERVICE,
+                   says=["nodes of another coordination service", "--yes"], field="--yes")
+    sluice.refused(INVALID, "cluster", "coord-switch", "--coord", "zookeeper://a", says="is no coordination backend")
     sluice.refused(INVALID, "cluster", "coord-switch", "--coord", "zookeeper://a", "--yes",
                    says=["\"zookeeper://a\" is no coordination backend", "etcd://"], field="coord")
     with Node(sluice) as node:

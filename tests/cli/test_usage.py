@@ -195,4 +195,27 @@ try sluice queue create x orderingMode = l; try sluice queue create x orderingMo
     same(run.stdout, "receive\ntasks\ncreate\n--group\nlifo\nfifo lifo\nlog.level=\n")
 
 
+@case
+def help_lists_only_options_that_the_command_takes(sluice):
+    for words in (["send"], ["ack"], ["queue", "show"]):
+        contains(sluice.ok("help", *words).out, "--timeout D")
+    for words in (["stats"], ["work"], ["queue", "list"], ["cluster", "status"], []):
+        holds("  --timeout D" not in sluice.ok("help", *words).out, f"{words}")
+    same(sluice.ok("help", "collect").out.count("--timeout D"), 1)
+
+
+@case
+def a_wrong_setting_of_bench_is_an_invalid_request(sluice):
+    sluice.refused(INVALID, "bench", "foo=1", says='"foo" is not one of')
+    run = sluice.run("bench", "visibilityTimeout=30")
+    same([run.status, run.out], [INVALID, ""])
+
+
+@case
+def doctor_says_that_a_new_queue_is_new(sluice):
+    sluice.ok("queue", "create", "fresh")
+    lines = [line for line in sluice.ok("doctor").out.splitlines() if "queue fresh" in line]
+    holds(len(lines) == 1 and "lost" not in lines[0] and "warning" not in lines[0], f"{lines}")
+
+
 main()
