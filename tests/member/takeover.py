@@ -16,7 +16,7 @@ import sys
 import time
 import traceback
 
-from nodes import COORD, PATIENCE, PROGRAM, Cluster, Node, Wrong, holds, until
+from nodes import COORD, PATIENCE, PROGRAM, SHARDS, Cluster, Node, Wrong, holds, until
 
 NAMES = "abc"
 LANE = {"consume": "owner", "visibilityTimeout": "100ms"}
@@ -89,6 +89,10 @@ def cold_start(_):
     return rows
 
 
+def members(node):
+    return [m["name"] for m in node.ask("GET", "/v1/cluster")[1]["members"]]
+
+
 def killed_alone(_):
     """A node that was alone is killed, and a node of another name takes its place."""
     with Cluster(nodes=1) as cluster:
@@ -99,8 +103,8 @@ def killed_alone(_):
         b = cluster.start("b")
         until(lambda: has_owner([b]), "the lane has an owner again", 3 * PATIENCE)
         took = time.monotonic() - began
-        names = [m["name"] for m in b.ask("GET", "/v1/cluster")[1]["members"]]
-        return {"owner": took, "names": names, "lease": cluster.lease}
+        until(lambda: members(b) == ["b"], "the dead node is no member any more")
+        return {"owner": took, "lease": cluster.lease}
 
 
 def figures(what, seconds):
@@ -130,7 +134,28 @@ def another_node_takes_over_from_a_killed_lone_node_after_a_lease(pool, count):
     # Consul ends a session after twice its lease. The machine may be busy.
     most = (2 if COORD.startswith("consul") else 1) * rows[0]["lease"] + 15
     holds(all(row["owner"] < most for row in rows), f"an owner within {most:.0f} s")
-    holds(all(row["names"] == ["b"] for row in rows), "the dead node is no member any more")
+
+
+def use_all(cluster):
+    """Sends to more groups than there are shards."""
+    for group in range(6 * SHARDS):
+        body = {"body": "1", "group": f"g{group}"}
+        holds(cluster.any().ask("POST", "/v1/queues/jobs/messages", body)[0] == 201, "a message is sent")
+
+
+def every_shard_has_an_owner_with_its_first_call_after_a_start_of_all(_pool, _count):
+    """A node claims what is used. After a start of all, no node knows what was used before."""
+    with Started() as cluster:
+        for again in (False, True):
+            cluster.start_all()
+            if not again:
+                holds(cluster.any().ask("PUT", "/v1/queues/jobs", {"shards": SHARDS})[0] == 201, "the queue is there")
+            until(cluster.settled, "the nodes know each other, and one leads")
+            began = time.monotonic()
+            use_all(cluster)
+            until(cluster.all_owned, "every shard has an owner")
+            figures("first calls, to an owner of every shard", [time.monotonic() - began])
+            cluster.kill_all()
 
 
 def differs(node):
@@ -159,6 +184,7 @@ def nodes_go_by_their_settings_and_say_if_they_differ(_pool, _count):
 
 CASES = [the_first_node_by_name_leads_after_a_start_of_all,
          another_node_takes_over_from_a_killed_lone_node_after_a_lease,
+         every_shard_has_an_owner_with_its_first_call_after_a_start_of_all,
          nodes_go_by_their_settings_and_say_if_they_differ]
 
 
