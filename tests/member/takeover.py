@@ -107,6 +107,28 @@ def killed_alone(_):
         return {"owner": took, "lease": cluster.lease}
 
 
+def a_lone_node_that_was_stopped_is_a_member_again(_pool, _count):
+    """It answers no question, so it loses its shards. Its journals refuse it, and it finds the other node."""
+    with Cluster(nodes=1) as cluster:
+        a = cluster.nodes["a"]
+        prepare(a)
+        until(lambda: has_owner([a]), "the lane has an owner")
+        a.signal(signal.SIGSTOP)
+        try:
+            b = cluster.start("b")
+            until(lambda: has_owner([b]), "the lane has another owner", 3 * PATIENCE)
+        finally:
+            a.signal(signal.SIGCONT)
+        holds(a.ask("POST", "/v1/queues/lane/messages", {"body": "2"})[0] == 201, "a message is sent")
+        until(lambda: all(members(node) == ["a", "b"] for node in (a, b)), "both nodes list both")
+        until(lambda: receives(a, "2"), "the message is received at the node that was stopped")
+
+
+def receives(node, body):
+    status, batch = node.ask("POST", "/v1/queues/lane/receive", {"max": 10, "wait": "100ms"})
+    return status == 200 and any(m["body"] == body for m in batch["messages"])
+
+
 def figures(what, seconds):
     seconds = sorted(seconds)
     print(f"# {COORD.partition(':')[0]}, {what}: p50 {seconds[len(seconds) // 2]:.1f} s, max {seconds[-1]:.1f} s"
@@ -184,6 +206,7 @@ def nodes_go_by_their_settings_and_say_if_they_differ(_pool, _count):
 
 CASES = [the_first_node_by_name_leads_after_a_start_of_all,
          another_node_takes_over_from_a_killed_lone_node_after_a_lease,
+         a_lone_node_that_was_stopped_is_a_member_again,
          every_shard_has_an_owner_with_its_first_call_after_a_start_of_all,
          nodes_go_by_their_settings_and_say_if_they_differ]
 
