@@ -13,32 +13,46 @@
 
 #define RANGES_MAX 200
 
+// Untrusted text inside a line.
+static void put_safe(FILE *out, const char *text)
+{
+    char *safe = safe_text(text, strlen(text), 0);
+    (void)fputs(safe, out);
+    free(safe);
+}
+
 static void print_head(const struct cli *cli, const struct sluice_cluster *c, FILE *out)
 {
     char ms[TEXT_MAX];
-    (void)fprintf(out, "%scoordination%s %s", bold(cli), plain(cli), c->backend);
-    if (*c->leader)
-        (void)fprintf(out, ", %sleader%s %s (epoch %" PRIu64 ")", bold(cli), plain(cli), c->leader,
-                      c->epoch);
-    else
+    (void)fprintf(out, "%scoordination%s ", bold(cli), plain(cli));
+    put_safe(out, c->backend);
+    if (*c->leader) {
+        (void)fprintf(out, ", %sleader%s ", bold(cli), plain(cli));
+        put_safe(out, c->leader);
+        (void)fprintf(out, " (epoch %" PRIu64 ")", c->epoch);
+    } else {
         (void)fprintf(out, ", no leader");
+    }
     if (c->lease_ms > 0) (void)fprintf(out, ", lease %s", duration_text(c->lease_ms, ms));
     if (c->plan_number > 0)
         (void)fprintf(out, ", plan %" PRIu64 ".%" PRIu64 " (%u moves, %u waiting)", c->plan_epoch,
                       c->plan_number, c->moves, c->waiting);
-    if (*c->node) (void)fprintf(out, ", as %s sees it", c->node);
+    if (*c->node) {
+        (void)fprintf(out, ", as ");
+        put_safe(out, c->node);
+        (void)fprintf(out, " sees it");
+    }
     (void)fprintf(out, "\n");
     if (c->degraded)
         print_line(out, "DEGRADED for %s: %s", duration_text(c->degraded_ms, ms),
                    *c->degraded_why ? c->degraded_why : "coordination does not answer");
-    if (c->draining) (void)fprintf(out, "%s gives its shards away\n", c->node);
-    if (c->observe_only) (void)fprintf(out, "%s only observes: it claims no shard\n", c->node);
-    if (*c->flags) (void)fprintf(out, "%s: %s\n", c->node, c->flags);
+    if (c->draining) print_line(out, "%s gives its shards away", c->node);
+    if (c->observe_only) print_line(out, "%s only observes: it claims no shard", c->node);
+    if (*c->flags) print_line(out, "%s: %s", c->node, c->flags);
     if (*c->settings) print_line(out, "settings %s", c->settings);
     if (*c->differs)
         print_line(out, "SETTINGS DIFFER: %s. Give all nodes the same ones.", c->differs);
-    if (c->replaced)
-        (void)fprintf(out, "%s was replaced by a later start of the same name\n", c->node);
+    if (c->replaced) print_line(out, "%s was replaced by a later start of the same name", c->node);
 }
 
 static void print_members(const struct cli *cli, const struct sluice_cluster *c, FILE *out)

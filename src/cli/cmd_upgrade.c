@@ -74,13 +74,13 @@ static void print_text(const struct run *r, const char *queue, const struct slui
 {
     (void)printf("[%zu/%zu] ", r->done, r->all);
     if (raised)
-        (void)printf("%s: raised from version %u to %u (shards: %u)\n", queue, u->version,
-                     u->newest, u->shards);
+        print_line(stdout, "%s: raised from version %u to %u (shards: %u)", queue, u->version,
+                   u->newest, u->shards);
     else if (u->raised == u->shards)
-        (void)printf("%s: has version %u, nothing to do\n", queue, u->version);
+        print_line(stdout, "%s: has version %u, nothing to do", queue, u->version);
     else
-        (void)printf("%s: has version %u, can be raised to %u (shards: %u, raised: %u)\n", queue,
-                     u->version, u->newest, u->shards, u->raised);
+        print_line(stdout, "%s: has version %u, can be raised to %u (shards: %u, raised: %u)",
+                   queue, u->version, u->newest, u->shards, u->raised);
     if (raised || u->raised == u->shards) return;
     print_line(stdout, "  changes: %s", u->changes);
     print_writers(u);

@@ -105,8 +105,9 @@ static void print_text(const struct cli *cli, const struct sluice_workflow *w,
 {
     static const char *const heads[] = {"MESSAGE", "STATE", ">ATTEMPT", "WORKER", ">PROGRESS"};
     char text[TEXT_MAX];
-    printf("workflow:  %s\n", w->id);
-    printf("state:     %s%s\n", w->state, w->last ? "" : ", the last message was not sent yet");
+    print_line(stdout, "workflow:  %s", w->id);
+    print_line(stdout, "state:     %s%s", w->state,
+               w->last ? "" : ", the last message was not sent yet");
     printf("messages:  %llu open, %llu done, %llu failed, %llu cancelled\n",
            (unsigned long long)w->open, (unsigned long long)w->done, (unsigned long long)w->failed,
            (unsigned long long)w->cancelled);

@@ -177,8 +177,9 @@ void vprint_line(FILE *out, const char *format, va_list args)
     char *line = NULL;
     int len = vasprintf(&line, format, args);
     if (len < 0) return;
-    print_safe(out, line, (size_t)len, 0);
-    (void)fputc('\n', out);
+    char *safe = safe_text(line, (size_t)len, 0);
+    (void)fprintf(out, "%s\n", safe);
+    free(safe);
     free(line);
 }
 

@@ -21,7 +21,8 @@ void table_width(struct table *t, size_t columns);
 size_t table_columns(const struct table *t);
 void table_print(const struct table *t, const struct cli *cli, FILE *out);
 
-// printf of untrusted text, with a newline. On a terminal, control characters are escaped.
+// printf of untrusted text, with a newline. Control characters are escaped, also in a pipe: a pager
+// or a log viewer would pass them to the terminal.
 void print_line(FILE *out, const char *format, ...) PRINTF(2, 3);
 void vprint_line(FILE *out, const char *format, va_list args) PRINTF(2, 0);
 // Prints a "name   value" line, with the name padded to width.

@@ -31,7 +31,8 @@ CASES = []
 MESSAGE_KEYS = ["id", "queue", "state", "body", "attempt", "token", "fence", "leaseMs", "deadline",
                 "group", "priority", "headers", "sentAt"]
 STATS_KEYS = ["queue", "ready", "locked", "delayed", "processed", "dead", "oldestAgeMs",
-              "workers", "waiting", "cancelled", "signals", "results", "resultBytes", "bodies"]
+              "workers", "waiting", "cancelled", "signals", "results", "resultBytes", "bodies", "paused",
+              "takesDeadLetters"]
 CLOCK_MS = 1_100 * ON_S3  # a bucket tells its time in whole seconds: a lock may last so much longer than asked
 EVENT_KEYS = ["id", "type", "queue", "message", "attempt", "time"]
 ERROR_KEYS = ["error", "message", "field"]

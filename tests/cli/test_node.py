@@ -2,6 +2,7 @@
 """http:// and https:// as the store: a node that is killed, that wants a token, that has a certificate of its own."""
 import contextlib
 import http.server
+import json
 import re
 import secrets
 import shutil
@@ -221,6 +222,50 @@ def a_url_that_leads_to_no_node_is_named(sluice):
             url = f"http://{address}"
             says = [url, "is not a Sluice node; check the URL (a node listens on 7333 by default)"]
             sluice.refused(INVALID, "stats", says=says + ["answered 404"] * (status == 404), env={"SLUICE_STORE": url})
+
+
+HOSTILE = "\x1b]0;title\x07\x1b[2J\x9b31m\x7f\r"
+COMMANDS = (["stats"], ["stats", "q"], ["queue", "list"], ["queue", "show", "q"], ["queue", "create", "q"],
+            ["queue", "pause", "q"], ["send", "q", "x"], ["receive", "q"], ["ack", "q", "3f9a01cc-0-17-" + "0" * 32],
+            ["peek", "q"], ["show", "q", "3f9a01cc-0-17"], ["cancel", "q", "3f9a01cc-0-17"], ["redrive", "q"],
+            ["workers", "q"], ["workflow", "list", "q"], ["workflow", "show", "q", "w"], ["signals", "q"],
+            ["cluster", "status"], ["cluster", "plan"], ["doctor"], ["upgrade", "q", "--check"])
+
+
+@case
+def a_hostile_node_sends_nothing_to_the_terminal(sluice):
+    """Neither in an error nor in an answer, also if the output goes into a pipe and then into a pager."""
+    said = [HOSTILE] * 2
+    counts = dict.fromkeys(("open", "done", "failed", "cancelled", "run", "begun", "seen", "leaseMs", "epoch", "shards"), 1)
+    texts = dict.fromkeys(("id", "name", "state", "backend", "leader", "node", "degradedWhy", "flags", "queue", "status",
+                           "url", "version", "worker", "reason", "body"), HOSTILE)
+    answer = counts | texts | {"degraded": True, "draining": True, "members": [texts], "queues": [HOSTILE], "tasks": [],
+                               "settings": {"failureStrategy": {"deadLetterQueue": HOSTILE}}, "workflows": [texts | counts],
+                               "messages": [texts], "workers": [texts], "signals": [texts], "nodes": [texts]}
+    problem = {"type": "about:blank", "title": HOSTILE, "status": 409, "code": "CONFLICT", "reason": "x", "field": "q",
+               "detail": " ".join(said)}
+    for status, body in ((409, problem), (200, answer)):
+        class Hostile(http.server.BaseHTTPRequestHandler):
+            def reply(self):
+                self.rfile.read(int(self.headers.get("Content-Length", 0)))
+                data = b"{}" if self.path.startswith("/healthz") else json.dumps(body).encode()
+                self.send_response(200 if self.path.startswith("/healthz") else status)
+                for name, value in (("Sluice-Node", "hostile"), ("Content-Type", "application/json"),
+                                    ("Content-Length", str(len(data)))):
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = reply
+
+            def log_message(self, *_):
+                pass
+
+        with served(http.server.ThreadingHTTPServer, Hostile) as address:
+            for words in COMMANDS:
+                told = sluice.run(*words, env={"SLUICE_STORE": f"http://{address}"})
+                holds("is not a Sluice node" not in told.err, str(told))
+                holds(not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", told.out + told.err), f"{status} {words}: {told}")
 
 
 @case
