@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts the messages of a queue.
+#include "base/hash.h"
+#include "base/memory.h"
 #include "local/look.h"
 #include "local/transport.h"
 #include "owner/waiting.h"
 #include "store/meter.h"
+
+#include <stdlib.h>
 
 #define WAITING_MAX 8 // messages that are read to find the oldest
 
@@ -13,6 +17,8 @@ struct stats_read {
     struct message_view waiting[WAITING_MAX]; // the first that are ready
     size_t waiting_len;
     int64_t now;
+    uint64_t *workers; // hashes of names: a worker is registered in every shard, and counts once
+    size_t workers_len, workers_cap;
 };
 
 static void add_requests(struct sluice_requests *to, const struct cost *c)
@@ -30,6 +36,30 @@ static void add_spent(struct sluice_stats *out, const struct machine *m, int64_t
     add_requests(&out->spent_this_hour, &spent.this_hour);
     add_requests(&out->spent_last_hour, &spent.last_hour);
     out->hour_ms = spent.hour_ms;
+}
+
+static void add_worker(struct stats_read *l, struct bytes name)
+{
+    if (l->workers_len == l->workers_cap) {
+        l->workers_cap = l->workers_cap ? 2 * l->workers_cap : 64;
+        l->workers = memory_resize(l->workers, l->workers_cap * sizeof *l->workers);
+    }
+    l->workers[l->workers_len++] = hash64_of(name, 0);
+}
+
+static int compare_hash(const void *left, const void *right)
+{
+    const uint64_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+static uint64_t count_workers(const struct stats_read *l)
+{
+    uint64_t count = 0;
+    if (l->workers_len > 0) qsort(l->workers, l->workers_len, sizeof *l->workers, compare_hash);
+    for (size_t i = 0; i < l->workers_len; i++)
+        count += i == 0 || l->workers[i] != l->workers[i - 1];
+    return count;
 }
 
 static void add_stats(void *ctx, const struct machine *m, int64_t now)
@@ -62,7 +92,7 @@ static void add_stats(void *ctx, const struct machine *m, int64_t now)
     add_spent(l->out, m, now);
     struct worker_view w;
     for (size_t i = 0; machine_worker(m, i, &w); i++)
-        if (w.open > 0 || (w.capacity > 0 && w.expires_at > now)) l->out->workers++;
+        if (w.open > 0 || (w.capacity > 0 && w.expires_at > now)) add_worker(l, w.name);
     l->waiting_len = machine_list(m, STATE_READY, 0, now, l->waiting, WAITING_MAX);
 }
 
@@ -127,6 +157,8 @@ enum sluice_code direct_stats(struct sluice *s, const char *queue, struct sluice
     *out = (struct sluice_stats){0};
     struct stats_read read = {.look = {.inspect = add_stats, .shard = stats_shard}, .out = out};
     enum sluice_code code = look_at_queue(s, queue, &read.look, error);
+    out->workers = count_workers(&read);
+    memory_free(read.workers);
     out->requests = requests_made(s);
     if (code) return code;
     struct waiting_list waiting = {0};

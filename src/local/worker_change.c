@@ -49,13 +49,21 @@ struct workers_call {
     uint32_t shards;
 };
 
+// The shares of all shards add up to the capacity, but each has at least one.
+static uint32_t share_of(uint32_t capacity, uint32_t shard, uint32_t shards)
+{
+    uint32_t share = capacity / shards + (shard < capacity % shards);
+    return share > 0 ? share : 1;
+}
+
 static void put_row(const struct workers_call *w, const struct worker_order *o, struct buf *rows)
 {
     bool joins = o->act == WORKER_JOIN;
+    uint32_t shard = w->change.shard;
     struct worker_change row = {.act = o->act,
                                 .name = bytes_str(o->name),
                                 .instance = o->instance,
-                                .capacity = joins ? (o->capacity + w->shards - 1) / w->shards : 0,
+                                .capacity = joins ? share_of(o->capacity, shard, w->shards) : 0,
                                 .ttl_ms = joins ? o->ttl_ms : 0,
                                 .flags = joins ? o->flags : 0,
                                 .labels = joins && o->labels ? bytes_str(o->labels) : BYTES_EMPTY};

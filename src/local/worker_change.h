@@ -12,7 +12,7 @@ struct worker_order {
     const char *name;
     uint64_t instance; // 0: an operator's order
     // WORKER_JOIN only:
-    uint32_t capacity; // of the whole queue; each shard gets its share, rounded up
+    uint32_t capacity; // of the whole queue; each shard gets its share, at least 1
     int64_t ttl_ms;
     uint32_t flags;
     const char *labels; // canonical; "": none

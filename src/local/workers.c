@@ -50,6 +50,8 @@ static void join(struct waiting_row *to, const struct waiting_row *from, bool sa
         to->receives += from->receives;
     if (from->since < to->since) to->since = from->since;
     if (from->ago_ms < to->ago_ms) to->ago_ms = from->ago_ms;
+    if (to->capacity == 0 || (from->capacity > 0 && from->seen_at > to->seen_at))
+        to->capacity = from->capacity;
     if (from->seen_at <= to->seen_at) return;
     to->seen_at = from->seen_at;
     memcpy(to->node, from->node, sizeof to->node);
@@ -109,6 +111,8 @@ static void note_waiting(struct sluice_worker *w, const struct waiting_row *row)
     if (w->since == 0) w->since = row->since;
     if (row->seen_at > w->seen_at) w->seen_at = row->seen_at;
     memcpy(w->node, row->node, sizeof w->node);
+    // Each shard has at least 1 of it. The node knows what the worker joined with.
+    if (w->capacity > 0 && row->capacity > 0) w->capacity = row->capacity;
 }
 
 size_t workers_add_waiting(struct sluice_worker *rows, size_t len, size_t max,

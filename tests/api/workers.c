@@ -72,7 +72,7 @@ static void a_worker_that_joined_is_shown_with_all_it_said(void **state)
     struct sluice_worker w;
     FINE(sluice_worker_join(r->mine, "jobs", &join, &error));
     assert_true(find(r->theirs, "pod-1", &w));
-    assert_int_equal(w.capacity, 6); // 3 in each of two shards
+    assert_int_equal(w.capacity, 5); // 3 and 2, in two shards
     assert_string_equal(w.labels, "host=a7,kind=gpu");
     assert_string_equal(w.mode, "running");
     assert_true(w.ttl_ms == 30000 && w.since > 0 && w.seen_at >= w.since);

@@ -157,6 +157,26 @@ def a_registered_worker_is_shown_and_expires_without_a_sign_of_life(sluice):
 
 
 @case
+def a_worker_counts_once_and_has_the_capacity_that_it_joined_with(sluice):
+    version_4(sluice, "wide", "shards=4")
+    with Node(sluice) as node:
+        url = "http://" + node.address
+        works = [sluice.start("--store", url, "work", "wide", "--worker", f"w{i}", "-c", str(i), "--", "true")
+                 for i in (3, 5)]
+        until(lambda: [workers(node, "wide").get(name, {"waiting": 0})["waiting"] > 0 for name in ("w3", "w5")] == [True] * 2,
+              "both wait")
+        shown = workers(node, "wide")
+        same([shown[name]["capacity"] for name in ("w3", "w5")], [3, 5])
+        same([row["capacity"] for row in sluice.ok("workers", "wide", "--json").lines()], [3, 5], "from the store")
+        same(node.does(200, "GET", "/wide/stats")["workers"], 2)
+        same(sluice.ok("stats", "wide", "--json").lines()[0]["workers"], 2)
+        contains(node.raw("GET", "/metrics").body.decode(), 'sluice_queue_workers{queue="wide"} 2')
+        for work in works:
+            work.terminate()
+            work.communicate(timeout=60)
+
+
+@case
 def a_receive_that_waits_keeps_the_registration(sluice):
     version_4(sluice, "jobs", "shards=2")
     with Node(sluice) as node:
