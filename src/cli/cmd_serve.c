@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -255,6 +256,8 @@ static int serve_on(struct serve *s)
     own.store = conf_text(s->conf, CONF_STORE);
     allow_many_files();
     return_memory();
+    // Neither a core file nor another program of the same user gets the tokens and passwords.
+    (void)prctl(PR_SET_DUMPABLE, 0);
     serve_watch_start(s);
     struct sluice *store = cli_open_making(&own, &status);
     answer_watch_stop(&own); // the server reports problems itself from here on
