@@ -336,7 +336,9 @@ struct sluice_message {
     uint32_t attempt; // deliveries, this one included
     uint32_t retries; // failures that count for maxRetries
     uint64_t fence;   // rises with every lock of the shard: others can refuse a stale worker by it
-    int64_t lease_ms; // how long the lock still lasts; a safe estimate, never too long
+    // How long the lock still lasts, by the store's clock. The clock of a directory may run faster
+    // than this machine's, by less than 1/128: stop by then, as `sluice work` does.
+    int64_t lease_ms;
     int64_t deadline; // when the lock ends. For a delayed message: when it is due.
     int64_t sent_at;  // when it was sent
     const char *worker;        // peek and show: the worker that holds the lock, or had the last one
