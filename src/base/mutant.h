@@ -26,6 +26,8 @@ enum mutant {
     MUTANT_RULES_UNMARKED,       // the entry that raises the rules does not name the new version
     MUTANT_SWEEP_HELD,           // the sweep deletes bodies that messages refer to
     MUTANT_JOURNAL_WAKES_PAST,   // a handle that waits for an answer asks for a tick at once
+    MUTANT_LOOK_OFF,             // a halted handle does not look again
+    MUTANT_PROOF_OFF,            // ... or does not compare the last slot that it folded
     // The shard.
     MUTANT_FETCH_FLOOR_OFF,   // bodies are accepted without a read of the floor
     MUTANT_FETCH_TAIL_OFF,    // bodies below the floor are accepted without a read of the tail

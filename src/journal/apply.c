@@ -1,41 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fold: an entry into the state, a state from a snapshot, a snapshot from the state. If stored
-// bytes contradict the state, the handle halts. They are damaged or the store is faulty, and to
-// continue would hide it. The handle also halts before an entry that this program cannot fold.
+// The fold: an entry into the state, a state from a snapshot, a snapshot from the state. If bytes
+// contradict the state, they are damaged or the store is faulty, and to continue would hide it. The
+// handle then reads again, or halts (doubt.c). It also halts before an entry that this program
+// cannot fold.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
 #include "journal/inside.h"
 
 #include <string.h>
-
-static void halt(struct journal *j, enum err err, const char *why)
-{
-    CHECK(why && why[0]);
-    CHECK(err == ERR_CORRUPT || err == ERR_UNAVAILABLE);
-    CHECK(j->phase != PHASE_NEW && j->phase != PHASE_HALTED); // the first reason stays
-    j->phase = PHASE_HALTED;
-    j->halt_err = err;
-    j->halt_why = why;
-    j->my_epoch = 0;
-    batch_fail(j, j->batch.maybe_landed ? ERR_UNKNOWN : err);
-    journal_answer_all(j, &j->queue, err);
-    journal_answer_all(j, &j->syncs, err);
-    held_clear(&j->held);
-}
-
-void journal_halt(struct journal *j, const char *why)
-{
-    halt(j, ERR_CORRUPT, why);
-}
-
-void journal_halt_rules(struct journal *j, uint16_t rules)
-{
-    CHECK(rules > 0); // the decoders know no version 0
-    journal_rules_sentence(rules, j->config.rules_oldest, j->config.rules_newest, j->halt_text,
-                           sizeof j->halt_text);
-    halt(j, ERR_UNAVAILABLE, j->halt_text);
-}
 
 static const char *wrong_place(const struct journal *j, const struct entry *e)
 {
@@ -139,16 +112,17 @@ static bool snapshot_due(const struct journal *j, bool mine)
     return j->bytes_since >= (uint64_t)j->config.snapshot_ratio * j->last_snapshot_len;
 }
 
-void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
+bool journal_apply(struct journal *j, struct bytes bytes, int64_t created)
 {
     CHECK(j->phase != PHASE_HALTED);
     CHECK(!j->main.open); // the answer with these bytes was the only one
     struct entry e;
     const char *why = NULL;
+    struct read_name read = {"slot", j->core.slot + 1};
     enum err err = entry_decode(bytes, &e, &why);
     if (err == ERR_CORRUPT) {
-        journal_halt(j, why);
-        return;
+        journal_doubt(j, read, why);
+        return false;
     }
     why = err ? NULL : wrong_place(j, &e);
     if (err || (!why && !journal_folds(j, e.rules))) {
@@ -156,13 +130,16 @@ void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
         if (j->batch.active && j->batch.slot == j->core.slot + 1) j->batch.maybe_landed = false;
         journal_halt_rules(j, e.rules);
         entry_done(&e);
-        return;
+        return false;
     }
     if (!why) why = contradiction(j, &e);
     if (why) {
-        journal_halt(j, why);
+        // An answer about another slot or queue can be one that was misdelivered.
+        bool here = e.slot == read.number && journal_id_equal(&e.id, &j->config.id);
         entry_done(&e);
-        return;
+        if (here) journal_diverged(j, read.number);
+        journal_doubt(j, read, why);
+        return false;
     }
     bool mine = j->batch.active && j->batch.slot == e.slot && hash128_equal(j->batch.hash, e.hash);
     fold_entry(j, bytes, &e, mine);
@@ -170,8 +147,10 @@ void journal_apply(struct journal *j, struct bytes bytes, int64_t created)
     // The next slot was created after this one, so it was absent until then.
     if (created > j->absent_at) j->absent_at = created;
     j->bytes_since += bytes.len;
+    if (!j->halt_err) j->looks = 0;
     if (snapshot_due(j, mine)) journal_snapshot(j);
     entry_done(&e);
+    return true;
 }
 
 void journal_snapshot(struct journal *j)
@@ -205,15 +184,27 @@ void journal_snapshot(struct journal *j)
     j->snap.request.background = true;
 }
 
+void journal_forget(struct journal *j)
+{
+    core_done(&j->core);
+    j->fold.reset(j->fold.ctx);
+    j->ended_slot = 0;
+    if (j->my_epoch != 0) demote(j); // what is read next may have fewer epochs
+}
+
+// After an error the state is empty: it may have been half loaded.
 static enum err adopt(struct journal *j, struct core *core, const struct snapshot *s)
 {
     CHECK(core->slot > j->core.slot); // a load never goes back
     enum err err = j->fold.load(j->fold.ctx, s->machine);
-    if (err) return err;
-    struct core old = j->core;
-    j->core = *core;
-    *core = old;
-    return journal_digest(j) == s->digest ? ERR_OK : ERR_CORRUPT;
+    if (!err) {
+        struct core old = j->core;
+        j->core = *core;
+        *core = old;
+        if (journal_digest(j) != s->digest) err = ERR_CORRUPT;
+    }
+    if (err) journal_forget(j);
+    return err;
 }
 
 enum err journal_load(struct journal *j, struct bytes bytes, uint64_t slot)
@@ -240,11 +231,8 @@ enum err journal_load(struct journal *j, struct bytes bytes, uint64_t slot)
         j->floor_index = s.floor_index;
         j->floor_slot = s.floor_slot;
     }
-    if (j->committed != 0 &&
-        core_session(&j->core, j->config.writer, j->committed, j->born) == SESSION_NOT_COMMITTED) {
-        journal_halt(j, "a commit that was answered is not in the history: the store lost it");
-        return ERR_OK;
-    }
+    j->unproven = false;
+    if (!journal_check_commits(j, false)) return ERR_OK;
     j->last_snapshot = slot;
     j->last_snapshot_len = bytes.len;
     j->bytes_since = 0;

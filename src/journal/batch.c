@@ -373,7 +373,10 @@ void batch_committed(struct journal *j, const struct op_result *results, bool is
         }
         pending_free(p);
     }
-    if (!is_void) j->committed = b->sequence;
+    if (!is_void) {
+        j->committed = b->sequence;
+        j->committed_slot = b->slot;
+    }
     batch_close(j);
 }
 
@@ -398,10 +401,10 @@ static void answer_from_memory(struct journal *j)
 void batch_jumped(struct journal *j)
 {
     CHECK(j->batch.active && j->batch.slot <= j->core.slot);
-    CHECK(j->batch.maybe_landed); // only an entry that was sent can be skipped
+    bool sent = j->batch.maybe_landed && !MUTANT(SESSION_OFF);
     enum session_outcome outcome =
-        MUTANT(SESSION_OFF) ? SESSION_NOT_COMMITTED
-                            : core_session(&j->core, j->config.writer, j->batch.sequence, j->born);
+        sent ? core_session(&j->core, j->config.writer, j->batch.sequence, j->born)
+             : SESSION_NOT_COMMITTED;
     switch (outcome) {
     case SESSION_COMMITTED:
         answer_from_memory(j);

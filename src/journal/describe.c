@@ -70,15 +70,22 @@ static void put_pace(const struct pace *p, struct buf *out)
 
 void journal_describe(const struct journal *j, struct buf *out)
 {
-    CHECK((j->phase == PHASE_HALTED) == (j->halt_why != NULL));
+    CHECK(j->phase != PHASE_HALTED || j->halt_err);
     CHECK((j->phase == PHASE_CHECKING) == (j->held.kind != HELD_NOTHING));
     buf_put_u8(out, (uint8_t)j->phase);
+    buf_put_u8(out, (uint8_t)j->halt_err);
+    if (j->halt_err) buf_put_i64(out, j->look_at);
+    buf_put_u32(out, j->doubts);
+    buf_put_u32(out, j->looks);
+    buf_put_u8(out, (uint8_t)(j->fresh | j->unproven << 1));
+    buf_put_u64(out, j->diverged_slot);
     buf_put_i64(out, j->now.lo);
     buf_put_i64(out, j->now.hi);
     buf_put_u64(out, journal_digest(j));
     buf_put_i64(out, j->absent_at);
     buf_put_u8(out, j->replaying);
     buf_put_u64(out, j->sequence);
+    buf_put_u64(out, j->committed_slot);
     buf_put_u64(out, j->my_epoch);
     buf_put_u64(out, j->floor_index);
     buf_put_u64(out, j->floor_slot);

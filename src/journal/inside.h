@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Private to a journal handle: shared by journal.c (the calls), batch.c (ops and their answers),
-// apply.c (the fold), step.c (the store requests), pace.c (when) and the collector.
+// apply.c (the fold), step.c (the store requests), recover.c (snapshots), doubt.c (wrong answers),
+// pace.c (when) and the collector.
 //
 // The main requests, one at a time:
 //
@@ -14,7 +15,9 @@
 //
 // In CHECKING, an answer that is not fresh waits until the floor was read.
 //
-//     any --> HALTED when stored bytes contradict themselves, or need another program
+//     any --> PROVING --> READING   after an answer that contradicts the state
+//     any --> HALTED                if such answers stay, or if the entries need another program
+//     HALTED --> PROVING            at times; halt_err stays until the tail is read
 #pragma once
 
 #include "base/rng.h"
@@ -26,6 +29,7 @@ enum phase {
     PHASE_NEW,
     PHASE_LISTING,
     PHASE_LOADING,
+    PHASE_PROVING,
     PHASE_READING,
     PHASE_IDLE,
     PHASE_PUTTING,
@@ -99,9 +103,18 @@ struct journal {
     enum phase phase;
     bool tight;     // the store reported that it is nearly full
     uint32_t holds; // while not zero, no request is sent
-    const char *halt_why;
-    enum err halt_err;   // ERR_CORRUPT, or ERR_UNAVAILABLE: the entries need another program
-    char halt_text[160]; // halt_why if it is made
+    // Halted: ERR_CORRUPT, or ERR_UNAVAILABLE if the entries need another program. All calls are
+    // refused. It stays while the handle looks again.
+    enum err halt_err;
+    char halt_text[JOURNAL_HALT_MAX]; // the reason; a read that failed is named
+    uint32_t doubts;                  // wrong answers since the last tail
+    uint32_t looks;                   // halts since the last entry that was folded without one
+    int64_t look_at;                  // when a halted handle looks again
+    bool fresh;                       // the next request uses a fresh connection
+    bool unproven;                    // the last folded slot is gone: only a snapshot replaces it
+    // A whole entry of this slot contradicts the state, or the slot was lost; 0: none. No snapshot
+    // replaces the state then.
+    uint64_t diverged_slot;
     // The writer of the newest folded entry of that epoch; epoch 0: none was folded.
     struct hash128 owner_writer;
     uint64_t owner_writer_epoch;
@@ -112,7 +125,8 @@ struct journal {
     int64_t born;       // store time of this writer's start, for core_session
     uint64_t sequence;  // of the newest batch
     uint64_t committed; // ... of the newest that this writer answered as committed; 0: none
-    uint64_t my_epoch;  // the epoch this handle owns; 0: none
+    uint64_t committed_slot;
+    uint64_t my_epoch; // the epoch this handle owns; 0: none
 
     uint64_t floor_index; // the newest floor object seen
     uint64_t floor_slot;
@@ -167,10 +181,27 @@ void batch_fail(struct journal *j, enum err err);
 bool batch_refuse_growth(struct journal *j);
 void batch_unknown(struct journal *j); // answers its callers now; the batch is still resolved
 
-// Folds the bytes of slot core.slot + 1, and halts if they contradict the state. created: a lower
-// bound of the time when the slot was created.
-void journal_apply(struct journal *j, struct bytes bytes, int64_t created);
-void journal_halt(struct journal *j, const char *why);
+// Folds the bytes of slot core.slot + 1, unless they contradict the state. created: a lower bound
+// of the time when the slot was created. Returns false if it does not fold them.
+bool journal_apply(struct journal *j, struct bytes bytes, int64_t created);
+void journal_forget(struct journal *j); // nothing is folded
+// doubt.c
+struct read_name {
+    const char *part; // "slot", "floor"; NULL: the reason names what was read
+    uint64_t number;
+};
+// An answer contradicts the state. The handle reads again, or halts after some of them.
+void journal_doubt(struct journal *j, struct read_name read, const char *why);
+bool journal_may_doubt(const struct journal *j); // the next one does not halt
+void journal_diverged(struct journal *j, uint64_t slot);
+void journal_doubt_gone(struct journal *j); // only a snapshot could replace a state that diverged
+void journal_look_again(struct journal *j); // halted
+void journal_on_proof(struct journal *j, const struct response *r);
+// Halts for good if a commit that this handle answered is not in the state. Returns whether all
+// are.
+bool journal_check_commits(struct journal *j, bool at_tail);
+// The tail is read. Ends a halt. Returns false if the handle stays halted.
+bool journal_resume(struct journal *j);
 // rules.c
 bool journal_folds(const struct journal *j, uint16_t rules); // this program folds that version
 // Halts because the stored bytes need another version of the program. They are not damaged.
@@ -203,6 +234,13 @@ int64_t pace_read_lost_at(const struct journal *j); // when the entry that took 
 // When the next main request may be sent; TIME_NEVER: there is none.
 int64_t journal_ready_at(const struct journal *j);
 void journal_advance(struct journal *j);
+void journal_back_off(struct journal *j);
+void journal_reset_retries(struct journal *j);
+// recover.c
+void journal_recover(struct journal *j);
+void journal_ask_listing(struct journal *j);
+void journal_on_listing(struct journal *j, const struct response *r);
+void journal_on_loading(struct journal *j, const struct response *r);
 void journal_tail_seen(struct journal *j, uint64_t request);
 bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot);
 void held_clear(struct held *h);

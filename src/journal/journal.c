@@ -15,6 +15,8 @@ void journal_config_defaults(struct journal_config *c)
     *c = (struct journal_config){
         .retry_min_ms = 20,
         .retry_max_ms = 2000,
+        .look_min_ms = 1000,
+        .look_max_ms = 60000,
         .read_bytes_max = (size_t)1 << 20,
         .entry_bytes_max = ENTRY_LEN_MAX,
         .courtesy_ms = 1000,
@@ -145,7 +147,7 @@ static void enqueue(struct journal *j, uint64_t ticket, struct op op, int64_t de
 {
     CHECK(j->phase != PHASE_NEW);
     journal_note_time(j, now);
-    if (j->phase == PHASE_HALTED) {
+    if (j->halt_err) {
         refuse(j, ticket, j->halt_err);
     } else if (op.payload.len > JOURNAL_OP_MAX) {
         refuse(j, ticket, ERR_LIMIT);
@@ -168,7 +170,7 @@ void journal_sync(struct journal *j, uint64_t ticket, int64_t deadline, struct i
 {
     CHECK(j->phase != PHASE_NEW);
     journal_note_time(j, now);
-    if (j->phase == PHASE_HALTED) {
+    if (j->halt_err) {
         refuse(j, ticket, j->halt_err);
         return;
     }
@@ -239,10 +241,7 @@ static int64_t earlier(int64_t a, int64_t b)
 
 int64_t journal_wake_at(const struct journal *j)
 {
-    if (j->phase == PHASE_HALTED) {
-        CHECK(!j->queue.head && !j->syncs.head && !j->batch.active); // all were answered
-        return TIME_NEVER;
-    }
+    CHECK(!j->halt_err || (!j->queue.head && !j->syncs.head && !j->batch.active)); // all answered
     int64_t ready_at = j->main.open ? TIME_NEVER : journal_ready_at(j);
     if (MUTANT(JOURNAL_WAKES_PAST) && j->main.open) return j->now.lo;
     // Otherwise the handle is on hold, and its release advances it.
@@ -298,7 +297,7 @@ struct journal_owner journal_owner(const struct journal *j)
 
 bool journal_is_owner(const struct journal *j)
 {
-    return j->my_epoch != 0 && j->my_epoch == j->core.epoch;
+    return !j->halt_err && j->my_epoch != 0 && j->my_epoch == j->core.epoch;
 }
 
 int64_t journal_owner_seen_at(const struct journal *j)
@@ -329,7 +328,7 @@ bool journal_is_current(const struct journal *j)
 {
     CHECK(j->phase != PHASE_IDLE || !j->replaying);
     bool recovering = j->replaying || j->phase < PHASE_READING;
-    return !recovering && j->phase != PHASE_HALTED;
+    return !recovering && !j->halt_err;
 }
 
 uint64_t journal_last_snapshot(const struct journal *j)
@@ -344,15 +343,14 @@ bool journal_clock_alarm(const struct journal *j)
 
 bool journal_halted(const struct journal *j, const char **why)
 {
-    CHECK((j->phase == PHASE_HALTED) == (j->halt_why != NULL));
-    if (why) *why = j->halt_why;
-    return j->phase == PHASE_HALTED;
+    CHECK(j->phase != PHASE_HALTED || j->halt_err);
+    if (why) *why = j->halt_err ? j->halt_text : NULL;
+    return j->halt_err != ERR_OK;
 }
 
 enum err journal_halt_err(const struct journal *j)
 {
-    CHECK((j->phase == PHASE_HALTED) == (j->halt_err != ERR_OK));
-    return j->phase == PHASE_HALTED ? j->halt_err : ERR_OK;
+    return j->halt_err;
 }
 
 uint64_t journal_floor(const struct journal *j)

@@ -19,6 +19,7 @@
 #define JOURNAL_OP_MAX      ((size_t)4 << 20)
 #define JOURNAL_ADDRESS_MAX 256
 #define JOURNAL_PUTS_MAX    1000000
+#define JOURNAL_HALT_MAX    480
 
 struct journal_id {
     uint8_t queue[16];
@@ -52,6 +53,8 @@ struct journal_config {
     uint64_t seed;          // for nonces and retry jitter; random
     int64_t retry_min_ms;   // 20 ms
     int64_t retry_max_ms;   // 2 s
+    int64_t look_min_ms;    // 1 s: when a halted handle looks again ...
+    int64_t look_max_ms;    // 60 s: ... and how rarely at most
     size_t read_bytes_max;  // 1 MiB: the limit of one read
     size_t entry_bytes_max; // 8 MiB at most: the limit of a batch
     // A snapshot waits until the entries since the last one have this many times its bytes. So a
@@ -165,8 +168,10 @@ bool journal_is_current(const struct journal *j);  // has seen the tail since it
 // The newest snapshot that it loaded or wrote.
 uint64_t journal_last_snapshot(const struct journal *j);
 bool journal_clock_alarm(const struct journal *j); // the journal's time is ahead of the store's
+// `why` names what was read. It is valid until the next call.
 bool journal_halted(const struct journal *j, const char **why);
-// ERR_OK: not halted. ERR_CORRUPT: stored bytes contradict themselves. ERR_UNAVAILABLE: the next
+// ERR_OK: not halted. ERR_CORRUPT: stored bytes contradict themselves, and still did when they were
+// read again. The handle goes on by itself if the store proves sound. ERR_UNAVAILABLE: the next
 // entry needs another version of this program, and `why` begins with JOURNAL_UPGRADE_NEEDED.
 enum err journal_halt_err(const struct journal *j);
 #define JOURNAL_UPGRADE_NEEDED "upgrade needed: "

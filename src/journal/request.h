@@ -27,6 +27,7 @@ struct request {
     enum request_kind kind;
     bool background; // no caller waits for it
     bool grows;      // append: adds messages, which a store that is nearly full refuses
+    bool fresh;      // an earlier answer was wrong: use a fresh connection (store_distrust)
     const char *key;
     const char *after; // NULL: from the first key
     uint64_t first;

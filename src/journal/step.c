@@ -12,21 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot)
-{
-    size_t skip = strlen(j->config.prefix) + strlen("/snap/");
-    if (strlen(key) != skip + 20) return false;
-    uint64_t n = 0;
-    for (const char *c = key + skip; *c; c++) {
-        if (*c < '0' || *c > '9') return false;
-        n = n * 10 + (uint64_t)(*c - '0');
-    }
-    *slot = n;
-    return n > 0;
-}
-
 // Full jitter: handles that failed together do not retry together.
-static void back_off(struct journal *j)
+void journal_back_off(struct journal *j)
 {
     int64_t delay = j->config.retry_min_ms;
     for (uint32_t i = 0; i < j->retries && delay < j->config.retry_max_ms; i++)
@@ -38,27 +25,17 @@ static void back_off(struct journal *j)
     CHECK(!j->main.open); // only an answer makes a handle wait
 }
 
-static void reset_retries(struct journal *j)
+void journal_reset_retries(struct journal *j)
 {
     j->retries = 0;
     j->retry_at = TIME_UNKNOWN;
 }
 
-static void ask_listing(struct journal *j)
+static void ask_slots(struct journal *j, uint64_t first, size_t bytes_max)
 {
-    CHECK(j->phase == PHASE_LISTING);
-    CHECK(j->listing_on || j->candidates[0] == 0); // candidates come only from pages
-    open_request_begin(&j->main, j, REQUEST_LIST, "snap", 0);
-    j->main.request.limit = 1000;
-    if (j->listing_on) j->main.request.after = j->main.after;
-}
-
-static void ask_read(struct journal *j)
-{
-    CHECK(j->phase == PHASE_READING);
     open_request_begin(&j->main, j, REQUEST_READ_LOG, "log", 0);
-    j->main.request.first = j->core.slot + 1;
-    j->main.request.limit = j->config.read_bytes_max;
+    j->main.request.first = first;
+    j->main.request.limit = bytes_max;
 }
 
 static void ask_append(struct journal *j)
@@ -90,8 +67,9 @@ static int64_t phase_ready_at(const struct journal *j)
 {
     switch (j->phase) {
     case PHASE_NEW:
-    case PHASE_HALTED:
         return TIME_NEVER;
+    case PHASE_HALTED: // an entry that needs another program stays
+        return j->halt_err == ERR_CORRUPT && !MUTANT(LOOK_OFF) ? j->look_at : TIME_NEVER;
     case PHASE_IDLE:
         return idle_ready_at(j);
     case PHASE_PUTTING:
@@ -132,19 +110,23 @@ void journal_advance(struct journal *j)
     if (waits) batch_answer_idle(j);
     if (j->now.lo < journal_ready_at(j)) return;
     if (j->phase == PHASE_IDLE) choose_work(j);
+    if (j->phase == PHASE_HALTED) journal_look_again(j);
     switch (j->phase) {
     case PHASE_NEW:
     case PHASE_IDLE:
     case PHASE_HALTED:
-        break;
+        return;
     case PHASE_LISTING:
-        ask_listing(j);
+        journal_ask_listing(j);
         break;
     case PHASE_LOADING:
         open_request_begin(&j->main, j, REQUEST_GET, "snap", j->candidates[0]);
         break;
+    case PHASE_PROVING:
+        ask_slots(j, j->core.slot, 1);
+        break;
     case PHASE_READING:
-        ask_read(j);
+        ask_slots(j, j->core.slot + 1, j->config.read_bytes_max);
         break;
     case PHASE_PUTTING:
         ask_append(j);
@@ -153,107 +135,8 @@ void journal_advance(struct journal *j)
         open_request_begin(&j->main, j, REQUEST_GET, "floor", j->floor_index + 1);
         break;
     }
-}
-
-static void recover(struct journal *j)
-{
-    CHECK(!j->main.open);
-    held_clear(&j->held);
-    memset(j->candidates, 0, sizeof j->candidates);
-    j->candidate_damaged = false;
-    j->listing_on = false;
-    j->phase = PHASE_LISTING;
-}
-
-static void replay_from_start(struct journal *j)
-{
-    CHECK(j->core.slot == 0); // a folded state is replaced only by a snapshot
-    core_done(&j->core);
-    j->fold.reset(j->fold.ctx);
-    j->ended_slot = 0;
-    j->absent_at = TIME_UNKNOWN;
-    j->replaying = true;
-    j->phase = PHASE_READING;
-}
-
-// A listing can lag. Without a snapshot newer than the folded state, loading one gains nothing yet.
-static void listing_complete(struct journal *j)
-{
-    CHECK(!j->listing_on);
-    bool folded = j->core.slot > 0;
-    if (folded && j->candidates[0] <= j->core.slot) {
-        recover(j);
-        back_off(j);
-    } else if (j->candidates[0] == 0) {
-        replay_from_start(j);
-    } else {
-        j->phase = PHASE_LOADING;
-    }
-}
-
-// The newest snapshot is wanted. With from_oldest, it is the oldest one whose following slots all
-// exist.
-static bool is_better(const struct journal *j, uint64_t slot)
-{
-    CHECK(slot > 0); // 0 means that there is no candidate
-    if (!j->config.from_oldest) return slot > j->candidates[0];
-    return j->candidates[0] == 0 && slot >= j->floor_slot && slot > j->core.slot;
-}
-
-static void on_listing(struct journal *j, const struct response *r)
-{
-    CHECK(j->phase == PHASE_LISTING);
-    for (size_t i = 0; i < r->rows_len; i++) {
-        uint64_t slot;
-        if (!snapshot_key_slot(j, r->rows[i].key, &slot) || !is_better(j, slot)) continue;
-        memmove(j->candidates + 1, j->candidates, sizeof j->candidates - sizeof *j->candidates);
-        j->candidates[0] = slot;
-    }
-    CHECK(j->candidates[0] >= j->candidates[1]);
-    reset_retries(j);
-    j->listing_on = r->more && r->rows_len > 0;
-    if (j->listing_on) {
-        (void)snprintf(j->main.after, sizeof j->main.after, "%s", r->rows[r->rows_len - 1].key);
-    } else {
-        listing_complete(j);
-    }
-}
-
-static void next_candidate(struct journal *j)
-{
-    CHECK(j->phase == PHASE_LOADING);
-    memmove(j->candidates, j->candidates + 1, sizeof j->candidates - sizeof *j->candidates);
-    j->candidates[SNAPSHOTS_KEPT - 1] = 0;
-    if (j->candidates[0] > j->core.slot) return;
-    if (j->candidate_damaged) {
-        journal_halt(j, "no snapshot can be read");
-        return;
-    }
-    recover(j);
-    back_off(j);
-}
-
-static void on_loading(struct journal *j, const struct response *r)
-{
-    CHECK(j->phase == PHASE_LOADING);
-    CHECK(j->candidates[0] > j->core.slot);
-    enum err err = r->err;
-    if (!err) err = journal_load(j, r->body, j->candidates[0]);
-    if (err == ERR_CORRUPT) {
-        // The state may be half loaded. The older snapshot, or the first slot, replaces all of it.
-        core_done(&j->core);
-        j->fold.reset(j->fold.ctx);
-        j->ended_slot = 0;
-        j->candidate_damaged = true;
-    }
-    if (err) {
-        next_candidate(j);
-        return;
-    }
-    if (j->phase == PHASE_HALTED) return;
-    reset_retries(j);
-    j->replaying = true;
-    j->phase = PHASE_READING;
+    j->main.request.fresh = j->fresh;
+    j->fresh = false;
 }
 
 void held_clear(struct held *h)
@@ -267,8 +150,8 @@ void held_clear(struct held *h)
 
 void journal_tail_seen(struct journal *j, uint64_t request)
 {
-    CHECK(j->phase == PHASE_IDLE);
     CHECK(request < j->next_request);
+    if (!journal_resume(j)) return;
     struct pending_list all = j->syncs;
     struct pending_list seen = {0};
     j->syncs = (struct pending_list){0};
@@ -287,7 +170,6 @@ void journal_tail_seen(struct journal *j, uint64_t request)
 static void after_rows(struct journal *j)
 {
     CHECK(j->held.kind == HELD_NOTHING);
-    if (j->phase == PHASE_HALTED) return;
     // During a replay, and while a sync is open (choose_work), reading continues until no slot
     // follows.
     j->phase = j->replaying ? PHASE_READING : PHASE_IDLE;
@@ -302,8 +184,8 @@ static int64_t absence_time(const struct journal *j, int64_t sound, struct inter
 static void trust_append(struct journal *j, uint64_t request, struct interval time)
 {
     CHECK(j->batch.active && j->batch.slot == j->core.slot + 1);
-    journal_apply(j, buf_bytes(&j->batch.bytes), absence_time(j, j->batch.sent_at, time));
-    if (j->phase == PHASE_HALTED) return;
+    if (!journal_apply(j, buf_bytes(&j->batch.bytes), absence_time(j, j->batch.sent_at, time)))
+        return;
     j->phase = PHASE_IDLE;
     journal_tail_seen(j, request);
 }
@@ -312,16 +194,29 @@ static void trust_gap(struct journal *j, uint64_t request, struct interval time)
 {
     CHECK(!j->main.open && request < j->next_request);
     if (j->batch.active && j->batch.slot != j->core.slot + 1) {
-        journal_halt(j, "the store lost slots that existed");
+        journal_diverged(j, j->core.slot + 1);
+        journal_doubt(j, (struct read_name){"slot", j->core.slot + 1},
+                      "the slot existed, and the store lost it");
         return;
     }
     if (time.lo > j->absent_at) j->absent_at = time.lo;
     j->phase = PHASE_IDLE;
     journal_tail_seen(j, request);
+    if (j->phase != PHASE_IDLE) return; // the answer is in doubt
     pace_tail_read(j);
     // The append was refused because the slot exists, but a read finds it missing: wait before the
     // next attempt.
-    if (j->batch.active) back_off(j);
+    if (j->batch.active) journal_back_off(j);
+}
+
+static void trust_rows(struct journal *j, const struct held *h)
+{
+    for (size_t i = 0; i < h->rows_len; i++) {
+        const struct held_row *row = &h->rows[i];
+        if (!journal_apply(j, row->body, absence_time(j, row->modified.lo, h->time))) return;
+    }
+    pace_rows_read(j, h->rows[h->rows_len - 1].modified, h->time);
+    after_rows(j);
 }
 
 static void trust_held(struct journal *j)
@@ -339,10 +234,7 @@ static void trust_held(struct journal *j)
         trust_gap(j, h.request, h.time);
         break;
     case HELD_ROWS:
-        for (size_t i = 0; i < h.rows_len && j->phase != PHASE_HALTED; i++)
-            journal_apply(j, h.rows[i].body, absence_time(j, h.rows[i].modified.lo, h.time));
-        pace_rows_read(j, h.rows[h.rows_len - 1].modified, h.time);
-        after_rows(j);
+        trust_rows(j, &h);
         break;
     }
     held_clear(&h);
@@ -394,7 +286,7 @@ static bool can_trust(const struct journal *j, enum held_kind kind, const struct
 static void trust_or_check(struct journal *j, enum held_kind kind, const struct response *r)
 {
     CHECK(j->phase == PHASE_READING || j->phase == PHASE_PUTTING);
-    reset_retries(j);
+    journal_reset_retries(j);
     held_keep(j, kind, r);
     if (can_trust(j, kind, r)) {
         trust_held(j);
@@ -417,7 +309,8 @@ static void on_reading(struct journal *j, const struct response *r)
     if (r->err == ERR_NOT_FOUND) {
         trust_or_check(j, HELD_GAP, r);
     } else if (!rows_fit(j, r)) {
-        journal_halt(j, "the store answered with slots that were not requested");
+        journal_doubt(j, (struct read_name){"slot", j->core.slot + 1},
+                      "the store answered with slots that were not requested");
     } else {
         trust_or_check(j, HELD_ROWS, r);
     }
@@ -427,10 +320,13 @@ static void on_checking(struct journal *j, const struct response *r)
 {
     CHECK(j->held.kind != HELD_NOTHING);
     CHECK((j->floor_index == 0) == (j->floor_slot == 0));
-    reset_retries(j);
+    journal_reset_retries(j);
     if (r->err == ERR_NOT_FOUND) {
-        if (j->core.slot + 1 <= j->floor_slot) {
-            recover(j);
+        bool gone = j->core.slot + 1 <= j->floor_slot;
+        if (gone && j->diverged_slot > 0) {
+            journal_doubt_gone(j);
+        } else if (gone) {
+            journal_recover(j);
         } else {
             trust_held(j);
         }
@@ -440,7 +336,8 @@ static void on_checking(struct journal *j, const struct response *r)
     enum err err = floor_decode(r->body, &f);
     bool next = !err && journal_id_equal(&f.id, &j->config.id) && f.index == j->floor_index + 1;
     if (!next || f.slot <= j->floor_slot) {
-        journal_halt(j, "a floor object is damaged or does not rise");
+        journal_doubt(j, (struct read_name){"floor", j->floor_index + 1},
+                      "the object is damaged, or the floor does not rise");
         return;
     }
     j->floor_index = f.index;
@@ -458,11 +355,11 @@ static void append_not_landed(struct journal *j, enum err err)
             journal_answer_all(j, &j->queue, err);
             journal_answer_all(j, &j->syncs, err);
         }
-        back_off(j);
+        journal_back_off(j);
     } else if (err == ERR_UNAVAILABLE) {
         batch_requeue(j);
         j->phase = PHASE_IDLE;
-        back_off(j);
+        journal_back_off(j);
     } else {
         if (err != ERR_LIMIT || !batch_refuse_growth(j)) batch_fail(j, err);
         j->phase = PHASE_IDLE;
@@ -476,7 +373,7 @@ static void append_lost(struct journal *j)
     // If an earlier attempt ended in doubt, the slot may hold it. Then there is no reason to wait.
     if (!j->batch.maybe_landed) pace_lost(j);
     j->batch.maybe_landed = true; // the network may have delivered it twice: the slot decides
-    reset_retries(j);
+    journal_reset_retries(j);
     j->phase = PHASE_READING;
 }
 
@@ -489,7 +386,7 @@ static void append_unknown(struct journal *j)
         return;
     }
     j->batch.maybe_landed = true;
-    back_off(j);
+    journal_back_off(j);
 }
 
 static void on_putting(struct journal *j, const struct response *r)
@@ -514,32 +411,36 @@ static void on_putting(struct journal *j, const struct response *r)
         append_not_landed(j, r->err);
         break;
     default:
-        journal_halt(j, "the store answered an append with an error that an append cannot have");
+        // The batch stays: the next append decides it, after the slot was read.
+        if (j->core.slot > 0) journal_diverged(j, j->core.slot);
+        journal_doubt(j, (struct read_name){r->why ? NULL : "slot", j->batch.slot},
+                      r->why ? r->why : "the store refuses an append as no store may");
     }
 }
 
 // Retries reads that failed. If the store refused the read, waiting does not help, so the callers
 // get the error.
-static bool retry_read(struct journal *j, enum err err)
+static bool retry_read(struct journal *j, const struct response *r)
 {
     CHECK(j->phase != PHASE_PUTTING); // an append has rules of its own
-    switch (err) {
+    switch (r->err) {
     case ERR_OK:
     case ERR_NOT_FOUND:
         return false;
     case ERR_CORRUPT:
         if (j->phase == PHASE_LOADING) return false;
-        journal_halt(j, "the store reports that its bytes are damaged");
+        journal_doubt(j, (struct read_name){r->why ? NULL : "slot", j->core.slot + 1},
+                      r->why ? r->why : "the store reports that its bytes are damaged");
         return true;
     case ERR_DENIED:
     case ERR_LIMIT:
-        journal_answer_all(j, &j->queue, err);
-        journal_answer_all(j, &j->syncs, err);
+        journal_answer_all(j, &j->queue, r->err);
+        journal_answer_all(j, &j->syncs, r->err);
         break;
     default:
         break;
     }
-    back_off(j);
+    journal_back_off(j);
     return true;
 }
 
@@ -550,13 +451,16 @@ static void on_main(struct journal *j, const struct response *r)
         on_putting(j, r);
         return;
     }
-    if (retry_read(j, r->err)) return;
+    if (retry_read(j, r)) return;
     switch (j->phase) {
     case PHASE_LISTING:
-        on_listing(j, r);
+        journal_on_listing(j, r);
         break;
     case PHASE_LOADING:
-        on_loading(j, r);
+        journal_on_loading(j, r);
+        break;
+    case PHASE_PROVING:
+        journal_on_proof(j, r);
         break;
     case PHASE_READING:
         on_reading(j, r);

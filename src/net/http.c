@@ -311,6 +311,7 @@ static bool line_ready(struct http_connection *l, struct http_call *c, int64_t l
         return false;
     }
     set_method(l, c);
+    SET(l->easy, CURLOPT_FRESH_CONNECT, c->fresh ? 1L : 0L);
     SET(l->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms > 0 ? left_ms : 1));
     c->sent_ms = clock_boot_ms();
     return true;

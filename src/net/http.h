@@ -48,6 +48,7 @@ struct http_call {
     struct bytes body;
     int64_t timeout_ms; // of the whole exchange; 0: 30 s
     size_t body_max;    // of the answer; SIZE_MAX: no limit
+    bool fresh;         // on a new connection, not on one that was kept
     // Only http_plain.h uses these three. connect_ms: for a new connection; 0: 5 s. `hopeless` is
     // asked each second while no byte of the answer has come. It may block. If it returns true, the
     // call ends as if its time were over.

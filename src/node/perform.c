@@ -78,6 +78,7 @@ static void view_rows(struct perform_buffer *p, enum request_kind kind)
 
 struct response perform(struct store *s, const struct request *r, struct perform_buffer *p)
 {
+    if (r->fresh) store_distrust(s, r->kind == REQUEST_READ_LOG ? r->key : NULL);
     enum err err = call(s, r, &p->answer);
     view_rows(p, r->kind);
     return (struct response){.id = r->id,

@@ -24,8 +24,8 @@ static void note_why(struct shard_runner *d, const struct response *r)
     (void)snprintf(d->why, sizeof d->why, "%s", fine || !r->why ? "" : r->why);
 }
 
-// A call that timed out reports the error of the requests that kept failing. The reason of a halted
-// journal is more precise than the store's, unless the store itself said what is lost or damaged.
+// A call that timed out reports the error of the requests that kept failing. A halted journal names
+// the read that failed, or has the sentence of the store.
 static void copy_why(struct shard_runner *d, enum err err, char *out)
 {
     const char *halted = NULL;
@@ -33,8 +33,7 @@ static void copy_why(struct shard_runner *d, enum err err, char *out)
     bool timed_out = err == ERR_UNAVAILABLE || err == ERR_UNKNOWN;
     const char *why = d->why_err == err || (timed_out && d->why_err) ? d->why : "";
     if (err == ERR_CORRUPT && store_is_dead(d->store, out)) return;
-    bool told = err == ERR_CORRUPT && d->why_err == err && d->why[0];
-    if (journal_halt_err(j) == err && journal_halted(j, &halted) && !told) why = halted;
+    if (journal_halt_err(j) == err && journal_halted(j, &halted)) why = halted;
     (void)snprintf(out, STORE_WHY_MAX, "%s", why);
 }
 

@@ -89,7 +89,10 @@ static enum err check_identity(struct identity *me, struct cost *cost,
     store_answer_init(&a);
     enum err e = ERR_CORRUPT;
     for (int i = 0; i < CHECKS && seems_lost(e); i++) {
-        if (i > 0) (void)nanosleep(&(struct timespec){.tv_nsec = CHECK_PAUSE_NS}, NULL);
+        if (i > 0) {
+            (void)nanosleep(&(struct timespec){.tv_nsec = CHECK_PAUSE_NS}, NULL);
+            store_distrust(me->inner, NULL);
+        }
         e = check_once(me, &a);
         cost_add(cost, &a.cost);
     }
@@ -271,6 +274,11 @@ static void identity_rest(struct store *s, const char *log)
     store_rest(identity_of(s)->inner, log);
 }
 
+static void identity_distrust(struct store *s, const char *log)
+{
+    store_distrust(identity_of(s)->inner, log);
+}
+
 static bool identity_is_dead(struct store *s, char why[static STORE_WHY_MAX])
 {
     struct identity *me = identity_of(s);
@@ -318,6 +326,7 @@ static const struct store_ops identity_ops = {
     .wait = identity_wait,
     .free = identity_free,
     .rest = identity_rest,
+    .distrust = identity_distrust,
     .is_dead = identity_is_dead,
     .concern = identity_concern,
     .check_space = identity_check_space,

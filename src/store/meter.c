@@ -167,6 +167,11 @@ static void meter_rest(struct store *s, const char *log)
     store_rest(meter_of(s)->inner, log);
 }
 
+static void meter_distrust(struct store *s, const char *log)
+{
+    store_distrust(meter_of(s)->inner, log);
+}
+
 static bool meter_is_dead(struct store *s, char why[static STORE_WHY_MAX])
 {
     return store_is_dead(meter_of(s)->inner, why);
@@ -201,6 +206,7 @@ static const struct store_ops meter_ops = {
     .wait = meter_wait,
     .free = meter_free,
     .rest = meter_rest,
+    .distrust = meter_distrust,
     .is_dead = meter_is_dead,
     .concern = meter_concern,
     .check_space = meter_check_space,

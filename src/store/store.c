@@ -312,6 +312,11 @@ void store_rest(struct store *s, const char *log)
     if (s->ops->rest && fork_guard_same(&s->guard)) s->ops->rest(s, log);
 }
 
+void store_distrust(struct store *s, const char *log)
+{
+    if (s->ops->distrust && fork_guard_same(&s->guard)) s->ops->distrust(s, log);
+}
+
 enum err store_moved(struct store *s, struct store_answer *a)
 {
     enum err e = check_handle(s, a);

@@ -125,6 +125,10 @@ void store_free(struct store *s); // accepts NULL
 // A hint that this process does not use the log for now: the store may close what it keeps open for
 // it. A later call opens it again.
 void store_rest(struct store *s, const char *log);
+// An answer of this store was wrong: its bytes fail their check. What the store keeps of earlier
+// answers is not used any more. The next calls use fresh connections. log: what the wrong answer
+// was about; NULL: no log.
+void store_distrust(struct store *s, const char *log);
 // Checks that the name under which the store was opened still leads to it. ERR_CORRUPT: it does
 // not, so no other process finds what is written now. A store that resolves its name in each call
 // has nothing to check.
@@ -181,6 +185,7 @@ struct store_ops {
     // A backend may leave the following operations NULL.
     enum err (*seal)(struct store *s, const char *log, struct store_answer *a);
     void (*rest)(struct store *s, const char *log);
+    void (*distrust)(struct store *s, const char *log);
     bool (*is_dead)(struct store *s, char why[static STORE_WHY_MAX]);
     bool (*concern)(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX]);
     enum err (*moved)(struct store *s, struct store_answer *a);

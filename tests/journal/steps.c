@@ -325,18 +325,155 @@ static void sync_sees_what_others_committed_before_it(void **state)
 
 #define LOG "q/test/0/log/0000000000000000000"
 
-static void halts(struct store *s)
+// Performs requests until the handle has halted.
+static void until_halted(struct rig *r, const char **why)
+{
+    for (int i = 0; i < RIG_LIMIT && !journal_halted(r->journal, why); i++) {
+        rig_settle(r);
+        if (!journal_halted(r->journal, why)) assert_true(rig_wait_for_retry(r));
+    }
+    assert_true(journal_halted(r->journal, why));
+    assert_non_null(*why);
+}
+
+// Lets a halted handle look again, this many times.
+static void look_again(struct rig *r, int times)
+{
+    for (int i = 0; i < times; i++) {
+        assert_true(rig_wait_for_retry(r));
+        rig_settle(r);
+    }
+}
+
+static void halts(struct store *s, const char *read)
 {
     struct rig b = rig_on(s);
     uint64_t ticket = rig_add(&b, 'x', 1);
+    const char *why = NULL;
+    until_halted(&b, &why);
+    assert_ptr_equal(strstr(why, read), why);
+    assert_int_equal(rig_answer_to(&b, ticket, NULL), ERR_CORRUPT);
+    for (int i = 0; i < 12; i++) { // and stays so, however often it looks again
+        look_again(&b, 1);
+        ticket = rig_add(&b, 'x', 1);
+        assert_int_equal(rig_answer_to(&b, ticket, NULL), ERR_CORRUPT);
+    }
+    rig_done(&b);
+}
+
+// Changes a byte of what the request reads, as a bad connection does.
+static void serve_wrongly(struct rig *r, const struct request *request)
+{
+    struct response right = perform(r->store, request, &r->performance);
+    assert_true(right.rows_len > 0);
+    struct response_row row = right.rows[0];
+    row.body = bytes_copy(row.body);
+    ((uint8_t *)(uintptr_t)row.body.data)[row.body.len / 2] ^= 1;
+    right.rows = &row;
+    right.rows_len = 1;
+    journal_respond(r->journal, &right, r->now);
+    bytes_free(row.body);
+}
+
+static struct request next_read(struct rig *r, uint64_t slot)
+{
+    struct request request;
+    for (int i = 0; i < RIG_LIMIT; i++) {
+        if (!rig_take(r, &request)) {
+            assert_true(rig_wait_for_retry(r));
+            continue;
+        }
+        if (request.kind == REQUEST_READ_LOG && request.first == slot) return request;
+        rig_serve(r, &request, FATE_OK);
+    }
+    fail_msg("the slot was not read");
+    return request;
+}
+
+static void wrong_answer_is_asked_again_on_a_fresh_connection(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct rig a = rig_on(s), b = rig_on(s);
+    rig_commit(&a, 'x');
     rig_settle(&b);
+    rig_commit(&b, 'x');
+    rig_commit(&a, 'x');
+    uint64_t ticket = rig_add(&b, 'x', 1);
+    for (int i = 0; i < 2; i++) {
+        struct request read = next_read(&b, 3);
+        serve_wrongly(&b, &read);
+        assert_false(journal_halted(b.journal, NULL));
+        read = next_read(&b, 2); // the last slot that it folded
+        assert_true(read.fresh);
+        rig_serve(&b, &read, FATE_OK);
+    }
+    struct request append = rig_until_append(&b);
+    rig_serve(&b, &append, FATE_OK);
+    assert_int_equal(rig_answer_to(&b, ticket, NULL), ERR_OK);
+    assert_int_equal(journal_slot(b.journal), 4);
+    rig_done(&a);
+    rig_done(&b);
+    store_free(s);
+}
+
+static void halted_handle_goes_on_when_the_store_is_sound(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct rig a = rig_on(s), b = rig_on(s);
+    struct journal_owner owner = {.token = 1};
+    rig_settle(&b);
+    journal_own(b.journal, 900, 0, &owner, TIME_NEVER, b.now);
+    rig_settle(&b);
+    assert_int_equal(rig_answer_to(&b, 900, NULL), ERR_OK);
+    rig_commit(&a, 'x');
+    uint64_t ticket = rig_add(&b, 'x', 1);
+    for (int i = 0; i < 3; i++) {
+        struct request read = next_read(&b, 2);
+        serve_wrongly(&b, &read);
+    }
     const char *why = NULL;
     assert_true(journal_halted(b.journal, &why));
-    assert_non_null(why);
-    assert_int_equal(rig_answer_to(&b, ticket, NULL), ERR_CORRUPT);
-    ticket = rig_add(&b, 'x', 1);
-    assert_int_equal(rig_answer_to(&b, ticket, NULL), ERR_CORRUPT);
+    assert_string_equal(why, "slot 2 of q/test/0: the entry fails its checksum");
+    assert_false(journal_is_owner(b.journal));
+    assert_int_equal(rig_answer_to(&b, ticket, NULL), ERR_UNKNOWN); // its append was refused
+    look_again(&b, 1);
+    assert_false(journal_halted(b.journal, NULL));
+    assert_true(journal_is_owner(b.journal)); // no other writer became the owner
+    rig_commit(&b, 'x');
+    rig_done(&a);
     rig_done(&b);
+    store_free(s);
+}
+
+// The store loses the last slots. The reader finds no contradiction, but a slot that it folded.
+static void handle_does_not_go_on_without_a_slot_that_it_folded(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct rig a = rig_on(s), b = rig_on(s);
+    rig_commit(&a, 'x');
+    rig_commit(&a, 'x');
+    rig_settle(&b);
+    journal_sync(b.journal, 901, TIME_NEVER, rig_store_time(&b));
+    struct request read = next_read(&b, 3);
+    const char *const last[] = {LOG "2"};
+    struct store_answer answer;
+    store_answer_init(&answer);
+    assert_int_equal(store_delete(s, last, 1, &answer), ERR_OK);
+    store_answer_done(&answer);
+    rig_refuse(&b, &read, ERR_CORRUPT);
+    const char *why = NULL;
+    until_halted(&b, &why);
+    assert_string_equal(
+        why, "slot 2 of q/test/0: the slot is gone, and what the store has does not continue it");
+    assert_int_equal(rig_answer_to(&b, 901, NULL), ERR_CORRUPT);
+    look_again(&b, 8);
+    assert_true(journal_halted(b.journal, NULL));
+    rig_done(&a);
+    rig_done(&b);
+    store_free(s);
 }
 
 static void damaged_slot_halts_and_commits_nothing(void **state)
@@ -346,7 +483,7 @@ static void damaged_slot_halts_and_commits_nothing(void **state)
     struct rig a = rig_on(s);
     rig_commit(&a, 'x');
     rig_overwrite(s, LOG "1", bytes_str("not an entry"));
-    halts(s);
+    halts(s, "slot 1 of q/test/0: ");
     rig_done(&a);
     store_free(s);
 }
@@ -366,7 +503,7 @@ static void replaced_slot_breaks_the_chain_and_halts(void **state)
     assert_int_equal(store_get(other, LOG "1", 0, SIZE_MAX, &answer), ERR_OK);
     rig_overwrite(s, LOG "1", buf_bytes(&answer.body));
     store_answer_done(&answer);
-    halts(s);
+    halts(s, "slot 2 of q/test/0: ");
     rig_done(&a);
     rig_done(&b);
     store_free(s);
@@ -392,6 +529,9 @@ int main(void)
         cmocka_unit_test(sync_sees_what_others_committed_before_it),
         cmocka_unit_test(damaged_slot_halts_and_commits_nothing),
         cmocka_unit_test(replaced_slot_breaks_the_chain_and_halts),
+        cmocka_unit_test(wrong_answer_is_asked_again_on_a_fresh_connection),
+        cmocka_unit_test(halted_handle_goes_on_when_the_store_is_sound),
+        cmocka_unit_test(handle_does_not_go_on_without_a_slot_that_it_folded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -89,9 +89,20 @@ static void slots_grow(struct bucket *b, uint64_t slot)
         b->slots[b->slots_len++] = (struct bucket_slot){0};
 }
 
+static void lose_last(struct bucket *b, int64_t now)
+{
+    if (b->slots_len == 0 || !b->slots[b->slots_len - 1].there || !lie(b, b->lies.lost)) return;
+    struct bucket_slot *s = &b->slots[--b->slots_len];
+    bytes_free(s->body);
+    *s = (struct bucket_slot){0};
+    b->lies.lost_at = now;
+}
+
 static enum err do_append(struct bucket *b, const struct request *q, int64_t now)
 {
     CHECK(q->first > 0);
+    lose_last(b, now);
+    if (b->lies.lost_at && q->first > b->slots_len + 1) return ERR_INVALID;
     if (bucket_slot(b, q->first)) {
         if (lie(b, b->lies.two_win)) return ERR_OK;
         if (!lie(b, b->lies.overwrite)) return ERR_CONFLICT;

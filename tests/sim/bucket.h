@@ -36,6 +36,8 @@ struct bucket_lies {
     uint32_t overwrite;  // an append or put_new of an existing key replaces it and answers ok
     uint32_t two_win;    // ... or keeps the first and answers ok all the same
     uint32_t stale_404;  // a slot that is there is not found
+    uint32_t lost;       // the last slot is gone before an append, as after a crash of the store
+    int64_t lost_at;     // 0: never; from then on the store notices a gap, as file: and redis: do
     uint32_t told_total; // how often it lied
 };
 

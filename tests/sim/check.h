@@ -27,3 +27,5 @@ size_t count_snapshots(const struct world *w); // in the bucket
 // check_lying.c: a handle that folded what the store later denied has halted.
 void check_lying_folded(struct node *n, const struct fold_entry *e);
 void check_lying(struct world *w);
+// A handle that was halted goes on: the store has the last slot that it folded, or dropped it.
+void check_resumed(struct world *w, struct node *n);

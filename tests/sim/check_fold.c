@@ -51,13 +51,12 @@ void check_fold_state(struct world *w, struct node *n)
 {
     const char *why = NULL;
     bool halted = journal_halted(n->journal, &why);
-    if (w->lying) {
-        w->halted += halted && !n->halt_seen;
-        n->halt_seen = halted;
-        return;
-    }
+    w->halted += halted && !n->halt_seen;
+    if (n->halt_seen && !halted) check_resumed(w, n);
+    n->halt_seen = halted;
+    if (w->lying) return;
     uint64_t slot = journal_slot(n->journal);
-    if (halted) {
+    if (halted && w->mix.garbled == 0) {
         findings_add(&w->findings, "I1", "n%u.%u halted on an honest store: %s", n->index, n->life,
                      why);
     } else if (slot > w->history.len) {

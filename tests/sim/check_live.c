@@ -26,6 +26,9 @@ static void check_nodes(struct world *w)
 {
     for (uint32_t i = 0; i < w->mix.nodes; i++) {
         const struct node *n = &w->nodes[i];
+        const char *why = NULL;
+        if (n->up && journal_halted(n->journal, &why))
+            findings_add(&w->findings, "liveness", "n%u stays halted: %s", i, why);
         if (!n->up || journal_slot(n->journal) != w->history.len)
             findings_add(&w->findings, "liveness", "n%u is at slot %" PRIu64 " of %" PRIu64, i,
                          n->up ? journal_slot(n->journal) : 0, w->history.len);

@@ -88,3 +88,17 @@ void check_lying(struct world *w)
         }
     }
 }
+
+void check_resumed(struct world *w, struct node *n)
+{
+    uint64_t slot = journal_slot(n->journal);
+    w->resumed++;
+    if (!w->lying || slot == 0 || n->jumped || slot > n->folded_len) return;
+    const struct bucket_slot *s = bucket_slot(&w->bucket, slot);
+    if (s && hash128_equal(hash128_of(s->body), n->folded[slot - 1])) return;
+    // No handle can know what the store does after it looked.
+    if ((s ? s->made_at : w->bucket.lies.lost_at) >= n->looked_at) return;
+    findings_add(&w->findings, "resumed",
+                 "n%u.%u goes on after slot %" PRIu64 ", which the store %s (lies told: %u)",
+                 n->index, n->life, slot, s ? "replaced" : "lost", w->bucket.lies.told_total);
+}

@@ -124,6 +124,7 @@ void fault_heal(struct world *w)
     w->bucket.list_lag_ms = 0;
     w->bucket.partial = 0;
     w->bucket.lies.overwrite = w->bucket.lies.two_win = w->bucket.lies.stale_404 = 0;
+    w->bucket.lies.lost = 0;
     w->mix.ask_every_ms = 2 * SECOND;
     w->mix.burst_max = 1;
     for (uint32_t i = 0; i < w->mix.nodes; i++) {

@@ -110,3 +110,13 @@ void mix_draw_end(struct mix *m, uint64_t seed)
     rng_init(&rng, hash64_mix(seed, 0x656e64));
     m->end_ms = rng_chance(&rng, 2000) ? rng_range(&rng, m->run_ms / 5, m->run_ms * 3 / 5) : 0;
 }
+
+// In every fifth world, and in every fifth lying one. A high rate makes handles halt again and
+// again.
+void mix_draw_wrong(struct mix *m, uint64_t seed, bool lying)
+{
+    struct rng rng;
+    rng_init(&rng, hash64_mix(seed, 0x77726f6e67));
+    m->garbled = sometimes_often(&rng, 2000, rng_chance(&rng, 5000) ? 200 : 4000);
+    m->lost = lying ? sometimes_often(&rng, 2000, 300) : 0;
+}

@@ -63,7 +63,11 @@ struct mix {
     uint32_t run_max;
     int64_t list_lag_ms;
     uint32_t partial;
+    uint32_t garbled; // answers of reads that are wrong once
+    uint32_t lost;    // lying stores: appends after which the last slot is gone for good
 };
 
 void mix_draw(struct mix *m, struct rng *rng);
-void mix_draw_end(struct mix *m, uint64_t seed); // by a chance of its own
+// By chances of their own.
+void mix_draw_end(struct mix *m, uint64_t seed);
+void mix_draw_wrong(struct mix *m, uint64_t seed, bool lying);

@@ -112,6 +112,7 @@ static void add(struct runner_sum *to, const struct runner_sum *from)
     to->forks += from->forks;
     to->escapes += from->escapes;
     to->halted += from->halted;
+    to->resumed += from->resumed;
     if (from->broken == 0) return;
     bool first = to->broken == 0 || from->broken_first < to->broken_first;
     to->broken += from->broken;

@@ -35,6 +35,7 @@ struct runner_sum {
     uint64_t forks;        // worlds in which two versions of a slot were folded
     uint64_t escapes;      // worlds in which a handle left a losing version behind without halting
     uint64_t halted;       // worlds in which a handle halted
+    uint64_t resumed;      // ... and went on
     uint64_t broken;       // worlds with a broken promise
     uint64_t broken_first; // the lowest seed of those
     char invariant[24];    // that it broke

@@ -247,12 +247,40 @@ void wire_perform(struct world *w, struct flight *f)
     bool kept = f->performed == f->answer_of;
     if (!kept) bucket_answer_init(&other);
     struct bucket_answer *a = kept ? &f->answer : &other;
-    bucket_perform(node_bucket(w, &w->nodes[f->node]), &f->request, w->now, a);
+    struct node *n = &w->nodes[f->node];
+    bucket_perform(node_bucket(w, n), &f->request, w->now, a);
+    if (f->request.fresh && f->life == n->life) n->looked_at = w->now;
     describe(f, what, sizeof what);
     trace_line(&w->trace, w->now, "  store: %s -> %s %zu%s", what, err_name(a->response.err),
                a->response.rows_len, kept ? "" : " (not delivered)");
     if (!kept) bucket_answer_done(&other);
     flight_landed(f);
+}
+
+static void flip_byte(struct world *w, struct bytes at)
+{
+    if (at.len == 0) return;
+    uint8_t *byte = (uint8_t *)(uintptr_t)at.data + rng_below(&w->rng, at.len);
+    *byte ^= (uint8_t)rng_range(&w->rng, 1, 255);
+}
+
+// A read is answered wrongly, once: the store has the right bytes.
+static void garble(struct world *w, struct flight *f, struct response *r)
+{
+    bool reads = f->request.kind == REQUEST_READ_LOG || f->request.kind == REQUEST_GET;
+    if (w->mix.garbled == 0 || w->phase == WORLD_HEALED || !reads || r->err) return;
+    if (!rng_chance(&w->rng, w->mix.garbled)) return;
+    trace_line(&w->trace, w->now, "! n%u gets a wrong answer", f->node);
+    uint64_t how = rng_below(&w->rng, 4);
+    if (how == 0) {
+        *r = (struct response){.err = ERR_CORRUPT, .time = r->time};
+    } else if (r->rows_len == 0) {
+        flip_byte(w, r->body);
+    } else if (how == 1) {
+        f->answer.rows[rng_below(&w->rng, r->rows_len)].first++;
+    } else {
+        flip_byte(w, f->answer.rows[rng_below(&w->rng, r->rows_len)].body);
+    }
 }
 
 static void note_proof(struct node *n, const struct flight *f, const struct response *r)
@@ -274,6 +302,7 @@ void wire_answer(struct world *w, struct flight *f)
     } else {
         CHECK(f->performed >= f->answer_of);
     }
+    garble(w, f, &r);
     r.id = f->request.id;
     char what[TRACE_LINE_MAX];
     describe(f, what, sizeof what);

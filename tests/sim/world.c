@@ -130,6 +130,7 @@ static void init_bucket(struct world *w)
     uint32_t *kinds[] = {&w->bucket.lies.overwrite, &w->bucket.lies.two_win,
                          &w->bucket.lies.stale_404};
     *kinds[rng_below(&w->rng, 3)] = (uint32_t)rng_range(&w->rng, 100, 2000);
+    w->bucket.lies.lost = w->mix.lost;
 }
 
 static void init_nodes(struct world *w)
@@ -153,6 +154,7 @@ void world_init(struct world *w, const struct world_options *o)
     trace_init(&w->trace, o->print, o->all);
     mix_draw(&w->mix, &w->rng);
     if (!o->lying) mix_draw_end(&w->mix, o->seed);
+    mix_draw_wrong(&w->mix, o->seed, o->lying);
     buf_init(&w->payload, 4096);
     tickets_init(&w->tickets);
     history_init(&w->history, &w->tickets, w->mix.memory_ms, &w->findings);
@@ -188,6 +190,7 @@ void world_sum(const struct world *w, struct runner_sum *sum)
     sum->forks += w->forks > 0;
     sum->escapes += w->escapes > 0;
     sum->halted += w->halted > 0;
+    sum->resumed += w->resumed > 0;
 }
 
 void world_figures(const struct runner_sum *sum, char *out, size_t out_len)

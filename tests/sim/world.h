@@ -32,6 +32,7 @@ struct node {
     uint64_t folded_len;
     uint64_t folded_cap;
     bool halt_seen;
+    int64_t looked_at;    // when the store last performed a read on a fresh connection
     bool jumped;          // a snapshot was loaded since
     uint64_t stands_from; // the first slot folded after the last snapshot
 };
@@ -117,6 +118,7 @@ struct world {
     uint64_t forks;   // ... and how often another one was folded
     uint64_t escapes; // slots of a losing version that a handle no longer stands on
     uint64_t halted;  // handles that halted
+    uint64_t resumed; // ... and went on
     int64_t healed_at;
     uint64_t healed_len;   // length of the history when the faults ceased
     size_t healed_tickets; // tickets given out until then

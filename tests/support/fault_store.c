@@ -314,6 +314,11 @@ static void fault_rest(struct store *s, const char *log)
     store_rest(fault_of(s)->inner, log);
 }
 
+static void fault_distrust(struct store *s, const char *log)
+{
+    store_distrust(fault_of(s)->inner, log);
+}
+
 static bool fault_is_dead(struct store *s, char why[static STORE_WHY_MAX])
 {
     return store_is_dead(fault_of(s)->inner, why);
@@ -348,6 +353,7 @@ static const struct store_ops fault_ops = {
     .wait = fault_wait,
     .free = fault_free,
     .rest = fault_rest,
+    .distrust = fault_distrust,
     .is_dead = fault_is_dead,
     .concern = fault_concern,
     .check_space = fault_check_space,

@@ -129,6 +129,8 @@ MUST_USE enum err redis_line_enter(struct redis_client *c, struct redis_server *
                                    char why[static STORE_WHY_MAX]);
 void redis_line_leave(struct redis_client *c, struct redis_server *server, struct redis_line *line);
 void redis_server_free(struct redis_server *s, bool ours);
+// Later calls connect again. Calls in progress end on the connections that they have.
+void redis_lines_retire(struct redis_client *c);
 
 // In sentinel.c: asks the Sentinels where the primary is. Returns ERR_INVALID if they know no such
 // name, ERR_UNAVAILABLE if none answers.

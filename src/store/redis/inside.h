@@ -83,6 +83,7 @@ enum err redis_extents(struct store *s, const char *log, uint64_t from, size_t l
 enum err redis_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
                     struct store_answer *a);
 void redis_rest(struct store *s, const char *log);
+void redis_distrust(struct store *s, const char *log);
 // Returns whether the slot exists or existed: the last slot is not before it.
 enum err redis_has_slot(struct redis *me, const char *log, uint64_t slot, struct store_answer *a);
 

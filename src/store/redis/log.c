@@ -11,8 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SLOT_MAX   ((uint64_t)1 << 53) // a script's numbers are exact up to here
-#define CHECKS_MAX 8                   // lives of the server during one call
+#define SLOT_MAX        ((uint64_t)1 << 53) // a script's numbers are exact up to here
+#define CHECKS_MAX      8                   // lives of the server during one call
+#define EPOCH_UNCHECKED UINT64_MAX          // no life of a server
 
 void redis_logs_init(struct redis_logs *l)
 {
@@ -80,6 +81,24 @@ void redis_rest(struct store *s, const char *log)
         *row = (struct redis_log){0};
     }
     (void)pthread_mutex_unlock(&l->lock);
+}
+
+// A loss is checked again, from the slot that is known. Otherwise that slot may be one that the
+// wrong answer named: the caller reads it again.
+void redis_distrust(struct store *s, const char *log)
+{
+    struct redis *me = redis_of(s);
+    redis_lines_retire(&me->client);
+    if (!log) return;
+    (void)pthread_mutex_lock(&me->logs.lock);
+    struct redis_log *row = log_find(&me->logs, log);
+    bool lost = row && row->lost;
+    if (lost) {
+        row->lost = false;
+        row->epoch = EPOCH_UNCHECKED;
+    }
+    (void)pthread_mutex_unlock(&me->logs.lock);
+    if (row && !lost) redis_rest(s, log);
 }
 
 // The slot is known in the life `epoch` of the server. A later check covers it if the log was

@@ -137,6 +137,7 @@ static const struct store_ops redis_ops = {
     .wait = redis_wait,
     .free = redis_free,
     .rest = redis_rest,
+    .distrust = redis_distrust,
     .concern = redis_concern,
     .check_space = redis_check_space,
 };

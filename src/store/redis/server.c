@@ -52,12 +52,20 @@ void redis_line_leave(struct redis_client *c, struct redis_server *server, struc
     if (last) line_free(line, true);
 }
 
-// Takes the bad connection away. The caller holds the lock.
+// Takes the connection away. The caller holds the lock.
 static void line_drop(struct redis_server *s)
 {
     struct redis_line *line = s->line;
     s->line = NULL;
     if (line->users == 0) line_free(line, true); // else the last user frees it
+}
+
+void redis_lines_retire(struct redis_client *c)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    for (size_t i = 0; i < c->servers_len; i++)
+        if (c->servers[i]->line) line_drop(c->servers[i]);
+    (void)pthread_mutex_unlock(&c->lock);
 }
 
 // Connects. The caller holds the lock, which is released meanwhile.

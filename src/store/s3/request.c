@@ -168,6 +168,7 @@ enum err s3_begin(struct s3_client *c, struct s3_exchange *x, struct store_answe
     (void)pthread_mutex_lock(&c->lock);
     x->place = c->place;
     int64_t now_ms = c->time_known ? clock_boot_ms() + c->offset_ms : c->wall_ms();
+    x->call.fresh = clock_boot_ms() < c->fresh_until_ms;
     (void)pthread_mutex_unlock(&c->lock);
     enum err e = s3_credentials_get(c->credentials, now_ms, &x->keys, a->why, sizeof a->why);
     if (e) return e;

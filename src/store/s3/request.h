@@ -35,6 +35,8 @@ struct s3_client {
     // The store has reported its time. From then on the wall clock is not read.
     bool time_known;
     int64_t offset_ms; // store time minus the boot clock
+    // An answer was wrong: until this time, by clock_boot_ms, requests use new connections.
+    int64_t fresh_until_ms;
 };
 
 // One request and its answer: set the request's fields, perform, read the answer. Can be used

@@ -21,6 +21,7 @@
 #define DELETE_TRIES    4
 #define DELETE_BODY_MAX ((size_t)DELETE_MAX * (S3_PREFIX_MAX + STORE_KEY_MAX) * 5)
 #define METADATA_MS     1000
+#define DISTRUST_MS     1000
 
 struct s3 {
     struct store base;
@@ -302,6 +303,15 @@ static void s3_free(struct store *s)
     memory_free(me);
 }
 
+static void s3_distrust(struct store *s, const char *log)
+{
+    struct s3_client *c = &((struct s3 *)s)->client;
+    (void)log; // nothing is kept of a log that an answer can have made wrong
+    (void)pthread_mutex_lock(&c->lock);
+    c->fresh_until_ms = clock_boot_ms() + DISTRUST_MS;
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
 static const struct store_ops s3_ops = {
     .put_new = s3_put_new,
     .put = s3_put,
@@ -314,6 +324,7 @@ static const struct store_ops s3_ops = {
     .drop = objlog_drop,
     .wait = s3_wait_for,
     .free = s3_free,
+    .distrust = s3_distrust,
 };
 
 bool store_is_s3(const struct store *s)
