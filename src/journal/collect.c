@@ -18,8 +18,9 @@
 // After that the round is like any other, and its floor is the last slot but one.
 //
 // While the store is nearly full, slots are dropped and floors rise earlier (retain_tight_ms). A
-// round each minute (urgent) then makes what the next floor needs: a new extent, a snapshot, an
-// entry after it, and another snapshot.
+// round each minute (urgent) then looks for data over the floor that is not needed. If there is
+// some, the next rounds follow at once. They make what the floor needs: a new extent, a snapshot,
+// an entry after it, and another snapshot.
 //
 // A handle sweeps (sweep.c) when it has just raised the floor. A long-lived handle also sweeps once
 // an hour. So many short-lived handles do not list the same objects all day.
@@ -183,7 +184,8 @@ static void prepare_next_floor(struct collector *c)
     if (c->floor_slot >= c->urgent_slot) {
         if (j->core.slot <= c->urgent_slot + 1) return; // nothing has happened since
         c->urgent_slot = j->core.slot;
-        c->urgent_since = c->now.lo;
+        c->quick = QUICK_ROUNDS; // the steps of this floor follow each other at once
+        c->urgent_at = c->now.lo + collector_rules(c)->verify_ms / QUICK_SHARE;
     }
     size_t above = 0;
     for (size_t i = 0; i < c->snapshots_len; i++)
@@ -375,24 +377,15 @@ static bool prepare_end(struct collector *c)
     return newest->slot == j->core.slot && may_be_floor(c, newest);
 }
 
-// Returns true if a floor that frees more is possible soon. After a floor, the next one must wait
-// for floor_every_ms.
-static bool is_better_floor_soon(const struct collector *c)
-{
-    return collector_is_urgent(c) && c->target < c->urgent_slot &&
-           c->now.lo - c->urgent_since < collector_rules(c)->retain_tight_ms;
-}
-
 static void floors_known(struct collector *c)
 {
     CHECK(c->stage == STAGE_FLOORS);
     c->target = highest_floor(c);
-    bool soon = c->floor_time != TIME_UNKNOWN &&
-                c->now.lo - c->floor_time < collector_rules(c)->floor_every_ms;
+    bool soon = collector_floor_too_soon(c);
     if (c->finishing && MUTANT(FINISH_WITHOUT_FLOOR)) c->floor_slot = c->journal->core.slot;
     if (c->finishing && !soon && prepare_end(c)) {
         ask_seal(c);
-    } else if (c->target <= c->floor_slot || soon || is_better_floor_soon(c)) {
+    } else if (c->target <= c->floor_slot || soon) {
         start_dropping(c);
     } else {
         c->stage = STAGE_PROOF_SNAPSHOT;

@@ -11,13 +11,28 @@ void collector_note_sweep(struct collector *c, struct interval now)
     CHECK(c->sweep.next_at >= now.lo);
 }
 
+// Floors are rare, so that there are few of them. While the store is nearly full, each urgent round
+// may raise one: otherwise a queue that was drained right after a floor gives no space back until
+// the next one.
+bool collector_floor_too_soon(const struct collector *c)
+{
+    if (c->floor_time == TIME_UNKNOWN) return false;
+    const struct journal_rules *r = collector_rules(c);
+    bool often = collector_is_urgent(c) && r->verify_ms < r->floor_every_ms;
+    return c->now.lo - c->floor_time < (often ? r->verify_ms : r->floor_every_ms);
+}
+
 void collector_start(struct collector *c, struct interval now)
 {
     if (collector_running(c) || !journal_is_current(c->journal)) return;
     CHECK(!c->ask.open); // no round is open
     c->finishing = false;
     c->urgent = collector_is_urgent(c) && now.lo >= c->urgent_at;
-    if (c->urgent) c->urgent_at = now.lo + collector_rules(c)->verify_ms;
+    if (c->urgent) {
+        int64_t every_ms = collector_rules(c)->verify_ms;
+        c->urgent_at = now.lo + (c->quick > 0 ? every_ms / QUICK_SHARE : every_ms);
+        if (c->quick > 0) c->quick--;
+    }
     collector_round(c, now);
 }
 

@@ -19,6 +19,8 @@ enum stage {
     STAGE_SWEEPING,
 };
 
+#define QUICK_ROUNDS  4    // what a floor needs
+#define QUICK_SHARE   60   // of V: the pause between them
 #define SNAPSHOTS_MAX 64   // a round handles at most this many; the others wait for the next round
 #define EXTENTS_LIMIT 1000 // the limit of a bucket for one list or delete request
 
@@ -63,9 +65,9 @@ struct collector {
     bool finished;
     bool urgent;          // the store is nearly full: this round prepares the next floor
     bool gain;            // ... because data over the floor is not needed
-    int64_t urgent_at;    // the earliest time of the next such round: one every V
-    uint64_t urgent_slot; // the slot that the floor must reach in such rounds ...
-    int64_t urgent_since; // ... and since when
+    int64_t urgent_at;    // the earliest time of the next such round: one every V ...
+    uint32_t quick;       // ... but so many follow at once
+    uint64_t urgent_slot; // the slot that the floor must reach in such rounds
     struct sweep sweep;
 };
 
@@ -91,6 +93,7 @@ static inline uint64_t collector_floor_limit(const struct collector *c)
     return limit < j->core.slot ? limit : j->core.slot;
 }
 
+bool collector_floor_too_soon(const struct collector *c);       // after the last one
 void collector_round(struct collector *c, struct interval now); // call it only while no round runs
 
 // Counts the hour from now, whatever the round does, so that an unreachable store does not cause

@@ -127,6 +127,34 @@ static void a_store_that_is_nearly_full_gets_an_idle_journal_back(void **state)
     store_free(s);
 }
 
+// All slots are old and not needed. The floor rises within seconds, not after a round a minute.
+static void a_store_that_is_nearly_full_and_drained_gets_space_back_at_once(void **state)
+{
+    (void)state;
+    struct store *s = store_mem_new();
+    struct rig a = rig_on(s);
+    for (int i = 0; i < 3; i++)
+        rig_commit(&a, 'x');
+    store_mem_step(s, rig_rules.retain_tight_ms + 1000);
+    rig_tight = true;
+    rig_commit(&a, 'x');
+    int64_t start = rig_store_time(&a).lo, most = start + rig_rules.verify_ms / 2;
+    while (collector_dropped(a.collector) < 3 && rig_store_time(&a).lo < most) {
+        store_mem_step(s, 1000);
+        collector_tick(a.collector, rig_store_time(&a));
+        rig_settle(&a);
+        if (!collector_wants_time(a.collector)) continue;
+        journal_touch(a.journal, ++rig_tickets, TIME_NEVER, rig_store_time(&a));
+        rig_settle(&a);
+        assert_int_equal(rig_answer_to(&a, rig_tickets, NULL), ERR_OK);
+    }
+    rig_tight = false;
+    assert_true(collector_dropped(a.collector) >= 3);
+    assert_int_equal(rig_value_seen_by_a_newcomer(s, 'x'), 4);
+    rig_done(&a);
+    store_free(s);
+}
+
 // The trap of collection: the sleeper's put creates a slot that was dropped, and the store says
 // "done".
 static void sleeper_that_writes_a_dropped_slot_is_not_fooled(void **state)
@@ -269,6 +297,7 @@ int main(void)
         cmocka_unit_test(collection_drops_what_two_snapshots_cover),
         cmocka_unit_test(a_store_that_is_nearly_full_gets_slots_back_sooner_but_not_before_v),
         cmocka_unit_test(a_store_that_is_nearly_full_gets_an_idle_journal_back),
+        cmocka_unit_test(a_store_that_is_nearly_full_and_drained_gets_space_back_at_once),
         cmocka_unit_test(sleeper_that_writes_a_dropped_slot_is_not_fooled),
         cmocka_unit_test(commit_whose_slot_is_gone_is_found_by_its_session),
         cmocka_unit_test(ownership_needs_the_current_epoch_and_a_higher_token),

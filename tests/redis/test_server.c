@@ -268,6 +268,39 @@ static void a_full_server_takes_outcomes_longer_than_messages(void **state)
     append(w, 4, 4);
 }
 
+static long long memory_used(void)
+{
+    char reply[8192];
+    operator_says("INFO memory", reply, sizeof reply);
+    const char *used = strstr(reply, "used_memory:");
+    NEED(used != NULL);
+    return atoll(used + 12);
+}
+
+// More is sent in a second than the reserve has: what was sent since the last look counts.
+static void a_fast_sender_does_not_use_the_reserve(void **state)
+{
+    struct world *w = *state;
+    char command[64], body[3000];
+    memset(body, 'x', sizeof body);
+    long long limit = memory_used() + (12 << 20);
+    (void)snprintf(command, sizeof command, "CONFIG SET maxmemory %lld", limit);
+    operator_does(command);
+    int64_t end = clock_boot_ms() + DEADLINE_MS;
+    while (store_check_space(w->s, 64 << 20, &w->a) == ERR_OK && clock_boot_ms() < end)
+        clock_sleep(10); // it learns of the limit
+    uint64_t slot = 0;
+    while (store_check_space(w->s, sizeof body, &w->a) == ERR_OK) {
+        slot++;
+        ANSWERS(ERR_OK, &w->a, store_append(w->s, LOG, slot, bytes_of(body, sizeof body), &w->a));
+    }
+    NEED(w->a.tight && slot > 1000);
+    NEED(limit - memory_used() > limit / 8 / 2);
+    ANSWERS(ERR_OK, &w->a, store_read_log(w->s, LOG, 1, 1, &w->a));
+    NEED(w->a.tight); // every answer says so, not only the refusal
+    operator_does("CONFIG SET maxmemory 0");
+}
+
 static void scripts_that_the_server_forgot_are_sent_again(void **state)
 {
     struct world *w = *state;
@@ -524,6 +557,7 @@ int main(int argc, char **argv)
         WORLD_TEST(a_restart_that_loses_nothing_is_not_a_loss),
         WORLD_TEST(foreign_keys_are_never_overwritten),
         WORLD_TEST(a_full_server_takes_outcomes_longer_than_messages),
+        WORLD_TEST(a_fast_sender_does_not_use_the_reserve),
         WORLD_TEST(scripts_that_the_server_forgot_are_sent_again),
         WORLD_TEST(a_cut_idle_connection_costs_no_write_no_memory_and_no_descriptor),
         WORLD_TEST(a_paused_server_is_waited_for),

@@ -16,6 +16,12 @@
 #include <string.h>
 
 #define MEMORY_EVERY_MS 1000
+// The reserve must have space for a snapshot of a queue that was drained: without one, no slot is
+// dropped. A snapshot has about a hundred bytes for each message that ended lately.
+#define RESERVE_SHARE   8
+#define RESERVE_MAX     ((int64_t)256 << 20)
+#define BYTES_GROW      2 // a write takes up to this many times its bytes in the server
+#define SENT_SHARE      8 // the server is asked again after this part of what is left was sent
 #define PAUSE_MS        20
 #define COMMAND_MAX     (STORE_OBJECT_MAX + ((size_t)1 << 20))
 #define PINGS           5
@@ -237,6 +243,13 @@ static bool go_on(struct redis_client *c, struct attempt *t, enum redis_step ste
     return true;
 }
 
+static void note_sent(struct redis_client *c, struct redis_server *s, size_t bytes)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    s->sent_bytes += (int64_t)bytes * BYTES_GROW;
+    (void)pthread_mutex_unlock(&c->lock);
+}
+
 // Makes attempts until one decides.
 static enum err perform(struct redis_client *c, struct attempt *t, const char *key,
                         struct resp **reply, struct store_answer *a)
@@ -266,6 +279,7 @@ static enum err perform(struct redis_client *c, struct attempt *t, const char *k
             redis_line_leave(c, server, line);
             return answer_refuse(a, ERR_LIMIT, "the request is over its limit");
         }
+        if (call->writes) note_sent(c, server, t->bytes.len);
         step = attempt(c, t, line, reply, a);
         redis_line_leave(c, server, line);
         if (!go_on(c, t, step, key)) step = REDIS_FINAL;
@@ -285,6 +299,7 @@ enum err redis_run(struct redis_client *c, struct redis_call *call, struct resp 
     call->moved = false;
     enum err e = perform(c, &t, (const char *)key->data, reply, a);
     buf_done(&t.bytes);
+    a->tight = atomic_load(&c->tight);
     if (e || call->raw || (*reply)->kind == RESP_LIST) return e;
     resp_free(*reply);
     *reply = NULL;
@@ -323,9 +338,27 @@ int64_t redis_time(struct redis_client *c, int64_t server_ms, struct store_answe
     return now;
 }
 
+int64_t redis_reserve_of(int64_t limit)
+{
+    return limit / RESERVE_SHARE < RESERVE_MAX ? limit / RESERVE_SHARE : RESERVE_MAX;
+}
+
 static int64_t left_of(const struct redis_facts *f)
 {
     return f->maxmemory <= 0 || f->used_memory < 0 ? INT64_MAX : f->maxmemory - f->used_memory;
+}
+
+// The server has half of the reserve above the reserve, or less: unneeded data must go before sends
+// are refused. The caller holds the lock.
+void redis_note_tight(struct redis_client *c)
+{
+    bool tight = false;
+    for (size_t i = 0; i < c->servers_len; i++) {
+        const struct redis_facts *f = &c->servers[i]->facts;
+        int64_t reserve = redis_reserve_of(f->maxmemory);
+        tight = tight || left_of(f) < reserve + reserve / 2;
+    }
+    atomic_store(&c->tight, tight);
 }
 
 struct redis_facts redis_fullest(struct redis_client *c)
@@ -335,7 +368,9 @@ struct redis_facts redis_fullest(struct redis_client *c)
     for (size_t i = 0; i < c->servers_len; i++) {
         const struct redis_facts *f = &c->servers[i]->facts;
         if (!f->run_id[0]) continue; // never connected
-        if (!out.run_id[0] || left_of(f) < left_of(&out)) out = *f;
+        struct redis_facts now = *f;
+        if (now.used_memory >= 0) now.used_memory += c->servers[i]->sent_bytes;
+        if (!out.run_id[0] || left_of(&now) < left_of(&out)) out = now;
     }
     (void)pthread_mutex_unlock(&c->lock);
     return out;
@@ -345,7 +380,10 @@ struct redis_facts redis_fullest(struct redis_client *c)
 static enum err ask_memory(struct redis_client *c, struct redis_server *s, struct store_answer *a)
 {
     (void)pthread_mutex_lock(&c->lock);
-    bool fresh = clock_boot_ms() - s->memory_ms < MEMORY_EVERY_MS || !s->line;
+    int64_t left = left_of(&s->facts), reserve = redis_reserve_of(s->facts.maxmemory);
+    bool few = left == INT64_MAX || s->sent_bytes * SENT_SHARE < left - reserve;
+    bool fresh = (clock_boot_ms() - s->memory_ms < MEMORY_EVERY_MS && few) || !s->line;
+    int64_t sent = s->sent_bytes;               // what is sent from now on may not be in the answer
     if (!fresh) s->memory_ms = clock_boot_ms(); // one caller asks
     (void)pthread_mutex_unlock(&c->lock);
     if (fresh) return ERR_OK;
@@ -357,6 +395,8 @@ static enum err ask_memory(struct redis_client *c, struct redis_server *s, struc
     (void)pthread_mutex_lock(&c->lock);
     s->facts.used_memory = redis_info_number(resp_bytes(reply), "used_memory");
     s->facts.maxmemory = redis_info_number(resp_bytes(reply), "maxmemory");
+    s->sent_bytes = s->sent_bytes > sent ? s->sent_bytes - sent : 0;
+    redis_note_tight(c);
     (void)pthread_mutex_unlock(&c->lock);
     resp_free(reply);
     return ERR_OK;

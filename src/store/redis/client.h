@@ -33,6 +33,7 @@ struct redis_server {
     struct redis_facts facts;
     int64_t facts_ms;     // when they were asked, by clock_boot_ms
     int64_t memory_ms;    // the same for the memory
+    int64_t sent_bytes;   // that this handle has sent since, in writes
     int64_t clock_off_ms; // the server's clock minus this machine's
 };
 
@@ -44,6 +45,7 @@ struct redis_client {
     struct stream_tls *tls;
     char sha[SCRIPTS][REDIS_SHA_LEN + 1];
     _Atomic int64_t last_ms; // the latest time that a caller was told
+    _Atomic bool tight;      // a server has little more memory than the reserve
     pthread_mutex_t lock;    // guards the fields below
     pthread_cond_t changed;
     uint64_t epochs; // the lives of servers that this handle has seen
@@ -80,10 +82,10 @@ struct redis_call {
     bool asked; // the answer is of a server that does not have all keys of the slot yet
 };
 
-// Runs the script. After ERR_OK the caller owns *reply, which is a list; the reply to a command can
-// have any kind but an error. Otherwise a->why is set. Without an answer, a call that only reads is
-// repeated until its time is over. A write that too few replicas have (durability=replicas:N) is
-// ERR_UNKNOWN.
+// Runs the script. Sets a->tight. After ERR_OK the caller owns *reply, which is a list; the reply
+// to a command can have any kind but an error. Otherwise a->why is set. Without an answer, a call
+// that only reads is repeated until its time is over. A write that too few replicas have
+// (durability=replicas:N) is ERR_UNKNOWN.
 MUST_USE enum err redis_run(struct redis_client *c, struct redis_call *call, struct resp **reply,
                             struct store_answer *a);
 // With durability=replicas:N, returns once the replicas have all that the server had when it was
@@ -99,10 +101,14 @@ MUST_USE enum err redis_client_dial(struct redis_client *c, struct redis_server 
 
 // Sets a->time. The time that callers are told never goes back.
 int64_t redis_time(struct redis_client *c, int64_t server_ms, struct store_answer *a);
-// Memory in use and its limit, at most a second old; of a cluster, those of the fullest server.
+// Memory in use and its limit; of a cluster, those of the fullest server. It is at most a second
+// old, and what this handle has written since is added. The nearer the reserve is, the more often
+// the server is asked.
 MUST_USE enum err redis_memory(struct redis_client *c, int64_t *used, int64_t *limit,
                                struct store_answer *a);
-// The same from what is known, without a request. Returns the server's facts.
+// The last part of the memory is for claims and outcomes, so that a full server can be drained.
+int64_t redis_reserve_of(int64_t limit);
+// The memory from what is known, without a request. Returns the server's facts.
 struct redis_facts redis_fullest(struct redis_client *c);
 
 // In hello.c: connects, logs in, asks the facts and loads the scripts. *out is NULL after an error.
@@ -122,6 +128,8 @@ bool redis_put_auth(const struct redis_client *c, struct buf *to);
 MUST_USE enum err redis_ask_facts(struct redis_client *c, const struct redis_place *at,
                                   struct redis_connection *on, int64_t until,
                                   struct redis_facts *facts, char why[static STORE_WHY_MAX]);
+
+void redis_note_tight(struct redis_client *c); // from the facts; the caller holds the lock
 
 // In server.c: finds or makes a connection that works. The caller leaves it.
 MUST_USE enum err redis_line_enter(struct redis_client *c, struct redis_server *server,

@@ -13,19 +13,12 @@
 #include <unistd.h>
 
 #define HIGH_LATENCY_NS 2000000 // a bare round trip from here on is high latency
-#define RESERVE_MAX     ((int64_t)64 << 20)
 #define CLOCK_OFF_MS    5000
-
-// The last part of the memory is for claims and outcomes, so that a full server can be drained.
-static int64_t reserve_of(int64_t limit)
-{
-    return limit / 16 < RESERVE_MAX ? limit / 16 : RESERVE_MAX;
-}
 
 static bool is_full(int64_t used, int64_t limit, uint64_t bytes, char *why)
 {
     if (limit <= 0 || used < 0) return false;
-    int64_t left = limit - reserve_of(limit) - used;
+    int64_t left = limit - redis_reserve_of(limit) - used;
     if (left > 0 && bytes <= (uint64_t)left) return false;
     (void)snprintf(why, STORE_WHY_MAX,
                    "the Redis server uses %lld of %lld bytes of memory; new messages wait until "
@@ -156,7 +149,7 @@ void store_redis_status(struct store *s, struct redis_status *out)
     out->used_memory = f.used_memory;
     out->startup_memory = f.startup_memory > 0 ? f.startup_memory : 0;
     out->maxmemory = f.maxmemory;
-    out->reserve = f.maxmemory > 0 ? reserve_of(f.maxmemory) : 0;
+    out->reserve = f.maxmemory > 0 ? redis_reserve_of(f.maxmemory) : 0;
     (void)pthread_mutex_lock(&c->lock);
     const struct redis_place *at = &c->servers[0]->at;
     if (c->url.path[0])

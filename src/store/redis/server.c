@@ -40,6 +40,8 @@ static void take_facts(struct redis_client *c, struct redis_server *s,
     CHECK(s->epoch > 0);
     s->facts = *facts;
     s->facts_ms = s->memory_ms = clock_boot_ms();
+    s->sent_bytes = 0;
+    redis_note_tight(c);
     s->clock_off_ms = facts->time_ms - clock_realtime_ms();
 }
 
