@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops around read and write that handle signals and short transfers.
+#define _GNU_SOURCE // explicit_bzero
 #include "os/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 #define READ_CHUNK ((size_t)64 << 10)
@@ -17,6 +19,7 @@ static int read_to_end(int fd, struct buf *to)
         if (n < 0) return errno;
         if (n == 0) return 0;
         buf_put(to, bytes_of(chunk, (size_t)n));
+        explicit_bzero(chunk, (size_t)n); // it may be a secret
         if (to->bad) return EFBIG;
     }
 }

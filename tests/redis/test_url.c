@@ -3,8 +3,15 @@
 #include "store/redis/url.h"
 
 #include "../unit/unit.h"
+#include "base/memory.h"
+#include "store/redis/client.h"
 
+#include <fcntl.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void a_url_names_host_port_database_user_and_prefix(void **state)
 {
@@ -115,6 +122,76 @@ static void a_bad_url_is_refused_with_a_sentence(void **state)
     assert_non_null(strstr(why, "prefix has 101 bytes; it may have 100"));
 }
 
+// A sanitizer has heaps of its own, and forbids to read what is freed.
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED 1
+#endif
+
+#define PASSWORD_LEN 40
+
+// The password is made byte by byte, so that this test has no copy of it.
+static char password_byte(size_t i)
+{
+    return (char)('!' + i * 37 % 90);
+}
+
+static bool is_password(const char *at)
+{
+    for (size_t i = 0; i < PASSWORD_LEN; i++)
+        if (at[i] != password_byte(i)) return false;
+    return true;
+}
+
+static size_t copies_in_memory(void)
+{
+    size_t found = 0;
+    char line[256];
+    FILE *maps = fopen("/proc/self/maps", "r");
+    assert_non_null(maps);
+    while (fgets(line, sizeof line, maps)) {
+        char *from = NULL, *to = NULL;
+        bool mine = strstr(line, "[heap]") || strstr(line, "[stack]");
+        if (!mine || sscanf(line, "%p-%p", (void **)&from, (void **)&to) != 2) continue;
+        for (const char *at = from; at + PASSWORD_LEN <= to; at++)
+            found += is_password(at);
+    }
+    (void)fclose(maps);
+    return found;
+}
+
+static void a_password_from_a_file_leaves_no_copy(void **state)
+{
+    (void)state;
+#ifdef SANITIZED
+    skip();
+#endif
+    char path[] = "/tmp/sluice-password-XXXXXX", url[200], why[240] = "";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    for (size_t i = 0; i < PASSWORD_LEN; i++) {
+        char one = password_byte(i);
+        assert_int_equal(write(fd, &one, 1), 1);
+    }
+    (void)close(fd);
+    struct redis_url u;
+    (void)snprintf(url, sizeof url, "redis://h?passwordFile=%s", path);
+    assert_int_equal(redis_url_parse(url, &u, why, sizeof why), ERR_OK);
+    (void)mallopt(M_PERTURB, 0); // a freed block keeps its bytes
+    struct redis_client *c = NEW(struct redis_client);
+    assert_int_equal(redis_client_init(c, &u, why, sizeof why), ERR_OK);
+    assert_true(is_password(c->password));
+    assert_int_equal(copies_in_memory(), 1); // the client's own
+    redis_client_done(c, true);
+    memory_free(c);
+    assert_int_equal(copies_in_memory(), 0);
+    (void)unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -122,6 +199,7 @@ int main(void)
         cmocka_unit_test(other_forms_are_tls_and_a_unix_socket),
         cmocka_unit_test(several_hosts_are_sentinels_or_a_cluster),
         cmocka_unit_test(a_bad_url_is_refused_with_a_sentence),
+        cmocka_unit_test(a_password_from_a_file_leaves_no_copy),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls go to the server that has their keys. Without an answer, a read is sent again; a write ends
 // in doubt, and the journal resolves that.
+#define _GNU_SOURCE // explicit_bzero
 #include "store/redis/client.h"
 
 #include "base/check.h"
@@ -42,17 +43,16 @@ static enum err read_password(struct redis_client *c, char *why, size_t why_len)
     CLEANUP(buf_done) struct buf text;
     buf_init(&text, sizeof c->password - 1);
     int number = file_read(c->url.password_file, &text);
-    if (number) {
-        (void)snprintf(why, why_len, "passwordFile \"%.120s\" cannot be read: %s",
-                       c->url.password_file, strerror(number));
-        return ERR_INVALID;
-    }
-    size_t len = text.len;
+    size_t len = number ? 0 : text.len;
     while (len > 0 && (text.data[len - 1] == '\n' || text.data[len - 1] == '\r'))
         len--;
     if (len > 0) memcpy(c->password, text.data, len);
     c->password[len] = 0;
-    return ERR_OK;
+    if (text.data) explicit_bzero(text.data, text.len);
+    if (!number) return ERR_OK;
+    (void)snprintf(why, why_len, "passwordFile \"%.120s\" cannot be read: %s", c->url.password_file,
+                   strerror(number));
+    return ERR_INVALID;
 }
 
 enum err redis_client_init(struct redis_client *c, const struct redis_url *url, char *why,
@@ -83,7 +83,7 @@ void redis_client_done(struct redis_client *c, bool ours)
     stream_tls_free(c->tls);
     (void)pthread_cond_destroy(&c->changed);
     (void)pthread_mutex_destroy(&c->lock);
-    memset(c->password, 0, sizeof c->password);
+    explicit_bzero(c->password, sizeof c->password);
 }
 
 static int64_t deadline(const struct redis_client *c)
