@@ -58,6 +58,12 @@ enum err disk_refuse(struct store_answer *a, const char *doing, const char *path
     return answer_refuse(a, disk_err(code), "cannot %s \"%.120s\": %m", doing, path);
 }
 
+enum err disk_refuse_open(struct store_answer *a, const char *path)
+{
+    if (errno == EISDIR) errno = ENXIO; // waiting does not help
+    return disk_refuse(a, "open", path);
+}
+
 // A blocking flock cannot be cancelled. Commits take a fraction of a millisecond, so a few short
 // pauses are enough when other processes are busy.
 #define LOCK_NAP_MIN_NS 20000

@@ -69,6 +69,8 @@ enum err disk_err(int code);
 // Sets why to "cannot <doing> <path>: <errno>", with a remedy if one is known, and returns disk_err
 // of the errno.
 enum err disk_refuse(struct store_answer *a, const char *doing, const char *path);
+// For a file of a journal that must be there. A folder in its place is ERR_CORRUPT.
+enum err disk_refuse_open(struct store_answer *a, const char *path);
 // Locks the file for this process. A process that holds the lock for long was stopped during a
 // write. After LOCK_PATIENCE_MS the result is ERR_UNAVAILABLE.
 #define LOCK_PATIENCE_MS 5000

@@ -49,7 +49,7 @@ enum err file_log_current_held(struct file_log *l, const struct log_tail *t, str
     char path[DISK_PATH_MAX];
     file_log_segment_path(l, t->segment, t->generation, path);
     int fd = disk_open_quiet(l->disk, path, O_RDWR);
-    if (fd < 0) return disk_refuse(a, "open", path);
+    if (fd < 0) return disk_refuse_open(a, path);
     uint8_t head[SEGMENT_HEADER_LEN];
     struct segment_head h;
     ssize_t n = disk_read(l->disk, fd, head, sizeof head, 0);

@@ -280,7 +280,7 @@ static enum err page_use(struct file_log *l, const struct folder *f, struct stor
     page_path(l, number, path);
     int fd = disk_open_quiet(l->disk, path, O_RDWR);
     if (fd < 0 && errno == ENOENT) return ERR_OK; // deleted just now: search again
-    if (fd < 0) return disk_refuse(a, "open", path);
+    if (fd < 0) return disk_refuse_open(a, path);
     struct log_page *p = log_page_new(l->disk, fd, number);
     if (!p) return disk_refuse(a, "map", path);
     bool blocked = f->blocked && f->blocked_number >= number;

@@ -166,7 +166,7 @@ static enum err open_fd(struct file_log *l, struct log_segment *g, struct store_
     char path[DISK_PATH_MAX];
     file_log_segment_path(l, g->first, g->generation, path);
     int fd = disk_open_quiet(d, path, O_RDONLY);
-    if (fd < 0) return errno == ENOENT ? ERR_NOT_FOUND : disk_refuse(a, "open", path);
+    if (fd < 0) return errno == ENOENT ? ERR_NOT_FOUND : disk_refuse_open(a, path);
     uint8_t head[SEGMENT_HEADER_LEN];
     ssize_t n = disk_read(d, fd, head, sizeof head, 0);
     if (n < 0) {
@@ -247,7 +247,7 @@ static enum err cut_segment(struct file_log *l, struct log_segment *g, struct st
     char path[DISK_PATH_MAX];
     file_log_segment_path(l, g->first, g->generation, path);
     int fd = disk_open(l->disk, path, O_WRONLY);
-    if (fd < 0) return disk_refuse(a, "open", path);
+    if (fd < 0) return disk_refuse_open(a, path);
     int failed = l->disk->sys->truncate(fd, SEGMENT_HEADER_LEN);
     (void)disk_close(fd);
     if (failed != 0) return disk_refuse(a, "cut", path);

@@ -191,7 +191,7 @@ static void a_store_with_open_modes_goes_on_working(void **state)
     store_free(s);
 }
 
-enum { LINK, LINK_TO_FIFO, FIFO, KINDS };
+enum { LINK, LINK_TO_FIFO, FIFO, KINDS, FOLDER = KINDS };
 
 static void plant(const char *dir, const char *name, int kind)
 {
@@ -199,8 +199,8 @@ static void plant(const char *dir, const char *name, int kind)
     (void)snprintf(path, sizeof path, "%s/%s", dir, name);
     (void)snprintf(target, sizeof target, "%s-%s", dir, kind == LINK ? "victim" : "fifo");
     (void)unlink(path);
-    if (kind == FIFO) {
-        NEED(mkfifo(path, 0600) == 0);
+    if (kind == FIFO || kind == FOLDER) {
+        NEED((kind == FIFO ? mkfifo(path, 0600) : mkdir(path, 0700)) == 0);
         return;
     }
     if (kind == LINK_TO_FIFO) NEED(mkfifo(target, 0600) == 0 || errno == EEXIST);
@@ -227,7 +227,7 @@ static void victim_is_untouched(const char *dir)
 static void refused_for(enum err e, const struct store_answer *a, int kind)
 {
     answers_at(ERR_CORRUPT, e, a->why, __FILE__, __LINE__);
-    NEED(strstr(a->why, kind == FIFO ? "is not a regular file" : "symbolic link") != NULL);
+    NEED(strstr(a->why, kind >= FIFO ? "is not a regular file" : "symbolic link") != NULL);
 }
 
 static void read_all(void *arg)
@@ -269,7 +269,7 @@ static void a_link_or_a_fifo_in_place_of_a_file_is_refused_at_once(void **state)
 static void segments_are_refused(void *arg)
 {
     const char *dir = arg;
-    for (int kind = 0; kind < KINDS; kind++) {
+    for (int kind = 0; kind <= FOLDER; kind++) {
         struct store_answer a;
         store_answer_init(&a);
         struct store *s = file_open(dir, &small);
@@ -289,7 +289,7 @@ static void segments_are_refused(void *arg)
     }
 }
 
-static void a_link_or_a_fifo_in_place_of_a_segment_is_refused_at_once(void **state)
+static void a_link_a_fifo_or_a_folder_in_place_of_a_segment_is_refused(void **state)
 {
     use_store(*state);
     victim_make(*state);
@@ -358,7 +358,7 @@ int main(void)
         TEST(a_store_that_others_can_read_is_told_by_name),
         TEST(a_store_with_open_modes_goes_on_working),
         TEST(a_link_or_a_fifo_in_place_of_a_file_is_refused_at_once),
-        TEST(a_link_or_a_fifo_in_place_of_a_segment_is_refused_at_once),
+        TEST(a_link_a_fifo_or_a_folder_in_place_of_a_segment_is_refused),
         TEST(a_leftover_that_is_a_link_is_not_written_through),
         TEST(a_folder_that_is_a_link_leads_nowhere),
         TEST(a_root_that_is_a_link_is_followed),
