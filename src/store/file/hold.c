@@ -169,7 +169,9 @@ static enum err rebuild_held(struct file_log *l, enum log_page_kind kind, struct
         return answer_refuse(a, ERR_UNAVAILABLE, "cannot read the id of this boot");
     bool good = kind == LOG_PAGE_GOOD;
     bool ours = good && (l->state.file == 0 || l->state.file == l->page->file);
-    if (ours && l->state.tail.next > proved) proved = l->state.tail.next;
+    // A page is written after its record is durable. So segments that have less lost something,
+    // also if both were copied: the copy lacks the end.
+    if (good && l->state.tail.next > proved) proved = l->state.tail.next;
     // After a boot there is no former holder that could still write to the segment.
     bool booted = good && memcmp(l->state.boot, boot, sizeof boot) != 0;
     struct log_state s = {.fresh = !booted};

@@ -409,16 +409,44 @@ static void a_copy_with_the_page_first_has_all_slots(void **state)
     copy_holds(w, FIRST + MORE);
 }
 
-// The page knows of slots that are not in the copy. They were never acknowledged by the copy.
-static void a_copy_with_the_page_last_has_what_its_segments_have(void **state)
+static void copy_is_refused(struct world *w)
+{
+    struct store *s = file_open(copy_dir, &options);
+    ANSWERS(ERR_CORRUPT, &w->a, store_read_log(s, LOG, 1, 1, &w->a));
+    ANSWERS(ERR_CORRUPT, &w->a, store_append(s, LOG, FIRST + 1, bytes_str("x"), &w->a));
+    store_free(s);
+}
+
+// The page knows of slots that are not in the copy. Without the page, the copy is what it has.
+static void a_copy_whose_page_is_ahead_is_corrupt(void **state)
 {
     struct world *w = *state;
+    char path[PATH_MAX_LEN];
     copy_make();
     append_to(w, w->store, 1, FIRST);
     copy_segments(w);
     append_to(w, w->store, FIRST + 1, FIRST + MORE);
     copy_file(w, "@lock");
+    copy_is_refused(w);
+    copy_is_refused(w); // the first refusal has changed nothing
+    scratch_path(path, sizeof path, copy_dir, LOG "/@lock");
+    NEED(unlink(path) == 0);
     copy_holds(w, FIRST);
+}
+
+// As a full disk leaves it.
+static void a_copy_whose_newest_segment_is_cut_is_corrupt(void **state)
+{
+    struct world *w = *state;
+    char command[3 * SCRATCH_MAX + 100];
+    copy_make();
+    append_to(w, w->store, 1, FIRST);
+    copy_segments(w);
+    copy_file(w, "@lock");
+    (void)snprintf(command, sizeof command, "cd '%s/q/log' && truncate -s 100 $(ls @0* | tail -1)",
+                   copy_dir);
+    NEED(system(command) == 0); // NOLINT(cert-env33-c)
+    copy_is_refused(w);
 }
 
 // As version 1 wrote it: 18 words, the tail at 32 and its check.
@@ -450,7 +478,8 @@ int main(void)
         TEST(a_page_that_two_processes_replace_loses_no_slot),
         TEST(a_stale_note_of_a_write_under_way_zeroes_no_slot),
         TEST(a_copy_with_the_page_first_has_all_slots),
-        TEST(a_copy_with_the_page_last_has_what_its_segments_have),
+        TEST(a_copy_whose_page_is_ahead_is_corrupt),
+        TEST(a_copy_whose_newest_segment_is_cut_is_corrupt),
         TEST(a_page_of_version_1_is_converted),
     };
     return cmocka_run_group_tests_name("file store and its page", tests, NULL, NULL);
