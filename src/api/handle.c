@@ -98,6 +98,7 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
     s->calls = &direct_transport;
     s->store = store;
     s->identity = identity;
+    memcpy(s->store_id, format.id, sizeof s->store_id);
     s->pool = thread_pool_new(POOL_THREADS_MAX);
     parallel_start(s);
     s->timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;

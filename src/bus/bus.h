@@ -22,6 +22,7 @@
 #define BUS_STREAM_MAX  256 // bytes of a stream's name, with the zero
 #define BUS_SUBJECT_MAX 1024
 #define BUS_HEADERS_MAX 16
+#define BUS_STORE_MAX   32 // digits of the id of a store
 
 struct bus;
 struct bus_message;
@@ -34,6 +35,8 @@ struct bus_subscription;
 //   maxBytes=0      bytes that a stream keeps; 0: no limit. The oldest messages are deleted first
 //   dedupWindow=2m  how long the server knows the ids of messages
 //   streams=queue   a stream for each queue; shard: for each shard of a queue
+//   prefix=         a name that each subject and stream begins with, at the server only: callers of
+//                   this port do not see it. It keeps environments on one server apart
 // Credentials are in the environment, or in files that it names (bus/credentials.h).
 struct bus_limits {
     uint32_t replicas;
@@ -79,11 +82,15 @@ struct bus_limits bus_limits(const struct bus *b); // of the URL
 // A stream. Waits for the server.
 //   ERR_UNAVAILABLE, ERR_UNKNOWN: try again.   ERR_CONFLICT: another limit; why names it.
 //   ERR_DENIED: the account may not do this.   ERR_NOT_FOUND: there is no such stream.
+#define BUS_STREAM_SUBJECTS_MAX 4
 struct bus_stream {
     char name[BUS_STREAM_MAX];
     const char *const *subjects;
     size_t subjects_len;
     struct bus_limits limits;
+    // The id of the store whose events it has, kept as the stream's description. A stream of
+    // another store is ERR_CONFLICT. "": any store.
+    char store[BUS_STORE_MAX + 1];
 };
 
 struct bus_stream_state {

@@ -166,7 +166,8 @@ static void on_message(natsConnection *nc, natsSubscription *sub, natsMsg *m, vo
     struct bus *b = ctx;
     (void)nc;
     (void)sub;
-    struct bus_message heard = {.subject = natsMsg_GetSubject(m),
+    const char *subject = natsMsg_GetSubject(m);
+    struct bus_message heard = {.subject = subject ? bus_url_own(&b->url, subject) : "",
                                 .id = "",
                                 .body =
                                     bytes_of(natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m)),
@@ -341,8 +342,9 @@ enum err bus_open(const struct bus_config *config, struct bus **out, char why[st
     struct bus *b = NEW(struct bus);
     *b = (struct bus){.changed = config->changed, .heard = config->heard, .ctx = config->ctx};
     CHECK(!config->listen || config->heard);
-    (void)snprintf(b->listen, sizeof b->listen, "%s", config->listen ? config->listen : "");
     enum err e = bus_url_read(config->url, &b->url, why);
+    if (config->listen)
+        CHECK(bus_url_subject(&b->url, config->listen, b->listen, sizeof b->listen));
     (void)snprintf(b->name, sizeof b->name, "%.100s", config->name ? config->name : "sluice");
     (void)pthread_mutex_init(&b->lock, NULL);
     clock_cond_init(&b->moved);
@@ -457,10 +459,11 @@ static natsStatus set_number(natsMsg *m, const char *name, uint64_t value)
     return natsMsgHeader_Set(m, name, text);
 }
 
-static natsStatus set_headers(natsMsg *m, const struct bus_publish *p)
+// stream: "" if any stream may have the message.
+static natsStatus set_headers(natsMsg *m, const struct bus_publish *p, const char *stream)
 {
     natsStatus s = natsMsgHeader_Set(m, "Nats-Msg-Id", p->id);
-    if (s == NATS_OK && p->stream) s = natsMsgHeader_Set(m, "Nats-Expected-Stream", p->stream);
+    if (s == NATS_OK && *stream) s = natsMsgHeader_Set(m, "Nats-Expected-Stream", stream);
     if (s == NATS_OK) s = set_number(m, "Nats-Expected-Last-Sequence", p->last_of_stream);
     if (s == NATS_OK) s = set_number(m, "Nats-Expected-Last-Subject-Sequence", p->last_of_subject);
     for (size_t i = 0; s == NATS_OK && i < p->headers_len; i++)
@@ -471,15 +474,18 @@ static natsStatus set_headers(natsMsg *m, const struct bus_publish *p)
 enum err bus_publish(struct bus_sender *s, const struct bus_publish *p)
 {
     CHECK(p->subject && p->id && p->headers_len <= BUS_HEADERS_MAX);
-    char reply[BUS_INBOX_MAX + 48];
+    char reply[BUS_INBOX_MAX + 48], subject[BUS_SUBJECT_WIRE_MAX], stream[BUS_STREAM_WIRE_MAX] = "";
     natsMsg *m = NULL;
+    if (!bus_url_subject(&s->bus->url, p->subject, subject, sizeof subject)) return ERR_LIMIT;
+    if (p->stream && !bus_url_stream(&s->bus->url, p->stream, stream, sizeof stream))
+        return ERR_LIMIT;
     struct nats_link *l = nats_link_take(s->bus);
     if (!l) return ERR_UNAVAILABLE;
     (void)snprintf(reply, sizeof reply, "%s.%" PRIu64 "-%" PRIu64, s->bus->inbox, s->number,
                    p->tag);
     natsStatus status =
-        natsMsg_Create(&m, p->subject, reply, (const char *)p->body.data, (int)p->body.len);
-    if (status == NATS_OK) status = set_headers(m, p);
+        natsMsg_Create(&m, subject, reply, (const char *)p->body.data, (int)p->body.len);
+    if (status == NATS_OK) status = set_headers(m, p, stream);
     if (status == NATS_OK) status = natsConnection_PublishMsg(l->nc, m);
     natsMsg_Destroy(m);
     nats_link_drop(l);

@@ -9,7 +9,10 @@
 
 #include <pthread.h>
 
-#define BUS_INBOX_MAX 128
+#define BUS_INBOX_MAX        128
+// As the server knows them. A subject can be longer than BUS_SUBJECT_MAX (events/subject.h).
+#define BUS_SUBJECT_WIRE_MAX 4096
+#define BUS_STREAM_WIRE_MAX  1024
 
 // One connection. It is closed when the last user drops it.
 struct nats_link {

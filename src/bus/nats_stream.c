@@ -2,6 +2,7 @@
 // Streams of JetStream: created, compared, read. A subscription is a push consumer without acks. It
 // counts what it delivers, so a message that was lost on the way is noticed, and the consumer is
 // made again behind the last message that arrived.
+#include "base/check.h"
 #include "base/memory.h"
 #include "bus/ack.h"
 #include "bus/nats_inside.h"
@@ -12,6 +13,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define REQUEST_MS      5000
 #define NS_PER_MS       1000000LL
@@ -79,6 +81,50 @@ static enum err compare(const struct bus_stream *s, const jsStreamInfo *info,
     return bus_stream_compare(s, &found, why);
 }
 
+#define STORE_WORDS "events of the sluice store "
+
+// Two environments on one server must not write to one stream: consumers could not tell them apart.
+static enum err compare_store(const struct bus_stream *s, const jsStreamInfo *info,
+                              char why[static BUS_WHY_MAX])
+{
+    const char *has = info->Config->Description;
+    if (!s->store[0] || !has || strncmp(has, STORE_WORDS, strlen(STORE_WORDS)) != 0) return ERR_OK;
+    has += strlen(STORE_WORDS);
+    if (strcmp(has, s->store) == 0) return ERR_OK;
+    (void)snprintf(why, BUS_WHY_MAX,
+                   "stream %.100s of the bus has the events of store %.32s, and this node has the "
+                   "store %s: give each store a prefix, as in nats://host?prefix=staging",
+                   s->name, has, s->store);
+    return ERR_CONFLICT;
+}
+
+// The stream as the server knows it: with the prefix of the URL.
+struct wire_stream {
+    struct bus_stream stream;
+    const char *list[BUS_STREAM_SUBJECTS_MAX];
+    char subjects[BUS_STREAM_SUBJECTS_MAX][BUS_SUBJECT_WIRE_MAX];
+};
+
+static bool wire_stream_init(struct wire_stream *w, const struct bus *b, const struct bus_stream *s)
+{
+    CHECK(s->subjects_len <= BUS_STREAM_SUBJECTS_MAX);
+    w->stream = *s;
+    w->stream.subjects = w->list;
+    bool good = bus_url_stream(&b->url, s->name, w->stream.name, sizeof w->stream.name);
+    for (size_t i = 0; good && i < s->subjects_len; i++) {
+        w->list[i] = w->subjects[i];
+        good = bus_url_subject(&b->url, s->subjects[i], w->subjects[i], sizeof w->subjects[i]);
+    }
+    return good;
+}
+
+static enum err too_long(const char *stream, char why[static BUS_WHY_MAX])
+{
+    (void)snprintf(why, BUS_WHY_MAX,
+                   "the name of stream %.100s is too long for the bus with this prefix", stream);
+    return ERR_LIMIT;
+}
+
 static natsStatus create(struct nats_link *l, const struct bus_stream *s, jsStreamInfo **info,
                          jsErrCode *code)
 {
@@ -95,11 +141,14 @@ static natsStatus create(struct nats_link *l, const struct bus_stream *s, jsStre
     c.MaxAge = s->limits.max_age_ms * NS_PER_MS;
     c.MaxBytes = s->limits.max_bytes > 0 ? s->limits.max_bytes : -1;
     c.Duplicates = s->limits.dedup_ms * NS_PER_MS;
+    char about[sizeof STORE_WORDS + BUS_STORE_MAX];
+    (void)snprintf(about, sizeof about, STORE_WORDS "%s", s->store);
+    if (s->store[0]) c.Description = about;
     return js_AddStream(info, l->js, &c, &o, code);
 }
 
-enum err bus_stream_ensure(struct bus *b, const struct bus_stream *s, struct bus_stream_state *out,
-                           char why[static BUS_WHY_MAX])
+static enum err ensure(struct bus *b, const struct bus_stream *s, struct bus_stream_state *out,
+                       char why[static BUS_WHY_MAX])
 {
     struct nats_link *l = nats_link_take(b);
     if (!l) return no_link(b, why);
@@ -118,6 +167,7 @@ enum err bus_stream_ensure(struct bus *b, const struct bus_stream *s, struct bus
                        "or use its form",
                        s->name);
     if (!e && (!info || !info->Config)) e = no_answer("configuration", s->name, why);
+    if (!e) e = compare_store(s, info, why);
     if (!e) e = compare(s, info, why);
     if (!e && out) *out = state_of(info);
     jsStreamInfo_Destroy(info);
@@ -125,7 +175,18 @@ enum err bus_stream_ensure(struct bus *b, const struct bus_stream *s, struct bus
     return e;
 }
 
-enum err bus_stream_state(struct bus *b, const char *stream, struct bus_stream_state *out,
+enum err bus_stream_ensure(struct bus *b, const struct bus_stream *s, struct bus_stream_state *out,
+                           char why[static BUS_WHY_MAX])
+{
+    struct wire_stream *w = NEW(struct wire_stream);
+    enum err e =
+        wire_stream_init(w, b, s) ? ensure(b, &w->stream, out, why) : too_long(s->name, why);
+    memory_free(w);
+    return e;
+}
+
+// stream: as the server knows it.
+static enum err ask_state(struct bus *b, const char *stream, struct bus_stream_state *out,
                           char why[static BUS_WHY_MAX])
 {
     struct nats_link *l = nats_link_take(b);
@@ -142,14 +203,23 @@ enum err bus_stream_state(struct bus *b, const char *stream, struct bus_stream_s
     return e;
 }
 
-static void fill_message(natsMsg *m, uint64_t sequence, int64_t at_ns, struct bus_message *out)
+enum err bus_stream_state(struct bus *b, const char *stream, struct bus_stream_state *out,
+                          char why[static BUS_WHY_MAX])
+{
+    char name[BUS_STREAM_MAX];
+    if (!bus_url_stream(&b->url, stream, name, sizeof name)) return too_long(stream, why);
+    return ask_state(b, name, out, why);
+}
+
+static void fill_message(const struct bus *b, natsMsg *m, uint64_t sequence, int64_t at_ns,
+                         struct bus_message *out)
 {
     const char *id = NULL, *subject = natsMsg_GetSubject(m);
     if (natsMsgHeader_Get(m, "Nats-Msg-Id", &id) != NATS_OK) id = NULL;
     *out =
         (struct bus_message){.sequence = sequence,
                              .at = at_ns / NS_PER_MS,
-                             .subject = subject ? subject : "",
+                             .subject = subject ? bus_url_own(&b->url, subject) : "",
                              .id = id ? id : "",
                              .body = bytes_of(natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m)),
                              .inside = m};
@@ -170,15 +240,19 @@ const char *bus_message_header(const struct bus_message *m, const char *name)
 enum err bus_stream_last(struct bus *b, const char *stream, const char *filter,
                          struct bus_message *out, char why[static BUS_WHY_MAX])
 {
+    char name[BUS_STREAM_MAX], subject[BUS_SUBJECT_WIRE_MAX];
+    if (!bus_url_stream(&b->url, stream, name, sizeof name) ||
+        !bus_url_subject(&b->url, filter, subject, sizeof subject))
+        return too_long(stream, why);
     struct nats_link *l = nats_link_take(b);
     if (!l) return no_link(b, why);
     natsMsg *m = NULL;
     jsErrCode code = 0;
     jsOptions o = patience();
-    natsStatus status = js_GetLastMsg(&m, l->js, stream, filter, &o, &code);
+    natsStatus status = js_GetLastMsg(&m, l->js, name, subject, &o, &code);
     enum err e = answer_of(b, status, code, why);
     if (!e && !m) e = no_answer("newest message", stream, why);
-    if (!e) fill_message(m, natsMsg_GetSequence(m), natsMsg_GetTime(m), out);
+    if (!e) fill_message(b, m, natsMsg_GetSequence(m), natsMsg_GetTime(m), out);
     nats_link_drop(l);
     return e;
 }
@@ -186,7 +260,7 @@ enum err bus_stream_last(struct bus *b, const char *stream, const char *filter,
 struct bus_subscription {
     struct bus *bus;
     char stream[BUS_STREAM_MAX];
-    char filter[BUS_SUBJECT_MAX];
+    char filter[BUS_SUBJECT_WIRE_MAX];
     uint64_t next;          // the number of the next message, or a smaller one
     int64_t created_at;     // of the stream
     struct nats_link *link; // of sub
@@ -249,7 +323,7 @@ static enum err sub_begin(struct bus_subscription *s, char why[static BUS_WHY_MA
     jsSubOptions o;
     jsOptions js = patience();
     jsErrCode code = 0;
-    enum err e = bus_stream_state(s->bus, s->stream, &now, why);
+    enum err e = ask_state(s->bus, s->stream, &now, why);
     if (!e) e = fenced(s, &now, why);
     if (e) return e == ERR_NOT_FOUND && s->created_at != 0 ? ERR_FENCED : e;
     s->created_at = now.created_at;
@@ -297,9 +371,10 @@ enum err bus_subscribe(struct bus *b, const struct bus_from *from, struct bus_su
 {
     struct bus_subscription *s = NEW(struct bus_subscription);
     *s = (struct bus_subscription){.bus = b, .next = from->sequence};
-    (void)snprintf(s->stream, sizeof s->stream, "%s", from->stream);
-    (void)snprintf(s->filter, sizeof s->filter, "%s", from->filter ? from->filter : "");
-    enum err e = sub_begin(s, why);
+    bool good = bus_url_stream(&b->url, from->stream, s->stream, sizeof s->stream);
+    if (good && from->filter)
+        good = bus_url_subject(&b->url, from->filter, s->filter, sizeof s->filter);
+    enum err e = good ? sub_begin(s, why) : too_long(from->stream, why);
     if (e)
         memory_free(s);
     else
@@ -318,7 +393,7 @@ static bool sub_take(struct bus_subscription *s, natsMsg *m)
         s->next = meta->Sequence.Stream + 1;
         s->last = meta->Sequence.Stream;
         s->last_ns = meta->Timestamp;
-        fill_message(m, meta->Sequence.Stream, meta->Timestamp, &s->message);
+        fill_message(s->bus, m, meta->Sequence.Stream, meta->Timestamp, &s->message);
     }
     jsMsgMetaData_Destroy(meta);
     return next;

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define FORMS        "nats://host:4222,host2:4222"
-#define SETTINGS     "replicas, maxAge, maxBytes, dedupWindow, streams"
+#define SETTINGS     "replicas, maxAge, maxBytes, dedupWindow, streams, prefix"
 #define REPLICAS_MAX 5
 #define HOST_MAX     255
 #define DAY_MS       (24 * 60 * 60 * 1000LL)
@@ -33,6 +33,16 @@ static bool read_streams(const char *value, struct bus_url *out, struct url_comp
            url_wrong(c, "streams \"%.40s\" is not one of queue, shard", value);
 }
 
+static bool read_prefix(const char *value, struct bus_url *out, struct url_complaint c)
+{
+    size_t len = strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-");
+    if (len == 0 || value[len] != 0 || len > BUS_PREFIX_MAX)
+        return url_wrong(c, "prefix \"%.40s\" is not 1 to %d of A-Z a-z 0-9 _ -", value,
+                         BUS_PREFIX_MAX);
+    (void)snprintf(out->prefix, sizeof out->prefix, "%s", value);
+    return true;
+}
+
 static bool read_setting(const char *name, const char *value, void *into, struct url_complaint c)
 {
     struct bus_url *out = into;
@@ -51,6 +61,7 @@ static bool read_setting(const char *name, const char *value, void *into, struct
     if (strcmp(name, "dedupWindow") == 0)
         return read_duration(name, value, DEDUP_MIN_MS, &out->limits.dedup_ms, c);
     if (strcmp(name, "streams") == 0) return read_streams(value, out, c);
+    if (strcmp(name, "prefix") == 0) return read_prefix(value, out, c);
     if (strcmp(name, "password") == 0 || strcmp(name, "token") == 0 || strcmp(name, "user") == 0)
         return url_wrong(c,
                          "a %s must not be in the URL of a bus: URLs are logged and shown. Set "
@@ -149,4 +160,28 @@ enum err bus_check_url(const char *url, struct bus_limits *limits, char why[stat
     enum err e = bus_url_read(url, &u, why);
     if (limits) *limits = u.limits;
     return e;
+}
+
+static bool put_behind(const char *prefix, const char *between, const char *text, char *out,
+                       size_t out_len)
+{
+    int len = snprintf(out, out_len, "%s%s%s", prefix, *prefix ? between : "", text);
+    return len >= 0 && (size_t)len < out_len;
+}
+
+bool bus_url_subject(const struct bus_url *u, const char *subject, char *out, size_t out_len)
+{
+    return put_behind(u->prefix, ".", subject, out, out_len);
+}
+
+bool bus_url_stream(const struct bus_url *u, const char *stream, char *out, size_t out_len)
+{
+    return put_behind(u->prefix, "-", stream, out, out_len);
+}
+
+const char *bus_url_own(const struct bus_url *u, const char *subject)
+{
+    size_t len = strlen(u->prefix);
+    bool ours = len > 0 && strncmp(subject, u->prefix, len) == 0 && subject[len] == '.';
+    return ours ? subject + len + 1 : subject;
 }

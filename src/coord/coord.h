@@ -53,6 +53,7 @@
 #define COORD_SHARD_MAX       200
 #define COORD_SETTINGS_MAX    159 // of the text of a member's settings
 #define COORD_TOKEN_MAX       ((uint64_t)INT64_MAX - 1)
+#define COORD_STORE_LEN       16 // bytes of a store's id
 #define COORD_MEMBERS_MAX     1000
 #define COORD_WHY_MAX         240
 #define COORD_LEASE_MS        5000
@@ -72,13 +73,16 @@ struct coord_member {
     // What the node goes by (cluster/tuning.h); "": it does not tell. Plain text.
     char settings[COORD_SETTINGS_MAX + 1];
     uint8_t incarnation[COORD_INCARNATION_LEN];
-    bool leaving; // it gives its shards away
-    bool beats;   // set by `store:`: it knows of other members, so it sends heartbeats
+    uint8_t store[COORD_STORE_LEN]; // the id of its store; zeros: an earlier release, not known
+    bool leaving;                   // it gives its shards away
+    bool beats; // set by `store:`: it knows of other members, so it sends heartbeats
     // Set by list, watch and heartbeat: the time since its last sign of life. 0 if the service does
     // not tell, and for a lone node, which gives none.
     int64_t age_ms;
     bool silent; // set by `store:`: perhaps a lone node, so nothing shows whether it lives
 };
+// Returns whether both stores are known, and are two.
+bool coord_is_foreign(const struct coord_member *a, const struct coord_member *b);
 void coord_incarnation(struct bytes secret, uint8_t out[static COORD_INCARNATION_LEN]);
 
 // The node that holds a claim or the leader's lease.

@@ -78,6 +78,17 @@ static void put_hex(struct json *to, const char *key, const uint8_t *bytes, size
     json_text(to, key, text);
 }
 
+static bool has_store(const struct coord_member *m)
+{
+    static const uint8_t none[COORD_STORE_LEN];
+    return memcmp(m->store, none, sizeof none) != 0;
+}
+
+bool coord_is_foreign(const struct coord_member *a, const struct coord_member *b)
+{
+    return has_store(a) && has_store(b) && memcmp(a->store, b->store, sizeof a->store) != 0;
+}
+
 void member_print(const struct coord_member *m, struct buf *to)
 {
     CHECK(coord_name_is_good(m->name));
@@ -90,6 +101,7 @@ void member_print(const struct coord_member *m, struct buf *to)
     json_number(o, "rulesMin", m->rules_lo);
     json_number(o, "rulesMax", m->rules_hi);
     put_hex(o, "incarnationSha256", m->incarnation, sizeof m->incarnation);
+    if (has_store(m)) put_hex(o, "store", m->store, sizeof m->store);
     if (m->settings[0]) json_text(o, "settings", m->settings);
     if (m->leaving) json_bool(o, "leaving", true);
     if (m->beats) json_bool(o, "beats", true);
@@ -124,12 +136,12 @@ static bool get_u32(const struct json *o, const char *key, uint32_t *to)
     return good;
 }
 
-static bool get_hex(const struct json *o, const char *key, uint8_t to[COORD_INCARNATION_LEN])
+static bool get_hex(const struct json *o, const char *key, uint8_t *to, size_t len)
 {
     char text[2 * COORD_INCARNATION_LEN + 1];
-    return get_text(o, key, text, sizeof text - 1) &&
-           strlen(text) == 2 * (size_t)COORD_INCARNATION_LEN &&
-           digits_read_hex(text, to, COORD_INCARNATION_LEN);
+    CHECK(len <= COORD_INCARNATION_LEN);
+    return get_text(o, key, text, sizeof text - 1) && strlen(text) == 2 * len &&
+           digits_read_hex(text, to, len);
 }
 
 static bool get_flag(const struct json *o, const char *key)
@@ -161,7 +173,9 @@ bool member_parse(struct bytes text, struct coord_member *m)
                 get_text(o, "url", m->url, COORD_URL_MAX) && get_u32(o, "capacity", &m->capacity) &&
                 get_text(o, "version", m->version, COORD_VERSION_MAX) &&
                 get_u32(o, "rulesMin", &m->rules_lo) && get_u32(o, "rulesMax", &m->rules_hi) &&
-                get_hex(o, "incarnationSha256", m->incarnation) && member_is_good(m, why);
+                get_hex(o, "incarnationSha256", m->incarnation, sizeof m->incarnation) &&
+                (!json_member(o, "store") || get_hex(o, "store", m->store, sizeof m->store)) &&
+                member_is_good(m, why);
     // A text that this release cannot take is no reason to refuse the member.
     bool told = good && get_text(o, "settings", m->settings, COORD_SETTINGS_MAX);
     if (!told || !text_is_plain(m->settings)) memset(m->settings, 0, sizeof m->settings);
@@ -190,11 +204,11 @@ bool holder_parse(struct bytes text, struct holder_record *h)
     int64_t token = 0;
     *h = (struct holder_record){0};
     struct json *o = record_open(text);
-    bool good = o && get_number(o, "token", (int64_t)COORD_TOKEN_MAX, &token) && token > 0 &&
-                get_text(o, "name", h->holder.name, COORD_NAME_MAX) &&
-                coord_name_is_good(h->holder.name) &&
-                get_hex(o, "incarnationSha256", h->holder.incarnation) &&
-                get_text(o, "session", h->session, RECORD_SESSION_MAX) && text_is_plain(h->session);
+    bool good =
+        o && get_number(o, "token", (int64_t)COORD_TOKEN_MAX, &token) && token > 0 &&
+        get_text(o, "name", h->holder.name, COORD_NAME_MAX) && coord_name_is_good(h->holder.name) &&
+        get_hex(o, "incarnationSha256", h->holder.incarnation, sizeof h->holder.incarnation) &&
+        get_text(o, "session", h->session, RECORD_SESSION_MAX) && text_is_plain(h->session);
     json_free(o);
     if (!good) *h = (struct holder_record){0};
     if (good) h->holder.token = (uint64_t)token;

@@ -13,6 +13,9 @@
 
 // The threads of the handle. A node runs its own work on them, too.
 struct thread_pool *async_thread_pool(struct sluice *s);
+// The id of the store, in hex. It tells two stores apart.
+#define ASYNC_STORE_ID 33
+void async_store_id(const struct sluice *s, char out[ASYNC_STORE_ID]);
 
 // How far the dispatch of tickets is rolled out in this process (enum rollout), and how often it
 // was withheld in shadow.

@@ -8,6 +8,7 @@
 #include "node/runner.h"
 #include "owner/owner.h"
 #include "sluice.h"
+#include "store/probe.h"
 
 #include <pthread.h>
 
@@ -46,9 +47,10 @@ struct sluice {
     const struct transport *calls; // first
     struct store *store;           // metered
     struct store *identity;        // inside `store`: checks that it is still the same store
-    struct thread_pool *pool;      // serves all its runners
-    struct pool_share *parallel;   // for local/parallel.h
-    struct shard_totals totals;    // of all its runners, those of deleted queues included
+    uint8_t store_id[STORE_ID_LEN];
+    struct thread_pool *pool;    // serves all its runners
+    struct pool_share *parallel; // for local/parallel.h
+    struct shard_totals totals;  // of all its runners, those of deleted queues included
     int64_t timeout_ms;
     bool no_courtesy; // runner_config; for tests that control the time
     struct dispatch_rollout dispatch;

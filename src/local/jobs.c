@@ -2,11 +2,14 @@
 // The threads for parts of calls that may block: opening a queue, uploading and reading bodies,
 // finding an owner. Each queue gets a share of them, so a queue that blocks does not hold up the
 // others.
+#include "base/digits.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "local/async.h"
 #include "local/inside.h"
 #include "node/thread_pool.h"
+
+#include <assert.h>
 
 #define THREADS_MAX 64
 #define EACH_MAX    16 // threads of one queue
@@ -16,6 +19,12 @@ struct simple_job {
     void (*run)(void *ctx);
     void *ctx;
 };
+
+void async_store_id(const struct sluice *s, char out[ASYNC_STORE_ID])
+{
+    static_assert(ASYNC_STORE_ID == 2 * STORE_ID_LEN + 1, "hex digits and a zero");
+    *digits_put_hex(out, s->store_id, sizeof s->store_id) = 0;
+}
 
 struct thread_pool *async_thread_pool(struct sluice *s)
 {

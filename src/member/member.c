@@ -12,6 +12,7 @@
 #include "os/thread.h"
 #include "queue/rules.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -165,6 +166,8 @@ static enum sluice_code set_self(struct membership *m, struct sluice_error *erro
     memcpy(self->url, name.url, strlen(name.url) + 1);
     (void)snprintf(self->version, sizeof self->version, "%s", sluice_version());
     coord_incarnation(bytes_str(name.incarnation), self->incarnation);
+    static_assert(COORD_STORE_LEN == STORE_ID_LEN, "a member's record has the id of its store");
+    memcpy(self->store, m->handle->store_id, sizeof self->store);
     return SLUICE_OK;
 }
 

@@ -124,6 +124,29 @@ static enum sluice_code check_journals(struct membership *m, struct sluice_error
     return code;
 }
 
+// Two environments on one service and prefix would be one cluster, and a leader would place the
+// shards of both. The one that comes later is refused. The members on `store:` have one store.
+static enum sluice_code check_stores(struct membership *m, struct sluice_error *error)
+{
+    struct coord_answer a;
+    char has[2 * COORD_STORE_LEN + 1], own[2 * COORD_STORE_LEN + 1];
+    enum sluice_code code = SLUICE_OK;
+    coord_answer_init(&a);
+    if (m->on_store || coord_list(m->coord, &a)) a.members_len = 0; // the join reports an error
+    for (size_t i = 0; !code && i < a.members_len; i++) {
+        const struct coord_member *row = &a.members[i];
+        if (!coord_is_foreign(row, &m->self)) continue;
+        *digits_put_hex(has, row->store, sizeof row->store) = 0;
+        *digits_put_hex(own, m->self.store, sizeof m->self.store) = 0;
+        code = refuse(error, ERR_CONFLICT, "coord",
+                      "member %s of this %s has the store %s, and this node has %s: give the nodes "
+                      "of each store a prefix of their own, as in %s://host/staging",
+                      row->name, m->service, has, own, m->service);
+    }
+    coord_answer_done(&a);
+    return code;
+}
+
 static struct cluster *cluster_of(const struct membership *m)
 {
     struct cluster_config config;
@@ -151,7 +174,11 @@ static enum sluice_code begin(struct membership *m, struct sluice_error *error)
 {
     enum sluice_code code = open_service(m, error);
     if (!code) code = check_journals(m, error);
+    if (!code) code = check_stores(m, error);
     if (!code) code = join(m, error);
+    if (code) return code;
+    code = check_stores(m, error); // another store's node may have joined at the same time
+    if (code) leave(m);
     if (code) return code;
     (void)pthread_mutex_lock(&m->lock);
     bool stops = m->stopping;

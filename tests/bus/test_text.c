@@ -34,7 +34,26 @@ static void a_url_names_servers_and_limits(void **state)
     assert_int_equal(bus_url_read("nats://h?maxAge=0", &u, why), ERR_OK);
     assert_true(u.limits.max_age_ms == 0 && !u.limits.by_shard);
     assert_int_equal(bus_url_read("nats://h?streams=shard", &u, why), ERR_OK);
-    assert_true(u.limits.by_shard);
+    assert_true(u.limits.by_shard && u.prefix[0] == 0);
+}
+
+static void a_prefix_is_before_each_subject_and_stream(void **state)
+{
+    struct bus_url u;
+    char why[BUS_WHY_MAX] = "", out[24];
+    (void)state;
+    assert_int_equal(bus_url_read("nats://h?prefix=staging", &u, why), ERR_OK);
+    assert_true(bus_url_subject(&u, "sluice.v1.>", out, sizeof out));
+    assert_string_equal(out, "staging.sluice.v1.>");
+    assert_string_equal(bus_url_own(&u, out), "sluice.v1.>");
+    assert_string_equal(bus_url_own(&u, "stagingx.a"), "stagingx.a");
+    assert_true(bus_url_stream(&u, "SLUICE_orders", out, sizeof out));
+    assert_string_equal(out, "staging-SLUICE_orders");
+    assert_false(bus_url_stream(&u, "SLUICE_orders_and_more", out, sizeof out));
+    assert_int_equal(bus_url_read("nats://h", &u, why), ERR_OK);
+    assert_true(bus_url_subject(&u, "sluice.v1.>", out, sizeof out));
+    assert_string_equal(out, "sluice.v1.>");
+    assert_string_equal(bus_url_own(&u, "a.b"), "a.b");
 }
 
 static void a_bad_url_is_refused_with_a_sentence(void **state)
@@ -57,6 +76,9 @@ static void a_bad_url_is_refused_with_a_sentence(void **state)
         {"nats://h?maxAge=7", "maxAge \"7\" is not a duration"},
         {"nats://h?dedupWindow=10ms", "shorter than 1s"},
         {"nats://h?maxbytes=7", "\"maxbytes\" is not a setting of a bus"},
+        {"nats://h?prefix=", "prefix \"\" is not 1 to 32 of"},
+        {"nats://h?prefix=a.b", "prefix \"a.b\" is not 1 to 32 of"},
+        {"nats://h?prefix=*", "prefix \"*\" is not 1 to 32 of"},
         {"nats://h?streams=all", "streams \"all\" is not one of queue, shard"},
         {"nats://h#x", "has no #"},
     };
@@ -233,6 +255,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_acknowledgement_with_another_subject_is_refused),
+        cmocka_unit_test(a_prefix_is_before_each_subject_and_stream),
         cmocka_unit_test(a_url_names_servers_and_limits),
         cmocka_unit_test(a_bad_url_is_refused_with_a_sentence),
         cmocka_unit_test(credentials_come_from_the_environment_or_files),

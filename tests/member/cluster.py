@@ -216,9 +216,21 @@ def journals_of_another_service_are_named():
         holds(code == 9 and "queue jobs follows the coordination service 00000000000000000000000000000000" in text, text)
 
 
+def a_node_of_another_store_is_refused():
+    """Two environments on one service and prefix: the nodes of the first one go on."""
+    folder = tempfile.mkdtemp(prefix="sluice-cluster-")
+    with Cluster(nodes=1) as cluster:
+        code, text = fails("--store", "file://" + folder, "--coord", cluster.coord, "--node", "z")
+        holds(code == 4 and "member a of this" in text and "a prefix of their own" in text, f"{code} {text}")
+        names = [member["name"] for member in cluster.any().ask("GET", "/v1/cluster")[1]["members"]]
+        holds(names == ["a"], f"the members are {names}")
+    shutil.rmtree(folder)
+
+
 def mistakes_at_the_start_are_named():
     if COORD != "store:":
         journals_of_another_service_are_named()
+        a_node_of_another_store_is_refused()
     with Cluster(nodes=1) as cluster:
         at = ["--store", cluster.store_url]
         code, text = fails(*at, "--coord", "zookeeper://host")

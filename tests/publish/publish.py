@@ -422,8 +422,8 @@ def a_stream_with_other_limits_is_refused():
         holds("event=bus-refused" in node.log(), "the log names it")
 
 
-def of_the_bus(*words):
-    out = subprocess.run([PROGRAM, "events", "--bus", BUS, "--json", *words], stdout=subprocess.PIPE, check=True,
+def of_the_bus(*words, bus=BUS):
+    out = subprocess.run([PROGRAM, "events", "--bus", bus, "--json", *words], stdout=subprocess.PIPE, check=True,
                          timeout=PATIENCE).stdout
     return [json.loads(line) for line in out.splitlines()]
 
@@ -453,6 +453,31 @@ def a_stream_for_each_shard():
         node = cluster.start("b")
         holds(node.ask("POST", "/v1/queues/by.shard/messages", {"body": "x"})[0] == 201, "a send without the stream")
         until(lambda: "streams=shard" in node.ready()[1]["bus"].get("reason", ""), "readyz names the other form")
+
+
+def two_stores_on_one_bus():
+    """A prefix keeps the queues of one name apart. Without it, the second store is refused, and its calls go on."""
+    with prepared("shared") as first, prepared("shared", bus=BUS + "?prefix=staging") as second, prepared("shared") as third:
+        for count, cluster in ((1, first), (2, second)):
+            for _ in range(count):
+                holds(cluster.any().ask("POST", "/v1/queues/shared/messages", {"body": "x"})[0] == 201, "a send")
+        equals(first, "shared")
+        of_second = [name for rows in journal(second, "shared").values() for _, name in rows]
+
+        def staged():
+            try:
+                return [e["event_id"] for e in of_the_bus("shared", bus=BUS + "?prefix=staging")]
+            except subprocess.CalledProcessError:
+                return None  # there is no stream yet
+        until(lambda: staged() == of_second, "the command reads the streams with the prefix")
+        holds(not set(of_second) & {e["event_id"] for e in of_the_bus("shared")}, "the streams are two")
+        watch = Watch(second, "shared", "a")
+        node = third.any()
+        holds(node.ask("POST", "/v1/queues/shared/messages", {"body": "x"})[0] == 201, "a send without the stream")
+        until(lambda: "give each store a prefix" in node.ready()[1]["bus"].get("reason", ""), "readyz names the other store")
+        holds(second.any().ask("POST", "/v1/queues/shared/messages", {"body": "x"})[0] == 201, "a send")
+        until(lambda: watch.rows, "the stream goes on")
+        watch.over = True
 
 
 def too_many_shards_for_a_stream_each_are_refused():
@@ -528,7 +553,7 @@ def the_leader_of_a_stream_is_killed():
 
 CASES = [an_owner_that_changes_while_it_publishes, the_stream_equals_the_journal, events_of_signals_are_on_the_bus,
          a_node_killed_at_random_points, the_bus_wakes_the_stream_of_another_node, forged_messages_of_the_bus_reach_no_stream,
-         a_forged_newest_message_does_not_stop_the_publisher,
+         a_forged_newest_message_does_not_stop_the_publisher, two_stores_on_one_bus,
          a_stream_for_each_shard, too_many_shards_for_a_stream_each_are_refused, stage_bus, a_hostile_name_has_a_stream_of_its_own, a_stream_with_other_limits_is_refused,
          a_bad_url_is_refused_at_the_start]
 # The cases that stop the server run one after another.
