@@ -143,4 +143,7 @@
       .pattern = "/v1/cluster/used", CALL_SMALL, .body = &cluster_used_fields,                     \
       .takes = "ClusterUsed", .operation = "hintUsed", .answer = "Status",                         \
       .summary = "For other nodes: tells this node that a shard is used",                          \
-      .about = "The node claims the shard if the plan of the cluster gives it to this node.")
+      .about = "The node claims the shard if the plan of the cluster gives it to this node.")      \
+    X(CLUSTER_UNREACHABLE, cluster_unreachable, .method = "GET", .tag = "node", .blocks = true,    \
+      .pattern = "/v1/cluster/unreachable", .peer = true, .operation = "showUnreachable",          \
+      .summary = "For the leader: the members that do not answer this node")

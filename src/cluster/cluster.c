@@ -161,6 +161,9 @@ static void dispatch(struct cluster *c, const struct cluster_event *e)
     case CLUSTER_HELD:
         lead_held(c, &e->shard, &e->member);
         return;
+    case CLUSTER_UNREACHABLE:
+        reach_note(&c->reach, &e->member, &e->other, c->now);
+        return;
     case CLUSTER_LOOK:
         c->list_at = TIME_UNKNOWN;
         return;

@@ -7,6 +7,7 @@
 #include "base/rng.h"
 #include "cluster/cluster.h"
 #include "cluster/lease.h"
+#include "cluster/reach.h"
 
 enum open_kind { OPEN_SESSION, OPEN_LIST, OPEN_LEAD, OPEN_PLAN, OPEN_KINDS };
 
@@ -96,6 +97,7 @@ struct cluster {
     } * held; // by shard
     size_t held_len;
     size_t held_cap;
+    struct reach reach; // members that do not reach each other
 
     // shards.c
     bool was_lone;

@@ -133,7 +133,11 @@ static size_t plan_members(const struct cluster *c, struct placement_member *out
         uint32_t capacity = m->seen.capacity > 0 ? m->seen.capacity : 1;
         if (capacity > PLACEMENT_CAPACITY_MAX) capacity = PLACEMENT_CAPACITY_MAX;
         out[len] = (struct placement_member){.id = m->seen.id, .capacity = capacity};
-        if (role_of(m->life, &out[len].role)) len++;
+        if (!role_of(m->life, &out[len].role)) continue;
+        // It lives, so it hands its shards over in order.
+        bool cut = reach_is_cut(&c->reach, &c->members, &m->seen.id, c->now);
+        if (cut && out[len].role == PLACEMENT_TAKES) out[len].role = PLACEMENT_LEAVES;
+        len++;
     }
     return len;
 }

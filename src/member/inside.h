@@ -70,6 +70,14 @@ struct membership {
     // challenge.c
     size_t challenges; // under way
 
+    // reach.c
+    struct pool_task reach_task;
+    struct reach_row {
+        char name[COORD_NAME_MAX + 1];
+        unsigned fails; // rounds in a row without an answer
+    } * reach_rows;
+    size_t reach_len;
+
     // shards.c
     struct known_queue *queues;
     size_t queues_len, queues_cap;
@@ -137,6 +145,9 @@ void settings_tell(struct membership *m); // puts what this node goes by into it
 // Reports members of the list that are new and go by other settings.
 void settings_compare(struct membership *m, const struct coord_answer *listed);
 void settings_show(const struct membership *m, struct membership_status *s); // the lock is held
+
+// reach.c
+int64_t reach_run(struct pool_task *task);
 
 // shards.c
 void shard_name(const struct shard_key *key, char out[COORD_SHARD_MAX + 1]);

@@ -189,6 +189,7 @@ static void release(struct membership *m)
     memory_free(m->followed);
     memory_free(m->queues);
     memory_free(m->events);
+    memory_free(m->reach_rows);
     (void)pthread_cond_destroy(&m->changed);
     (void)pthread_mutex_destroy(&m->lock);
     memory_free(m);
@@ -230,9 +231,14 @@ enum sluice_code membership_start(struct sluice *s, const struct membership_conf
     if (!code) {
         m->share = pool_share_new(s->pool, MEMBER_THREADS, MEMBER_THREADS);
         bool added = pool_share_add(m->share, &m->timer, timer_run) == ERR_OK;
+        if (added && pool_share_add(m->share, &m->reach_task, reach_run)) {
+            task_remove(&m->timer);
+            added = false;
+        }
         code = added ? start_or_wait(m, error)
                      : refuse(error, ERR_UNAVAILABLE, "", "%s", THREAD_REFUSED);
         if (code && added) task_remove(&m->timer);
+        if (code && added) task_remove(&m->reach_task);
         if (code) pool_share_free(m->share);
     }
     if (code) {
@@ -245,6 +251,7 @@ enum sluice_code membership_start(struct sluice *s, const struct membership_conf
     *out = m;
     if (m->begun) view_watch(m);
     task_schedule(&m->timer);
+    task_schedule(&m->reach_task);
     return SLUICE_OK;
 }
 
@@ -296,5 +303,6 @@ void membership_stop(struct membership *m, int64_t wait_ms)
     (void)pthread_cond_broadcast(&m->changed);
     (void)pthread_mutex_unlock(&m->lock);
     task_remove(&m->timer);
+    task_remove(&m->reach_task);
     pool_share_free(m->share);
 }

@@ -171,6 +171,9 @@ struct membership_event {
     uint32_t shard;
     uint64_t epoch; // the leader's, or the shard's
 };
+// Calls `each` for the members that do not answer this node.
+void membership_unreached(struct membership *m, void (*each)(void *ctx, const char *name),
+                          void *ctx);
 // The first 8 bytes of the incarnation's SHA-256, in hex.
 void membership_incarnation(struct membership *m, char out[17]);
 // Copies the events after `after`, at most max, and returns how many. *lost: older ones than the

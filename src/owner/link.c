@@ -339,7 +339,7 @@ void link_target_away(struct links *l, struct link_target *t)
     }
 }
 
-bool link_ask(struct links *l, const struct peer_identity *to, const char *token,
+bool link_ask(struct links *l, const struct peer_identity *to, const char *token, bool proves,
               struct http_call *call)
 {
     char authorization[REMOTE_TOKEN_MAX + 32];
@@ -358,7 +358,7 @@ bool link_ask(struct links *l, const struct peer_identity *to, const char *token
     call->headers = lines;
     call->headers_len = carries;
     // Without a token, the request reveals nothing, and any node of the cluster may answer.
-    http_peer_do(peer, carries ? &challenge : NULL, call);
+    http_peer_do(peer, carries || proves ? &challenge : NULL, call);
     call->headers = NULL;
     call->headers_len = 0;
     explicit_bzero(authorization, sizeof authorization);

@@ -61,11 +61,12 @@ void link_done(struct link_call *c);
 bool link_send(struct links *l, struct link_target *t, struct link_call *c, const char *queue,
                const char *token, int64_t wait_ms);
 // Asks a node and waits for the answer, on a connection of its own. The node must prove its
-// identity on that connection before it gets the token (NULL: none). call->url: with to->url in
-// front. Returns false if no answer came, or the node may not have the token. link_send and this
-// function are the only ways by which a token gets to another node.
+// identity on that connection before it gets the token (NULL: none). proves: also without a token,
+// because the node must know this process. call->url: with to->url in front. Returns false if no
+// answer came, or the node may not have the token. link_send and this function are the only ways by
+// which a token gets to another node.
 struct peer_identity;
-bool link_ask(struct links *l, const struct peer_identity *to, const char *token,
+bool link_ask(struct links *l, const struct peer_identity *to, const char *token, bool proves,
               struct http_call *call);
 // Returns true if `done` will not be called. The connection is closed, so that the owner notices.
 // A request over TLS, or one whose answer is being received, is not cancelled.

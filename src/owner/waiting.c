@@ -78,21 +78,45 @@ static bool ask_node(struct links *l, const struct peer_identity *to, const char
     http_call_init(&call, "GET", url);
     call.timeout_ms = OWNER_WAITING_MS;
     call.body_max = ANSWER_MAX;
-    return link_ask(l, to, token, &call) && remote_waiting_read(&call, out);
+    return link_ask(l, to, token, false, &call) && remote_waiting_read(&call, out);
+}
+
+// What a member must prove: that it can read the store. False: no request may be sent.
+static bool member_identity(struct sluice *s, const char *url, const char *node,
+                            struct peer_identity *to)
+{
+    const struct owner_self *self = atomic_load(&s->self);
+    *to = (struct peer_identity){.secrets_len = 0};
+    if (!s->links || !owner_url_is_good(url)) return false;
+    (void)snprintf(to->url, sizeof to->url, "%s", url);
+    (void)snprintf(to->node, sizeof to->node, "%s", node);
+    owner_learn(s);
+    if (self) peer_identity_add(to, self->name.incarnation);
+    peers_secrets(s->peers, to);
+    return true;
 }
 
 bool owner_ask_member(struct sluice *s, const char *url, const char *node, const char *token,
                       const char *queue, struct waiting_list *out)
 {
-    const struct owner_self *self = atomic_load(&s->self);
-    struct peer_identity to = {.secrets_len = 0};
-    if (!s->links || !owner_url_is_good(url)) return false;
-    (void)snprintf(to.url, sizeof to.url, "%s", url);
-    (void)snprintf(to.node, sizeof to.node, "%s", node);
-    owner_learn(s);
-    if (self) peer_identity_add(&to, self->name.incarnation);
-    peers_secrets(s->peers, &to);
-    return ask_node(s->links, &to, token, queue, false, out);
+    struct peer_identity to;
+    return member_identity(s, url, node, &to) && ask_node(s->links, &to, token, queue, false, out);
+}
+
+bool owner_get_member(struct sluice *s, const char *url, const char *node, const char *path,
+                      struct buf *out)
+{
+    CLEANUP(http_call_done) struct http_call call;
+    struct peer_identity to;
+    char text[URL_MAX];
+    if (!member_identity(s, url, node, &to)) return false;
+    (void)snprintf(text, sizeof text, "%s%s", to.url, path);
+    http_call_init(&call, "GET", text);
+    call.timeout_ms = OWNER_WAITING_MS;
+    call.body_max = ANSWER_MAX;
+    if (!link_ask(s->links, &to, NULL, true, &call) || call.status != 200) return false;
+    buf_put(out, buf_bytes(&call.body_in));
+    return true;
 }
 
 static void ask(struct sluice *s, struct owner_heard *h, const struct owner_name *name,

@@ -17,5 +17,10 @@ void owner_waiting(struct sluice *s, const char *queue, struct waiting_list *out
 bool owner_ask_member(struct sluice *s, const char *url, const char *node, const char *token,
                       const char *queue, struct waiting_list *out);
 
+// For a node: gets a path of another member, which must prove its identity, and then knows that
+// this node can read the store, too. Appends the body. Waits for up to a second.
+bool owner_get_member(struct sluice *s, const char *url, const char *node, const char *path,
+                      struct buf *out);
+
 struct owner_heard;                           // what the nodes answered
 void owner_heard_free(struct owner_heard *h); // NULL is allowed

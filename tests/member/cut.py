@@ -55,6 +55,12 @@ class Lanes(Cluster):
         return {row["shard"]: row["owner"] for row in shards if row["queue"] == QUEUE and row["owner"]}
 
 
+    def have_moved(self, cut):
+        """Whether the other nodes serve all shards, by their logs."""
+        others = [node for name, node in self.nodes.items() if name != cut]
+        return all(any((QUEUE, shard) in node.owned() for node in others) for shard in range(SHARDS))
+
+
 class Client:
     def __init__(self, cluster):
         url = "http://" + ",".join(one.link.address for one in cluster.reached.values())
@@ -91,49 +97,85 @@ def show(name, slow, sums, seconds):
     return waited
 
 
-def main():
-    seconds = int(sys.argv[sys.argv.index("--seconds") + 1]) if "--seconds" in sys.argv else 20
-    print("1..1")
-    with Lanes() as cluster:
+def started():
+    cluster = Lanes()
+    try:
         until(cluster.settled, "the cluster has a leader")
         status, answer = cluster.any().ask("PUT", f"/v1/queues/{QUEUE}", {"shards": SHARDS})
         holds(status in (200, 201), answer)
-        client = Client(cluster)
-        try:
-            until(lambda: len(cluster.owners()) == SHARDS and set(cluster.owners().values()) == set("abc"),
-                  "each node owns shards")
-            time.sleep(2)
-            client.sums()
-            began = time.monotonic()
-            time.sleep(5)
-            show("before the cut", *client.sums(), time.monotonic() - began)
-            cut = next(name for name in "bca" if name in cluster.owners().values())
-            cluster.reached[cut].link.cut()
-            halves = []
-            for half in ("first", "second"):
-                began = time.monotonic()
-                time.sleep(seconds / 2)
-                slow, sums = client.sums()
-                took = time.monotonic() - began
-                show(f"{cut} is cut off, {half} half", slow, sums, took)
-                halves.append((sums, took))
-            print(f"# owners at the end of the cut: {cluster.owners(cut)}", flush=True)
-            cluster.reached[cut].link.mend()
-            time.sleep(8)
-            show("after it", *client.sums(), 8)
-            holds(all(sums["failed"] == 0 for sums, _ in halves), "no call fails")
-            sums, took = halves[1]
-            holds(sums["calls"] >= LEAST * took, f"{sums['calls']} calls in {took:.1f} s")
-            print("ok 1 - calls go around an owner that its peers cannot reach")
-            return False
-        except Exception:
-            print("not ok 1 - calls go around an owner that its peers cannot reach")
-            print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()), flush=True)
-            return True
-        finally:
-            for one in cluster.reached.values():
-                one.link.mend()
-            client.end()
+    except BaseException:
+        cluster.__exit__()
+        raise
+    return cluster
+
+
+def await_owners(cluster):
+    until(lambda: len(cluster.owners()) == SHARDS and set(cluster.owners().values()) == set("abc"),
+          "each node owns shards")
+    return cluster.any().ask("GET", "/v1/cluster")[1]["leader"]
+
+
+def calls_go_around_an_owner_that_its_peers_cannot_reach(cluster, client, seconds):
+    leader = await_owners(cluster)
+    time.sleep(2)
+    client.sums()
+    began = time.monotonic()
+    time.sleep(5)
+    show("before the cut", *client.sums(), time.monotonic() - began)
+    cut = next(name for name in "bca" if name != leader)
+    cluster.reached[cut].link.cut()
+    halves = []
+    for half in ("first", "second"):
+        began = time.monotonic()
+        time.sleep(seconds / 2)
+        slow, sums = client.sums()
+        took = time.monotonic() - began
+        show(f"{cut} is cut off, {half} half", slow, sums, took)
+        halves.append((sums, took))
+    until(lambda: cluster.have_moved(cut), f"the shards of {cut} have moved")
+    cluster.reached[cut].link.mend()
+    time.sleep(8)
+    show("after it", *client.sums(), 8)
+    holds(all(sums["failed"] == 0 for sums, _ in halves), "no call fails")
+    sums, took = halves[1]
+    holds(sums["calls"] >= LEAST * took, f"{sums['calls']} calls in {took:.1f} s")
+
+
+def the_shards_move_away_from_a_leader_that_its_peers_cannot_reach(cluster, client, seconds):
+    cut = await_owners(cluster)
+    holds(not cluster.have_moved(cut), "the leader owns shards")
+    began = time.monotonic()
+    cluster.reached[cut].link.cut()
+    until(lambda: cluster.have_moved(cut), f"the shards of {cut} have moved")
+    print(f"# the leader's shards have moved {time.monotonic() - began:.1f} s after the cut; "
+          f"load {os.getloadavg()[0]:.1f}", flush=True)
+    cluster.reached[cut].link.mend()
+
+
+CASES = [calls_go_around_an_owner_that_its_peers_cannot_reach,
+         the_shards_move_away_from_a_leader_that_its_peers_cannot_reach]
+
+
+def main():
+    seconds = int(sys.argv[sys.argv.index("--seconds") + 1]) if "--seconds" in sys.argv else 20
+    print(f"1..{len(CASES)}")
+    bad = 0
+    for number, case in enumerate(CASES, 1):
+        name = case.__name__.replace("_", " ")
+        with started() as cluster:
+            client = Client(cluster)
+            try:
+                case(cluster, client, seconds)
+                print(f"ok {number} - {name}", flush=True)
+            except Exception:
+                bad += 1
+                print(f"not ok {number} - {name}")
+                print("".join("# " + line + "\n" for line in traceback.format_exc().splitlines()), flush=True)
+            finally:
+                for one in cluster.reached.values():
+                    one.link.mend()
+                client.end()
+    return bad > 0
 
 
 if __name__ == "__main__":
