@@ -130,8 +130,8 @@ static bool read_scheme(const char **url, struct bus_url *out, struct url_compla
     out->tls = len == 3 && strncmp(*url, "tls", len) == 0;
     if (!end) return url_wrong(c, "the URL of a bus has a scheme, as in " FORMS);
     if (!nats && !out->tls)
-        return url_wrong(c, "\"%.*s\" is no scheme of a bus: those are nats and tls",
-                         (int)(len < 40 ? len : 40), *url);
+        return url_wrong(c, "bus \"%.*s://\": only nats:// and tls:// are supported",
+                         (int)(len < 40 ? len : 40), *url); // the rest may have a password
     *url = end + 3;
     return true;
 }

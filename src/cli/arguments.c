@@ -137,12 +137,43 @@ static const struct cli_option *find_option(const struct cli_option *rows, size_
     return NULL;
 }
 
+#define PREFIX_MIN 3
+
+// The only option that begins so: "--prio" is --priority.
+static const char *begun_option(const struct parse *p, const char *name)
+{
+    const char *found = NULL;
+    size_t len = strlen(name);
+    for (size_t i = 0; p->command && len >= PREFIX_MIN && i < p->command->options_len; i++) {
+        if (strncmp(p->command->options[i].name, name, len) != 0) continue;
+        if (found) return NULL;
+        found = p->command->options[i].name;
+    }
+    return found;
+}
+
 static const char *near_option(const struct parse *p, const char *name)
 {
     for (size_t i = 0; p->command && i < p->command->options_len; i++)
         if (nearly_same(p->command->options[i].name, name)) return p->command->options[i].name;
     for (size_t i = 0; i < global_options_len; i++)
         if (nearly_same(global_options[i].name, name)) return global_options[i].name;
+    return begun_option(p, name);
+}
+
+// Where another command has what the option asks for.
+static const char *option_instead(const char *command, const char *option)
+{
+    static const struct {
+        const char *command, *option, *instead;
+    } rows[] = {
+        {"fail", "--delay", "\"sluice release --delay\" gives a message back for later"},
+        {"events", "--since", "--from takes a position, and without it all kept events come"},
+        {"peek", "--watch", "\"sluice stats --watch\" and \"sluice events --follow\" are live"},
+    };
+    for (size_t i = 0; i < COUNT_OF(rows); i++)
+        if (strcmp(rows[i].command, command) == 0 && strcmp(rows[i].option, option) == 0)
+            return rows[i].instead;
     return NULL;
 }
 
@@ -152,6 +183,9 @@ static int unknown_option(const struct parse *p, const char *word)
     const char *help = p->command ? p->command->name : "";
     char name[64];
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
+    const char *instead = option_instead(command, name);
+    if (instead)
+        return cli_usage(p->cli, name, "%s is not an option of %s; %s", name, command, instead);
     if (strncmp(name, "--", 2) == 0) near = near_option(p, name + 2);
     if (near)
         return cli_usage(p->cli, name, "%s is not an option of %s; did you mean --%s?", name,

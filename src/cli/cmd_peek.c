@@ -15,7 +15,8 @@
 
 #define FIELD_WIDTH    12
 #define BODY_COLUMNS   60
-#define REASON_COLUMNS 24
+#define REASON_COLUMNS 24 // at least; on a wide screen a third of it
+#define PIPE_COLUMNS   180
 
 enum { MAX, AFTER, ID, READ, FILTER };
 
@@ -69,7 +70,8 @@ static uint32_t attempts_of(const struct sluice_message *m)
 
 // Columns without content are left out, so that bodies get more space.
 struct columns {
-    bool state, priority, group, reason, progress, result;
+    bool state, priority, group, reason, progress, result, due;
+    size_t text; // of reasons and results
 };
 
 static bool has_progress(const struct sluice_message *m)
@@ -88,7 +90,10 @@ static struct columns columns_of(const struct sluice_batch *batch)
         c.state |= m->finished_at != 0; // finished messages ended in different ways
         c.progress |= has_progress(m);
         c.result |= m->result != NULL;
+        c.due |= strcmp(m->state, "delayed") == 0;
     }
+    size_t screen = isatty(STDOUT_FILENO) ? (size_t)screen_size().columns : PIPE_COLUMNS;
+    c.text = screen / 3 > REASON_COLUMNS ? screen / 3 : REASON_COLUMNS;
     return c;
 }
 
@@ -107,25 +112,32 @@ static void add_progress(struct table *t, const struct sluice_message *m)
         table_cell(t, "-");
 }
 
+// "show" prints the milliseconds.
+static void add_moment(struct table *t, int64_t at)
+{
+    char text[TEXT_MAX];
+    (void)moment_text(at, text);
+    text[strcspn(text, ".")] = '\0';
+    table_cell(t, text);
+}
+
 static void add_row(struct table *t, const struct sluice_message *m, const struct columns *c)
 {
-    char sent[TEXT_MAX];
     const char *reason = last_reason(m) ? last_reason(m) : "-";
-    (void)moment_text(m->finished_at ? m->finished_at : m->sent_at, sent);
-    sent[strcspn(sent, ".")] = '\0'; // "show" prints the milliseconds
     char *body = safe_text(m->body ? m->body : "", m->body_len, BODY_COLUMNS);
-    char *why = safe_text(reason, strlen(reason), REASON_COLUMNS);
+    char *why = safe_text(reason, strlen(reason), c->text);
     table_cell(t, m->id);
     if (c->state) table_cell(t, m->state);
     table_number(t, attempts_of(m));
     if (c->progress) add_progress(t, m);
     if (c->priority) table_number(t, (uint64_t)m->priority);
     if (c->group) table_cell(t, m->group && *m->group ? m->group : "-");
-    table_cell(t, sent);
+    add_moment(t, m->finished_at ? m->finished_at : m->sent_at);
+    if (c->due) add_moment(t, m->deadline);
     if (c->reason) table_cell(t, why);
     if (c->result) {
         char *result =
-            safe_text(m->result ? m->result : "-", m->result ? m->result_len : 1, REASON_COLUMNS);
+            safe_text(m->result ? m->result : "-", m->result ? m->result_len : 1, c->text);
         table_cell(t, result);
         free(result);
     }
@@ -136,7 +148,7 @@ static void add_row(struct table *t, const struct sluice_message *m, const struc
 
 static void print_table(const struct cli *cli, const struct sluice_batch *batch)
 {
-    const char *heads[10] = {"ID"}; // no STATE column if all rows have the requested state
+    const char *heads[11] = {"ID"}; // no STATE column if all rows have the requested state
     struct columns c = columns_of(batch);
     size_t len = 1;
     if (c.state) heads[len++] = "STATE";
@@ -145,6 +157,7 @@ static void print_table(const struct cli *cli, const struct sluice_batch *batch)
     if (c.priority) heads[len++] = ">PRIORITY";
     if (c.group) heads[len++] = "GROUP";
     heads[len++] = c.state ? "FINISHED" : "SENT";
+    if (c.due) heads[len++] = "DUE";
     if (c.reason) heads[len++] = "REASON";
     if (c.result) heads[len++] = "RESULT";
     heads[len++] = "BODY";

@@ -77,7 +77,6 @@ static int list_all(const struct cli *cli, struct sluice *s, const struct sluice
         }
     }
     cli_status_free(seen, names->len);
-    if (isatty(STDOUT_FILENO)) table_width(t, (size_t)screen_size().columns);
     if (!cli->json) table_print(t, cli, stdout);
     table_free(t);
     return status;

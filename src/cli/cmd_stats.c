@@ -53,7 +53,7 @@ const char *stats_remark(const struct sluice_stats *v, bool paused)
 {
     bool wants_workers = v->ready > 0 && !paused && !v->takes_letters;
     bool idle = wants_workers && v->workers == 0 && v->waiting == 0;
-    return idle ? "messages and no workers" : "";
+    return idle ? "no worker gets the ready messages" : "";
 }
 
 static void print_one(const char *queue, bool paused, const struct sluice_stats *v,

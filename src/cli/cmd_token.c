@@ -66,13 +66,10 @@ static int run_token(const struct cli *cli, const struct arguments *args)
     if (!o[SCOPE].given)
         return cli_usage(cli, "--scope",
                          "--scope is missing: name the allowed actions, such as --scope send,work");
-    if (!o[QUEUE].given)
-        return cli_usage(cli, "--queue",
-                         "--queue is missing: name the allowed queues, such as --queue '*'");
     token_make(secret, hash);
     if (o[EXPIRES].given) expiry_text(o[EXPIRES].number, expires, sizeof expires);
     (void)snprintf(value, sizeof value, "%s scope=%.200s queue=%.1500s%s", hash, o[SCOPE].texts[0],
-                   o[QUEUE].texts[0], expires);
+                   o[QUEUE].given ? o[QUEUE].texts[0] : "*", expires);
     const char *wanted = o[NAME].given ? o[NAME].texts[0] : NULL;
     (void)snprintf(name, sizeof name, "token-%.8s", hash + strlen("sha256:"));
     // The parser of the tokens file validates the line.
@@ -80,6 +77,9 @@ static int run_token(const struct cli *cli, const struct arguments *args)
     bool good = tokens_add(trial, wanted ? wanted : name, value, why, sizeof why);
     tokens_free(trial);
     if (!good) return cli_fail_as(cli, SLUICE_INVALID, "token", "%s", why);
+    if (!o[QUEUE].given) // after the scope, which may be wrong
+        return cli_usage(cli, "--queue",
+                         "--queue is missing: name the allowed queues, such as --queue '*'");
     (void)snprintf(line, sizeof line, "%.64s = %s", wanted ? wanted : name, value);
     return print_token(cli, secret, wanted ? wanted : name, line);
 }

@@ -3,6 +3,8 @@
 #include "cli/commands.h"
 #include "json/json.h"
 
+#include <string.h>
+
 enum { YES };
 static const struct cli_option evict_options[] = {
     [YES] = {.name = "yes", .help = "confirm: its locks end, its work is lost"},
@@ -15,7 +17,14 @@ static int order(const struct cli *cli, struct sluice *s, const struct arguments
 {
     const char *queue = args->words[0], *worker = args->words[1];
     struct sluice_error error = {0};
-    if (give(s, queue, worker, &error) != SLUICE_OK) return cli_fail_queue(cli, s, queue, &error);
+    if (give(s, queue, worker, &error) != SLUICE_OK) {
+        if (strcmp(error.reason, "unknown-worker") == 0)
+            (void)snprintf(error.message, sizeof error.message,
+                           "queue %.80s has no registered worker %.100s; \"sluice workers %.80s\" "
+                           "lists them",
+                           queue, worker, queue);
+        return cli_fail_queue(cli, s, queue, &error);
+    }
     if (!cli->json) {
         cli_say(cli, "worker %s %s", worker, says);
         return 0;

@@ -45,12 +45,25 @@ bool command_group(const char *word)
 // second word of a name alone.
 static const char *meant_by(const char *typed)
 {
-    static const char *const others[][2] = {
-        {"ls", "queue list"}, {"queues", "queue list"}, {"enqueue", "send"},
-        {"push", "send"},     {"publish", "send"},      {"put", "send"},
-        {"pop", "receive"},   {"dequeue", "receive"},   {"reserve", "receive"},
-        {"nack", "fail"},     {"retry", "redrive"},     {"steer", "signal"},
-        {"ask", "signal"},    {"interrupt", "signal"},  {"abort", "cancel"}};
+    static const char *const others[][2] = {{"ls", "queue list"},
+                                            {"queues", "queue list"},
+                                            {"enqueue", "send"},
+                                            {"push", "send"},
+                                            {"publish", "send"},
+                                            {"put", "send"},
+                                            {"pop", "receive"},
+                                            {"dequeue", "receive"},
+                                            {"reserve", "receive"},
+                                            {"nack", "fail"},
+                                            {"retry", "redrive"},
+                                            {"steer", "signal"},
+                                            {"ask", "signal"},
+                                            {"interrupt", "signal"},
+                                            {"abort", "cancel"},
+                                            {"kick", "redrive"},
+                                            {"top", "stats --watch"},
+                                            {"jobs", "peek"},
+                                            {"worker stop", "worker drain"}};
     for (size_t i = 0; i < COUNT_OF(others); i++)
         if (strcmp(typed, others[i][0]) == 0) return others[i][1];
     for (size_t i = 0; i < COUNT_OF(commands); i++) {

@@ -146,14 +146,6 @@ void screen_close(void)
     screen_restore();
 }
 
-struct screen_size screen_size(void)
-{
-    struct winsize size = {0};
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
-        return (struct screen_size){24, 80};
-    return (struct screen_size){size.ws_row, size.ws_col};
-}
-
 // Copies one line, cut to the columns. Escape sequences (ESC ... letter) are copied and take no
 // columns.
 static size_t copy_line(char *out, const char *line, size_t len, int columns)
@@ -249,7 +241,8 @@ static char *picture(void (*draw)(void *ctx, FILE *out), void *ctx, size_t *len)
     char *text = NULL, now[TEXT_MAX];
     FILE *out = open_memstream(&text, len);
     if (!out) return NULL;
-    (void)fprintf(out, "%s  q ends\n", moment_text((int64_t)time(NULL) * 1000, now));
+    (void)moment_text((int64_t)time(NULL) * 1000, now);
+    (void)fprintf(out, "%.*s  q quits\n", (int)strcspn(now, "."), now);
     draw(ctx, out);
     (void)fclose(out);
     return text;

@@ -3,6 +3,8 @@
 // crash). A process has at most one screen.
 #pragma once
 
+#include "cli/table.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -14,12 +16,6 @@ void screen_close(void);
 // Like screen_close, but async-signal-safe, for a signal handler. Does nothing if no screen is
 // open.
 void screen_restore(void);
-
-struct screen_size {
-    int rows;
-    int columns;
-};
-struct screen_size screen_size(void);
 
 // Draws text (lines end with \n) from the top left corner. Text that does not fit is cut, and old
 // text is erased. Escape sequences for bold and colour take no columns.

@@ -246,6 +246,7 @@ static void put_queues(const struct stats_watch *w, int width, FILE *out, size_t
     const char *heads[COLUMNS];
     choose_columns(w, chosen);
     struct table *t = make_table(w, chosen, heads);
+    if (table_columns(t) > (size_t)width) table_shorten(t, (size_t)width / 3);
     *hidden = 0;
     for (size_t i = 0; i < COUNT_OF(expendable) && table_columns(t) > (size_t)width; i++) {
         if (!chosen[expendable[i]]) continue;
@@ -253,6 +254,7 @@ static void put_queues(const struct stats_watch *w, int width, FILE *out, size_t
         ++*hidden;
         table_free(t);
         t = make_table(w, chosen, heads);
+        table_shorten(t, (size_t)width / 3);
     }
     table_print(t, w->cli, out);
     table_free(t);

@@ -9,9 +9,11 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
-#define GAP 2 // spaces between columns
+#define GAP      2  // spaces between columns
+#define NAME_MIN 12 // columns of a name that is shortened
 
 struct table {
     const char *const *heads;
@@ -20,6 +22,14 @@ struct table {
     size_t cells_len;
     size_t width_max; // 0: no limit
 };
+
+struct screen_size screen_size(void)
+{
+    struct winsize size = {0};
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_row == 0 || size.ws_col == 0)
+        return (struct screen_size){24, 80};
+    return (struct screen_size){size.ws_row, size.ws_col};
+}
 
 struct table *table_new(const char *const *heads, size_t columns)
 {
@@ -84,10 +94,28 @@ static void cell_print(const char *text, size_t width, bool right, bool last, FI
     (void)fprintf(out, last ? "\n" : "%*s", GAP, "");
 }
 
-static void row_print(const struct table *t, const size_t *widths, char *const *cells, FILE *out)
+static void row_print(const struct table *t, const size_t *widths, size_t shown, char *const *cells,
+                      FILE *out)
 {
-    for (size_t c = 0; c < t->columns; c++)
-        cell_print(cells[c], widths[c], is_right(t->heads[c]), c + 1 == t->columns, out);
+    for (size_t c = 0; c < shown; c++)
+        cell_print(cells[c], widths[c], is_right(t->heads[c]), c + 1 == shown, out);
+}
+
+// Keeps the beginning and the end of a text, which tell names apart: "orders-of...-europe". The
+// text is safe already. Bytes that are no ASCII are not cut.
+static void shorten(char *text, size_t columns)
+{
+    size_t len = strlen(text);
+    if (len <= columns || text_columns(text) != len) return;
+    size_t head = (columns - 3) / 2, tail = columns - 3 - head;
+    memcpy(text + head, "...", 3);
+    memmove(text + head + 3, text + len - tail, tail + 1);
+}
+
+void table_shorten(struct table *t, size_t columns)
+{
+    for (size_t i = 0; i < t->cells_len; i += t->columns)
+        shorten(t->cells[i], columns < NAME_MIN ? NAME_MIN : columns);
 }
 
 // The last column gets the space that the others leave, and at least the width of its head.
@@ -125,15 +153,30 @@ size_t table_columns(const struct table *t)
     return sum;
 }
 
-void table_print(const struct table *t, const struct cli *cli, FILE *out)
+// On a terminal, names are shortened to a third of the line. If that is not enough, the last
+// columns are left out. Returns how many columns are shown.
+static size_t fit_columns(struct table *t)
 {
-    size_t *widths = cli_alloc(t->columns * sizeof *widths);
+    size_t limit = t->width_max == 0 && isatty(STDOUT_FILENO) ? (size_t)screen_size().columns : 0;
+    if (limit == 0 || table_columns(t) <= limit) return t->columns;
+    table_shorten(t, limit / 3);
+    size_t shown = 0, sum = 0;
+    for (; shown < t->columns; shown++) {
+        sum += column_width(t, shown) + (shown > 0 ? GAP : 0);
+        if (sum > limit && shown > 1) break;
+    }
+    return shown;
+}
+
+void table_print(struct table *t, const struct cli *cli, FILE *out)
+{
+    size_t *widths = cli_alloc(t->columns * sizeof *widths), shown = fit_columns(t);
     for (size_t c = 0; c < t->columns; c++)
         widths[c] = column_width(t, c);
     cut_last(t, widths);
     (void)fputs(bold(cli), out);
-    for (size_t c = 0; c < t->columns; c++) {
-        bool last = c + 1 == t->columns;
+    for (size_t c = 0; c < shown; c++) {
+        bool last = c + 1 == shown;
         if (last) { // the colour ends before the newline
             size_t w = text_columns(head_text(t->heads[c]));
             if (is_right(t->heads[c])) (void)fprintf(out, "%*s", (int)(widths[c] - w), "");
@@ -143,7 +186,10 @@ void table_print(const struct table *t, const struct cli *cli, FILE *out)
         }
     }
     for (size_t i = 0; i + t->columns <= t->cells_len; i += t->columns)
-        row_print(t, widths, t->cells + i, out);
+        row_print(t, widths, shown, t->cells + i, out);
+    if (shown < t->columns)
+        (void)fprintf(out, "%s%zu column%s hidden: the screen is narrow%s\n", dim(cli),
+                      t->columns - shown, t->columns - shown == 1 ? " is" : "s are", plain(cli));
     free(widths);
 }
 

@@ -6,6 +6,12 @@
 
 #include <stdarg.h>
 
+struct screen_size {
+    int rows;
+    int columns;
+};
+struct screen_size screen_size(void);
+
 struct table;
 
 // heads are "QUEUE", "READY" and so on. A leading '>' aligns the column to the right: ">READY".
@@ -19,7 +25,10 @@ void table_number(struct table *t, uint64_t n);
 void table_width(struct table *t, size_t columns);
 // Returns the columns that the longest line takes.
 size_t table_columns(const struct table *t);
-void table_print(const struct table *t, const struct cli *cli, FILE *out);
+// Shortens the names in the first column in their middle.
+void table_shorten(struct table *t, size_t columns);
+// On a terminal the lines fit: names are shortened, and the last columns are left out.
+void table_print(struct table *t, const struct cli *cli, FILE *out);
 
 // printf of untrusted text, with a newline. Control characters are escaped, also in a pipe: a pager
 // or a log viewer would pass them to the terminal.

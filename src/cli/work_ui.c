@@ -129,6 +129,17 @@ static void draw_row(FILE *out, const struct slot *s, int64_t now, int columns,
     free(body);
 }
 
+// A line that is longer than the screen would take two, and a redraw would leave one behind.
+static void draw_heads(FILE *out, int columns, struct extra_columns extra)
+{
+    char line[120];
+    int len = snprintf(line, sizeof line,
+                       "  STATE     AGE        ATTEMPT  LOCK     %s%sMESSAGE          BODY",
+                       extra.signals ? "SIGNALS  " : "", extra.progress ? "PROGRESS " : "");
+    print_safe(out, line, (size_t)len, (size_t)columns);
+    (void)fputc('\n', out);
+}
+
 // Prints a row for each busy slot, in slot order. Returns the number of lines.
 static int draw_rows(struct ui *f, FILE *out, int rows_max, int columns)
 {
@@ -140,10 +151,7 @@ static int draw_rows(struct ui *f, FILE *out, int rows_max, int columns)
     for (uint32_t i = 0; i < p->options.jobs; i++) {
         const struct slot *s = &p->slots[i];
         if (s->state == SLOT_IDLE) continue;
-        if (lines == 0)
-            (void)fprintf(out,
-                          "  STATE     AGE        ATTEMPT  LOCK     %s%sMESSAGE          BODY\n",
-                          extra.signals ? "SIGNALS  " : "", extra.progress ? "PROGRESS " : "");
+        if (lines == 0) draw_heads(out, columns, extra);
         if (lines == 0) lines++;
         if (lines > rows_max) {
             left_out++;
@@ -163,7 +171,7 @@ static void put_left(FILE *line, const struct worker_pool *p, double per_second)
     if (!p->ready_known) return;
     (void)fprintf(line, ", %s ready", number_text(p->ready, count));
     if (p->ready > 0 && per_second > 0)
-        (void)fprintf(line, " (about %s left)",
+        (void)fprintf(line, " (%s for this process alone)",
                       duration_text((int64_t)((double)p->ready / per_second * 1000), left));
 }
 

@@ -51,7 +51,13 @@ bool tube_place_read(const char *url, struct tube_place *out, char *why, size_t 
 {
     *out = (struct tube_place){.port = DEFAULT_PORT};
     size_t scheme = sizeof SCHEME - 1;
-    if (strncmp(url, SCHEME, scheme) != 0) return refuse(why, why_len, url, "is no such URL");
+    if (strncmp(url, SCHEME, scheme) != 0) {
+        (void)snprintf(why, why_len,
+                       "%.200s cannot be imported: write beanstalkd://HOST:PORT/TUBE, or a file of "
+                       "JSON lines",
+                       url);
+        return false;
+    }
     const char *host = url + scheme, *slash = strchr(host, '/');
     if (!slash || !slash[1]) return refuse(why, why_len, url, "names no tube");
     bool bracket = host[0] == '[';

@@ -98,7 +98,21 @@ static enum err refuse_value(const struct setting *s, const char *value, bool re
                   low, high);
 }
 
-// Returns the key that is probably meant: mistyped, or without its leading parts.
+#define PREFIX_MIN 5
+
+// The only key that begins so: "visibility" is visibilityTimeout.
+static const char *begun_key(const char *key, size_t len)
+{
+    const char *found = NULL;
+    for (size_t i = 0; len >= PREFIX_MIN && i < QUEUE_SETTINGS_LEN; i++) {
+        if (strncmp(queue_settings[i].key, key, len) != 0) continue;
+        if (found) return NULL;
+        found = queue_settings[i].key;
+    }
+    return found;
+}
+
+// Returns the key that is probably meant: mistyped, without its leading parts, or not complete.
 static const char *near_key(const char *key)
 {
     size_t len = strlen(key);
@@ -108,7 +122,7 @@ static const char *near_key(const char *key)
         bool tail = before > 0 && known[before - 1] == '.' && strcmp(known + before, key) == 0;
         if (tail || nearly_same(known, key)) return known;
     }
-    return NULL;
+    return begun_key(key, len);
 }
 
 static enum err unknown_key(const char *key, struct config_error *error)

@@ -79,7 +79,8 @@ static void add_hint(const struct remote *r, const struct http_call *call,
     bool secure = is_secure(r);
     const char *hint = NULL;
     if (call->untrusted) hint = "; SLUICE_CA names a file of certificates to trust";
-    if (!secure && call->end == HTTP_LOST) hint = "; if the node uses TLS, use https://";
+    if (!secure && call->end == HTTP_LOST)
+        hint = "; if the node uses TLS, use https:// (a node listens on 7333 by default)";
     size_t len = strlen(error->message);
     if (hint) (void)snprintf(error->message + len, sizeof error->message - len, "%s", hint);
 }

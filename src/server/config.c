@@ -187,7 +187,7 @@ static void say_unknown(const char *name, char *what)
                        keys[i].name);
         return;
     }
-    (void)snprintf(what, WHAT_MAX, "there is no setting %.120s", name);
+    (void)snprintf(what, WHAT_MAX, "there is no setting %.120s; docs/serve.md lists them", name);
 }
 
 bool conf_set(struct conf *c, enum conf_key key, const char *value, const char *where,

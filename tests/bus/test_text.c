@@ -62,7 +62,7 @@ static void a_bad_url_is_refused_with_a_sentence(void **state)
         const char *url;
         const char *says;
     } rows[] = {
-        {"kafka://h", "\"kafka\" is no scheme of a bus: those are nats and tls"},
+        {"kafka://h", "bus \"kafka://\": only nats:// and tls:// are supported"},
         {"h:4222", "has a scheme, as in nats://"},
         {"nats://", "is not a host of a bus"},
         {"nats://a,,b", "is not a host of a bus"},

@@ -4,6 +4,8 @@ import json
 
 from harness import CONFLICT, INVALID, NOT_FOUND, case, contains, holds, main, same
 
+TOKEN = "3f9a01cc-0-17-" + "0" * 32  # of no queue
+
 
 @case
 def a_queue_is_created_listed_and_shown(sluice):
@@ -156,7 +158,7 @@ def a_missing_queue_is_told_the_nearest_name(sluice):
     sluice.create("emails")
     for words in (["stats", "email"], ["stats", "email", "--watch"], ["redrive", "email"], ["receive", "email"],
                   ["redrive", "emails", "--to", "email"], ["peek", "email"], ["events", "email"], ["queue", "show", "email"],
-                  ["queue", "purge", "email", "--yes"], ["ack", "email", "t"], ["work", "email", "--", "true"]):
+                  ["queue", "purge", "email", "--yes"], ["ack", "email", TOKEN], ["work", "email", "--", "true"]):
         error = sluice.refused(NOT_FOUND, *words, says='queue "email" does not exist; did you mean emails?', field="queue")
         holds("create" not in error["message"], f"{words}: {error}")
     for words in (["stats", "zzz"], ["redrive", "zzz"]):
@@ -250,7 +252,7 @@ def unknown_queues_are_not_found(sluice):
     for words in (["queue", "show"], ["queue", "pause"], ["queue", "resume"], ["queue", "purge", "--yes"],
                   ["queue", "delete", "--yes"], ["receive"], ["peek"], ["stats"], ["events"], ["audit"], ["redrive"]):
         sluice.refused(NOT_FOUND, *words, "nope", says="nope", field="queue")
-    sluice.refused(NOT_FOUND, "ack", "nope", "x", says="nope")
+    sluice.refused(NOT_FOUND, "ack", "nope", TOKEN, says="nope")
     sluice.refused(NOT_FOUND, "show", "nope", "x", says="nope")
 
 

@@ -4,7 +4,8 @@ import os
 import re
 import subprocess
 
-from harness import INVALID, case, contains, holds, main, same
+from harness import INVALID, NOT_FOUND, case, contains, holds, main, same
+from terminal import Terminal, on_terminal
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMANDS = ["queue create", "queue list", "queue show", "queue set", "queue pause", "queue resume", "queue purge",
@@ -216,6 +217,43 @@ def doctor_says_that_a_new_queue_is_new(sluice):
     sluice.ok("queue", "create", "fresh")
     lines = [line for line in sluice.ok("doctor").out.splitlines() if "queue fresh" in line]
     holds(len(lines) == 1 and "lost" not in lines[0] and "warning" not in lines[0], f"{lines}")
+
+
+@case
+def what_was_probably_meant_is_named(sluice):
+    for words, says in ((["send", "q", "x", "--prio", "3"], "did you mean --priority?"),
+                        (["queue", "create", "q", "visibility=30s"], "did you mean visibilityTimeout?"),
+                        (["worker", "stop", "q", "w"], 'did you mean "worker drain"?'),
+                        (["kick", "q"], 'did you mean "redrive"?'), (["top"], 'did you mean "stats --watch"?'),
+                        (["jobs"], 'did you mean "peek"?'),
+                        (["fail", "q", "T", "--delay", "5m"], "sluice release --delay"),
+                        (["events", "q", "--since", "1h"], "--from"), (["peek", "q", "--watch"], "sluice stats --watch"),
+                        (["token", "new", "--scope", "write"], 'one of read, send, work, signal, admin'),
+                        (["import", "q", "redis://h"], "write beanstalkd://HOST:PORT/TUBE, or a file of JSON lines"),
+                        (["serve", "--set", "foo=1"], "docs/serve.md lists them")):
+        sluice.refused(INVALID, *words, says=says)
+    sluice.ok("queue", "create", "q")
+    sluice.refused(NOT_FOUND, "worker", "pause", "q", "nope",
+                   says='queue q has no registered worker nope; "sluice workers q" lists them')
+
+
+@case
+def tables_and_screens_fit_a_narrow_terminal(sluice):
+    long = "orders-of-the-customers-in-europe-and-asia-with-a-long-name-x1"
+    for queue in (long, "short"):
+        sluice.ok("queue", "create", queue)
+        sluice.send(queue, "x")
+    for columns in (60, 80, 120):
+        seen = "".join(on_terminal(sluice, *words, columns=columns, NO_COLOR="1")
+                       for words in (["queue", "list"], ["stats"]))
+        lines = seen.replace("\r", "").split("\n")
+        holds(all(len(line) <= columns for line in lines), f"{columns}: {seen}")
+        holds("..." in seen, f"{columns}: {seen}")
+    terminal = Terminal(sluice, "work", "short", "sleep", "60", columns=60, NO_COLOR="1")
+    terminal.wait_for("running")
+    holds("MESSAGE" in terminal.seen and "BODY" not in terminal.seen, terminal.seen)  # it would wrap, and leave a line behind
+    terminal.program.kill()
+    terminal.end()
 
 
 main()

@@ -29,7 +29,7 @@ static void a_place_that_cannot_be_is_refused_with_a_sentence(void **state)
 {
     (void)state;
     static const char *const wrong[][2] = {
-        {"redis://h/t", "is no such URL"},
+        {"redis://h/t", "redis://h/t cannot be imported: write beanstalkd://"},
         {"beanstalkd://host:11300", "names no tube"},
         {"beanstalkd://host/", "names no tube"},
         {"beanstalkd:///t", "names no host"},

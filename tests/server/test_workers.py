@@ -105,7 +105,7 @@ def a_queue_with_messages_and_no_workers_is_told(sluice):
         node.does(201, "PUT", "/jobs")
         node.does(201, "POST", "/jobs/messages", {"body": "x"})
         url = "http://" + node.address
-        contains(sluice.ok("--store", url, "stats", "jobs").out, "messages and no workers")
+        contains(sluice.ok("--store", url, "stats", "jobs").out, "no worker gets the ready messages")
         holds("no workers" not in sluice.ok("--store", url, "stats").out, "the table says so after a minute")
         contains(sluice.ok("--store", url, "workers").out, "queue jobs has 1 ready message and no workers")
         metric = lambda: node.raw("GET", "/metrics").body.decode()
