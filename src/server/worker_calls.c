@@ -38,10 +38,11 @@ static void answer_joined(struct exchange *x, const char *name, uint64_t instanc
 }
 
 // The worker's process lives. A refused join says nothing about the process that has the name.
+// A beat has no capacity of its own: 0.
 static void note_life(struct exchange *x, const struct worker_join_in *in, uint64_t instance)
 {
     struct present_key key = {.queue = x->queue, .worker = in->worker, .instance = instance};
-    presence_note(x->server->presence, &key, in->capacity);
+    presence_note(x->server->presence, &key, in->beat ? 0 : in->capacity);
 }
 
 // A sign of life costs no commit here: the node writes those of all its workers together.
