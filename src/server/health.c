@@ -17,6 +17,7 @@
 
 #define REFUSED_MS          1000 // a refusal is cached this long
 #define STUCK_MS            3000 // a probe that runs longer counts as unanswered
+#define DOWN_MS             5000 // a call waits for a store that fails for a shorter time
 #define CONCERNS_EVERY_MS   10000
 #define DURABILITY_EVERY_MS 3600000 // an operator's choice is repeated, so that it is not forgotten
 
@@ -132,6 +133,55 @@ bool store_is_up(struct server *s)
     enum sluice_code code = liveness_write(s->store, s->node, &e);
     note_answer(s, code, &e, false);
     return code == SLUICE_OK;
+}
+
+static void probe(struct call_job *j)
+{
+    struct server *s = (struct server *)((char *)j - offsetof(struct server, ready.probe));
+    struct sluice_error error;
+    enum sluice_code code = liveness_write(s->store, s->node, &error);
+    note_answer(s, code, &error, true);
+    call_end(s);
+}
+
+static void probe_later(struct server *s)
+{
+    s->ready.probe = (struct call_job){.run = probe};
+    call_begin(s);
+    if (call_share_run(s->health, &s->ready.probe, 0) == ERR_OK) return;
+    (void)pthread_mutex_lock(&s->lock);
+    s->ready.asking_ms = 0;
+    (void)pthread_mutex_unlock(&s->lock);
+    call_end(s);
+}
+
+// Call it with the lock. Returns whether calls are refused.
+static bool judge_down(struct readiness *r, bool fails, int64_t now)
+{
+    if (!fails) r->down_ms = 0;
+    if (fails && r->down_ms == 0) r->down_ms = now;
+    return fails && now - r->down_ms >= DOWN_MS && r->code == SLUICE_UNAVAILABLE;
+}
+
+// The probe decides, not the calls: a request can fail for one damaged queue alone.
+bool store_is_down(struct server *s, struct sluice_error *error)
+{
+    struct readiness *r = &s->ready;
+    int64_t failed = liveness_failed_ms(s->store), now = clock_boot_ms();
+    bool fails = failed != 0 && liveness_last_ms(s->store) <= failed, fresh = true;
+    if (failed == 0) return false; // so it costs nothing
+    (void)pthread_mutex_lock(&s->lock);
+    if (fails) (void)known(s, r, now, &fresh);
+    bool asks = !fresh && r->asking_ms == 0 && !atomic_load(&s->stopping);
+    if (asks) r->asking_ms = now;
+    bool down = judge_down(r, fails, now), changed = down != r->down;
+    r->down = down;
+    *error = r->error;
+    (void)pthread_mutex_unlock(&s->lock);
+    if (changed && down) LOG(&s->log, LOG_ERROR, "store-down", LOG_TEXT("error", error->message));
+    if (changed && !down) LOG(&s->log, LOG_INFO, "store-up", LOG_TEXT("store", s->store_name));
+    if (asks) probe_later(s);
+    return down;
 }
 
 static void ask_store(struct call_job *j)

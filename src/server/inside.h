@@ -84,6 +84,9 @@ struct server {
         int64_t asking_ms; // clock_boot_ms of the start of the running probe; 0: none runs
         enum sluice_code code;
         struct sluice_error error;
+        int64_t down_ms;       // clock_boot_ms since when all requests fail; 0: they do not
+        bool down;             // calls are refused at once
+        struct call_job probe; // for a call; /readyz has a job of its own
     } ready;
     struct concerns {          // warnings about the store that were logged
         int64_t durability_ms; // when the one about durability was
@@ -238,6 +241,9 @@ void flags_text(struct server *s, char out[FLAGS_MAX]);
 const char *rollout_name(int state);
 const char *capability_name(int capability);
 
+// Returns whether the store has failed all requests for some seconds, and a probe just now. A call
+// that changes something is then refused at once, with this error. Does not block.
+bool store_is_down(struct server *s, struct sluice_error *error);
 bool store_is_up(struct server *s); // probes the store if nothing recent is known; blocks
 
 void metrics_queues(struct server *s, struct buf *to);

@@ -202,13 +202,24 @@ static bool has_body(struct exchange *x)
     return false;
 }
 
+// A call that would wait for a store that is known to fail is refused at once. It was not applied.
+static bool refuse_down(struct exchange *x)
+{
+    const struct call *call = x->route->call;
+    struct sluice_error e;
+    bool changes = x->target.queue && call->repeat != REPEAT_READ && !call->peer;
+    if (!changes || !store_is_down(x->server, &e)) return false;
+    answer_error(x, &e);
+    return true;
+}
+
 static void handle(void *ctx, struct httpd_request *http)
 {
     struct server *s = ctx;
     struct exchange *x = httpd_mine(http);
     x->began_ns = clock_boot_ns();
     METRICS_ADD(&s->metrics, bytes_in, httpd_body(http).len);
-    if (!has_body(x)) return;
+    if (!has_body(x) || refuse_down(x)) return;
     if (x->route->call->blocks)
         run_later(x, s->blocking, run_on_pool);
     else if (has_large_json(x))

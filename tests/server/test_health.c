@@ -80,6 +80,41 @@ static void a_failed_request_ends_what_was_known(void **state)
     rig_stop(&s.rig);
 }
 
+static bool send_is_refused_at_once(void *ctx)
+{
+    struct rig *r = ctx;
+    int line = dial(r);
+    struct reply reply;
+    say_request(line, &(struct ask){.method = "POST",
+                                    .path = "/v1/queues/tasks/messages",
+                                    .type = "text/plain",
+                                    .body = "x"});
+    bool answered = poll(&(struct pollfd){.fd = line, .events = POLLIN}, 1, 1000) > 0;
+    if (answered) hear(line, false, &reply);
+    (void)close(line);
+    if (!answered) return false;
+    bool refused = reply.status == 503 && strstr(reply.body, "\"UNAVAILABLE\"");
+    reply_done(&reply);
+    return refused;
+}
+
+// A disk that is gone: a send does not wait for 30 s for what /readyz knows.
+static void a_store_that_fails_for_long_refuses_sends_at_once(void **state)
+{
+    (void)state;
+    struct sick s;
+    start(&s);
+    assert_int_equal(call(&s.rig, "PUT", "/v1/queues/tasks", "{}"), 201);
+    assert_int_equal(post(&s.rig, "/v1/queues/tasks/messages", "{\"body\": \"x\"}"), 201);
+    store_fault_set(s.fault, &(struct fault_options){.lost_request = 10000});
+    await(send_is_refused_at_once, &s.rig, "a send is refused at once");
+    assert_true(send_is_refused_at_once(&s.rig)); // and each one after it
+    store_fault_set(s.fault, &(struct fault_options){0});
+    await(is_ready, &s.rig, "the store is back");
+    assert_int_equal(post(&s.rig, "/v1/queues/tasks/messages", "{\"body\": \"x\"}"), 201);
+    rig_stop(&s.rig);
+}
+
 // What the log says from here on.
 static int hear_errors(void)
 {
@@ -391,6 +426,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ready_means_that_the_store_answers),
         cmocka_unit_test(a_failed_request_ends_what_was_known),
+        cmocka_unit_test(a_store_that_fails_for_long_refuses_sends_at_once),
         cmocka_unit_test(a_store_that_does_not_answer_is_noticed),
         cmocka_unit_test(metrics_do_not_end_the_question_of_a_readiness_check),
         cmocka_unit_test(a_full_disk_is_not_ready_and_gets_over_it),
