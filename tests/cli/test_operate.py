@@ -259,7 +259,8 @@ def a_log_line_is_one_json_object(sluice):
         same(node.ends(), 0)
         lines = [json.loads(line) for line in node.log().splitlines()]
         same(lines[0]["event"], "started")
-        same(sorted(line["event"] for line in lines), ["request", "request", "started", "stopping"])
+        events = [line["event"] for line in lines if not line["event"].startswith("ownership-")]  # as the machine is fast
+        same(sorted(events), ["request", "request", "started", "stopping"])
         first, second = sorted((line for line in lines if line["event"] == "request"), key=lambda line: line["status"])
         same((first["route"], first["queue"], first["status"]), ("/v1/queues/{queue}/messages", "tasks", 201))
         same(second["status"], 400)
