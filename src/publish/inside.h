@@ -74,7 +74,8 @@ struct published_shard {
     bool has_events; // the reader may have some
     bool reader_failed;
     bool ending, ended;
-    bool told_old, told_schema;
+    bool told_old;
+    uint64_t unfit; // events that their schema refuses
     bool committing;
     bool commit_ok;
     struct publisher_cursor commit;

@@ -76,6 +76,7 @@ static void count_past(struct publishing *p, struct published_shard *s)
     p->past.published += of->published;
     p->past.repeated += of->repeated;
     p->past.dropped += of->dropped;
+    p->past.unfit += s->unfit;
     p->past.healed += of->healed;
     p->past.retries += of->retries;
 }
@@ -220,6 +221,7 @@ static void add_shard(struct published_shard *s, struct publishing_status *out)
     out->published += of->published;
     out->repeated += of->repeated;
     out->dropped += of->dropped;
+    out->unfit += s->unfit;
     out->healed += of->healed;
     out->retries += of->retries;
     out->overdue = out->overdue || (of->owns && s->overdue);

@@ -50,6 +50,7 @@ struct publishing_status {
     uint64_t published;
     uint64_t repeated; // the bus had them already
     uint64_t dropped;  // skipped, and named in a gap event
+    uint64_t unfit;    // events that their schema refuses; they were published
     uint64_t healed;   // streams that had lost their newest events
     uint64_t retries;  // times that a shard had to ask the bus again
 };

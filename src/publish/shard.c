@@ -107,9 +107,11 @@ static void feed(struct published_shard *s, const struct envelope *e, uint64_t s
 {
     char why[SCHEMA_WHY_MAX];
     // An event that its schema refuses is our mistake. To lose it would be a second one.
-    if (!schema_set_accepts(s->all->schemas, e, why) && !s->told_schema) {
-        s->told_schema = true;
-        publishing_say(s->all, PUBLISHING_SCHEMA, s->queue->row.name, s->shard, why);
+    if (!schema_set_accepts(s->all->schemas, e, why)) {
+        (void)pthread_mutex_lock(&s->lock);
+        bool first = s->unfit++ == 0;
+        (void)pthread_mutex_unlock(&s->lock);
+        if (first) publishing_say(s->all, PUBLISHING_SCHEMA, s->queue->row.name, s->shard, why);
     }
     write_content(s, e);
     publisher_feed(s->publisher,
@@ -412,11 +414,14 @@ static void show(struct published_shard *s, const struct machine_look *l)
     struct publisher_status status = publisher_status(s->publisher);
     (void)pthread_mutex_lock(&s->lock);
     uint64_t healed = s->status.healed;
-    bool overdue = l->overdue && !s->overdue && s->owns;
+    // The fold measures from the durable cursor, which waits after each acknowledgement. Events
+    // that the bus has acknowledged do not wait.
+    bool waits = l->overdue && status.acked < l->events;
+    bool overdue = waits && !s->overdue && s->owns;
     s->status = status;
     s->events = l->events;
     s->now = l->now;
-    s->overdue = l->overdue;
+    s->overdue = waits;
     if (status.running && status.last_error == ERR_OK) s->refused = false;
     (void)pthread_mutex_unlock(&s->lock);
     if (status.healed > healed)

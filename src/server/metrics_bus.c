@@ -24,6 +24,8 @@ void metrics_bus(struct server *s, struct buf *to)
     metric_counter(to, "sluice_bus_repeated_total", "Events that the bus had already.", p.repeated);
     metric_counter(to, "sluice_bus_dropped_total",
                    "Events that were skipped and are named in a gap event.", p.dropped);
+    metric_counter(to, "sluice_bus_schema_total",
+                   "Events that do not fit their schema. They were published.", p.unfit);
     metric_counter(to, "sluice_bus_healed_total",
                    "Times that a stream had lost its newest events, which were published again.",
                    p.healed);

@@ -172,6 +172,7 @@ def the_stream_equals_the_journal():
             until(lambda node=node: lag(cluster) == 0 and node.metric("sluice_bus_degraded") == 0, "there is no lag")
             holds(node.ready()[1]["bus"]["lagEvents"] == 0, "readyz shows no lag")
             holds(node.metric("sluice_bus_dropped_total") == 0, "nothing was dropped")
+            holds(node.metric("sluice_bus_schema_total") == 0, "each event fits its schema")
 
 
 def events_of_workflows_are_on_the_bus():
@@ -340,6 +341,20 @@ def a_bus_that_is_away_for_some_seconds():
         equals(cluster, "outage")
         until(lambda: lag(cluster) == 0, "there is no lag")
         holds("event=bus-degraded" in node.log() and "event=bus-recovered" in node.log(), "the log tells of it")
+
+
+def an_outage_that_is_longer_than_publish_keep():
+    """The alarm ends when the bus has the events, not when the cursor has moved."""
+    with prepared("overdue", publishKeep="3s", publish="skip") as cluster:
+        node = cluster.any()
+        holds(node.ask("POST", "/v1/queues/overdue/messages", {"body": "x"})[0] == 201, "a send")
+        equals(cluster, "overdue")
+        nats("kill 0")
+        holds(node.ask("POST", "/v1/queues/overdue/messages", {"body": "x"})[0] == 201, "a send")
+        until(lambda: node.metric("sluice_bus_overdue") == 1, "the node says that events wait")
+        nats("start 0")
+        until(lambda: lag(cluster) == 0, "the bus has the events that the journal has")
+        until(lambda: node.metric("sluice_bus_overdue") == 0, "no event waits")
 
 
 def a_bus_that_is_cut_off():
@@ -557,7 +572,7 @@ CASES = [an_owner_that_changes_while_it_publishes, the_stream_equals_the_journal
          a_stream_for_each_shard, too_many_shards_for_a_stream_each_are_refused, stage_bus, a_hostile_name_has_a_stream_of_its_own, a_stream_with_other_limits_is_refused,
          a_bad_url_is_refused_at_the_start]
 # The cases that stop the server run one after another.
-FAULTS = [events_of_workflows_are_on_the_bus, a_bus_that_is_away_for_some_seconds, a_bus_that_is_cut_off, a_bus_killed_at_random_points,
+FAULTS = [an_outage_that_is_longer_than_publish_keep, events_of_workflows_are_on_the_bus, a_bus_that_is_away_for_some_seconds, a_bus_that_is_cut_off, a_bus_killed_at_random_points,
           a_bus_that_loses_its_newest_messages, a_stream_that_the_bus_wakes_and_then_does_not]
 if SERVERS == 3:
     CASES, FAULTS = [], [the_leader_of_a_stream_is_killed]
