@@ -43,10 +43,11 @@ struct sluice_shard {
     int moving;                    // it is claimed, taken over or given away right now
     char reason[32];               // of the last move; "": none
     char from[SLUICE_NODE_MAX];    // the owner before the last move; "": none
-    int counted; // the counts below are known: the node, or this process, has read the journal
+    int counted; // the counts below are known: its owner, or this process, has read the journal
     uint64_t ready;
     uint64_t open;    // locked messages
     uint64_t refused; // claims that the journal refused because of consume=owner
+    uint64_t work;    // entries of the journal and messages sent, so far
 };
 
 // The cluster as one node sees it.
@@ -65,9 +66,11 @@ struct sluice_cluster {
     char leader[SLUICE_NODE_MAX]; // "": none
     uint64_t epoch;               // of the leader
     uint64_t plan_epoch, plan_number;
-    uint32_t moves;   // under way in the plan
-    uint32_t waiting; // moves that a limit puts off
-    int degraded;     // the coordination service does not answer
+    uint32_t moves;          // under way in the plan
+    uint32_t waiting;        // moves that a limit puts off
+    uint32_t unowned;        // shards that no member owns; known to the leader
+    uint64_t unowned_events; // events that wait in them for the bus
+    int degraded;            // the coordination service does not answer
     int64_t degraded_ms;
     char degraded_why[SLUICE_CLUSTER_WHY];
     char flags[SLUICE_FLAGS_MAX];  // "bus=off placement=on ..."; "": read from the store itself
@@ -91,7 +94,8 @@ struct sluice_move {
     uint32_t shard;
     char from[SLUICE_NODE_MAX];
     char to[SLUICE_NODE_MAX];
-    char reason[32]; // "": it stays
+    char reason[32];  // "": it stays
+    uint32_t traffic; // entries and messages a second, as the leader measured it; 0: not known
     char why[SLUICE_CLUSTER_WHY];
 };
 struct sluice_plan {

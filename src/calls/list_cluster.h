@@ -15,13 +15,18 @@
     F(S, TEXT, from, "from", 0, 0, 0,                                                              \
       "The id of the last event that was read, or now. By default, the oldest event follows.")
 
+#define NODE_SHARDS_FIELDS(F, S)                                                                   \
+    F(S, BOOL, synced, "synced", 0, 1, 0, "Reads the journals to their ends first.")
+
 #define CLUSTER_REQUEST_STRUCTS(S)                                                                 \
     S(cluster_used_in, CLUSTER_USED_FIELDS)                                                        \
+    S(node_shards_in, NODE_SHARDS_FIELDS)                                                          \
     S(cluster_order_in, CLUSTER_ORDER_FIELDS)                                                      \
     S(cluster_events_in, CLUSTER_EVENTS_FIELDS)
 
 #define CLUSTER_REQUEST_TABLES(T)                                                                  \
     T(cluster_used, cluster_used_in, CLUSTER_USED_FIELDS)                                          \
+    T(node_shards, node_shards_in, NODE_SHARDS_FIELDS)                                             \
     T(cluster_order, cluster_order_in, CLUSTER_ORDER_FIELDS)                                       \
     T(cluster_events, cluster_events_in, CLUSTER_EVENTS_FIELDS)
 
@@ -54,11 +59,12 @@
     A(S, CHARS, reason, "reason", OMIT_EMPTY, "Why it moved last.")                                \
     A(S, CHARS, from, "from", OMIT_EMPTY, "The owner before the last move.")                       \
     A(S, FLAG, counted, "counted", OMIT_NEVER,                                                     \
-      "The counts are known: the node that answers has read the journal.")                         \
+      "The counts are known: the owner of the shard has told them.")                               \
     A(S, COUNT, ready, "ready", OMIT_NEVER, "Messages that are ready.")                            \
     A(S, COUNT, open, "open", OMIT_NEVER, "Messages that are locked.")                             \
     A(S, COUNT, refused, "refusedClaims", OMIT_NEVER,                                              \
-      "Claims that the journal refused because of consume=owner.")
+      "Claims that the journal refused because of consume=owner.")                                 \
+    A(S, COUNT, work, "work", OMIT_ZERO, "Entries of its journal and messages sent, so far.")
 
 #define CLUSTER_ANSWER(A, S)                                                                       \
     A(S, CHARS, node, "node", OMIT_NEVER, "The node that answers.")                                \
@@ -75,6 +81,10 @@
     A(S, COUNT, plan_number, "planNumber", OMIT_NEVER, NULL)                                       \
     A(S, SMALL, moves, "moves", OMIT_NEVER, "Moves of the plan.")                                  \
     A(S, SMALL, waiting, "waiting", OMIT_NEVER, "Moves that a limit puts off.")                    \
+    A(S, SMALL, unowned, "unowned", OMIT_ZERO,                                                     \
+      "Shards that no member owns, if the node that answers leads.")                               \
+    A(S, COUNT, unowned_events, "unownedEvents", OMIT_ZERO,                                        \
+      "Events that wait in these shards for the bus.")                                             \
     A(S, FLAG, degraded, "degraded", OMIT_NEVER, "The coordination service does not answer.")      \
     A(S, NUMBER, degraded_ms, "degradedMs", OMIT_ZERO, NULL)                                       \
     A(S, CHARS, degraded_why, "degradedWhy", OMIT_EMPTY, NULL)                                     \
@@ -90,7 +100,9 @@
     A(S, CHARS, from, "from", OMIT_NEVER, NULL)                                                    \
     A(S, CHARS, to, "to", OMIT_NEVER, NULL)                                                        \
     A(S, CHARS, reason, "reason", OMIT_NEVER, "Empty: the shard stays.")                           \
-    A(S, CHARS, why, "why", OMIT_EMPTY, "The reason as a sentence.")
+    A(S, CHARS, why, "why", OMIT_EMPTY, "The reason as a sentence.")                               \
+    A(S, SMALL, traffic, "traffic", OMIT_ZERO,                                                     \
+      "Entries and messages sent a second, if the node that answers leads.")
 
 #define CLUSTER_EVENT_ANSWER(A, S)                                                                 \
     A(S, TEXT, id, "id", OMIT_NEVER, NULL)                                                         \
@@ -139,6 +151,9 @@
       .pattern = "/v1/cluster/events", .query = &cluster_events_fields, .tag = "cluster",          \
       .operation = "watchCluster", .conflicts = true,                                              \
       .summary = "Streams what happens in the cluster as Server-Sent Events")                      \
+    X(NODE_SHARDS, node_shards, .method = "GET", .blocks = true, .pattern = "/v1/node/shards",     \
+      .peer = true, .query = &node_shards_fields, .tag = "node", .operation = "listOwned",         \
+      .summary = "Lists the shards that this node owns. For other nodes")                          \
     X(CLUSTER_USED, cluster_used, .method = "POST", .tag = "node", .blocks = true,                 \
       .pattern = "/v1/cluster/used", CALL_SMALL, .body = &cluster_used_fields,                     \
       .takes = "ClusterUsed", .operation = "hintUsed", .answer = "Status",                         \

@@ -46,6 +46,9 @@ static void print_head(const struct cli *cli, const struct sluice_cluster *c, FI
     if (c->degraded)
         print_line(out, "DEGRADED for %s: %s", duration_text(c->degraded_ms, ms),
                    *c->degraded_why ? c->degraded_why : "coordination does not answer");
+    if (c->unowned_events > 0)
+        print_line(out, "%u shards have no owner, and %" PRIu64 " events wait there", c->unowned,
+                   c->unowned_events);
     if (c->draining) print_line(out, "%s gives its shards away", c->node);
     if (c->observe_only) print_line(out, "%s only observes: it claims no shard", c->node);
     if (*c->flags) print_line(out, "%s: %s", c->node, c->flags);

@@ -63,7 +63,7 @@ static const struct cli_option plan_options[] = {
 
 static void plan_print(const struct cli *cli, const struct sluice_plan *p, bool all)
 {
-    static const char *const heads[] = {"QUEUE", ">SHARD", "FROM", "TO", "WHY"};
+    static const char *const heads[] = {"QUEUE", ">SHARD", ">TRAFFIC", "FROM", "TO", "WHY"};
     struct table *t = table_new(heads, COUNT_OF(heads));
     size_t rows = 0;
     for (size_t i = 0; i < p->len; i++) {
@@ -71,6 +71,7 @@ static void plan_print(const struct cli *cli, const struct sluice_plan *p, bool 
         if (!*m->reason && !all) continue;
         table_cell(t, m->queue);
         table_number(t, m->shard);
+        table_number(t, m->traffic);
         table_cell(t, *m->from ? m->from : "-");
         table_cell(t, *m->to ? m->to : "-");
         table_cell(t, m->why);
@@ -196,7 +197,7 @@ const struct command command_cluster_plan = {
     .name = "cluster plan",
     .summary = "Shows the shards that the next plan moves, and why",
     .details = "A node computes it; nothing changes. JSON prints an object per shard: queue,\n"
-               "shard, from, to, reason, why.",
+               "shard, from, to, reason, why, traffic (a second, if the node leads).",
     .options = plan_options,
     .options_len = COUNT_OF(plan_options),
     .run_on = run_plan,

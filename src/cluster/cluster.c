@@ -48,6 +48,8 @@ void cluster_free(struct cluster *c)
     plan_done(&c->proposed);
     memory_free(c->effects);
     memory_free(c->shards);
+    memory_free(c->busy);
+    memory_free(c->traffic);
     memory_free(c->held);
     memory_free(c->rows);
     memory_free(c);
@@ -124,6 +126,20 @@ static void shards(struct cluster *c, const struct cluster_event *e)
     if (e->shards_len > 0) memcpy(c->shards, e->shards, e->shards_len * sizeof *c->shards);
 }
 
+static void traffic(struct cluster *c, const struct cluster_event *e)
+{
+    CHECK(e->shards_len <= PLACEMENT_SHARDS_MAX);
+    memory_free(c->busy);
+    memory_free(c->traffic);
+    c->busy = memory_zeroed(e->shards_len + 1, sizeof *c->busy);
+    c->traffic = memory_zeroed(e->shards_len + 1, sizeof *c->traffic);
+    c->traffic_len = e->shards_len;
+    for (size_t i = 0; i < e->shards_len; i++) {
+        c->busy[i] = e->shards[i];
+        c->traffic[i] = e->traffic[i];
+    }
+}
+
 static void stop(struct cluster *c, int64_t deadline)
 {
     c->draining = c->stopping = true;
@@ -145,6 +161,9 @@ static void dispatch(struct cluster *c, const struct cluster_event *e)
         return;
     case CLUSTER_SHARDS:
         shards(c, e);
+        return;
+    case CLUSTER_TRAFFIC:
+        traffic(c, e);
         return;
     case CLUSTER_FENCED:
         shards_fenced(c, &e->shard, e->number);

@@ -60,6 +60,7 @@ enum cluster_event_kind {
     CLUSTER_ANSWER,      // request, err, number
     CLUSTER_SHARDS,      // shards: all shards that exist, ascending; for the leader's
                          // plan
+    CLUSTER_TRAFFIC,     // shards, ascending, and their traffic per second; for the leader's plan
     CLUSTER_FENCED,      // shard: the journal has another owner; number: its epoch now
     CLUSTER_FREE,        // shard: its claim was released; a hint to ask at once
     CLUSTER_IN_THE_WAY,  // shard: another node was refused its claim, because this
@@ -96,6 +97,7 @@ struct cluster_event {
     struct cluster_view view;
     const struct shard_key *shards;
     size_t shards_len;
+    const uint32_t *traffic; // by shard
     struct shard_key shard;
     struct member_id member, other;
     int64_t deadline;
@@ -177,6 +179,8 @@ const struct member_id *cluster_owner(const struct cluster *c, const struct shar
 // initialised.
 void cluster_preview(const struct cluster *c, const struct shard_key *shards, size_t shards_len,
                      struct plan *out);
+// The traffic of the shard that the next plan goes by; 0: none, or not known.
+uint32_t cluster_traffic(const struct cluster *c, const struct shard_key *shard);
 bool cluster_lone(const struct cluster *c); // lazy, and no other member is seen
 // A member fell silent less than a lease ago, and the service still lists it: its claims end soon.
 bool cluster_awaits_end(const struct cluster *c);

@@ -91,6 +91,9 @@ struct cluster {
     struct plan proposed; // by this node
     struct shard_key *shards;
     size_t shards_len;
+    struct shard_key *busy; // shards with a known traffic
+    uint32_t *traffic;
+    size_t traffic_len;
     struct held { // shards that no plan has, and the nodes that serve them
         struct shard_key shard;
         struct member_id holder;

@@ -190,6 +190,21 @@ static void last_plan(const struct cluster *c, struct plan *out)
     }
 }
 
+uint32_t cluster_traffic(const struct cluster *c, const struct shard_key *shard)
+{
+    size_t low = 0, high = c->traffic_len;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = shard_key_compare(&c->busy[middle], shard);
+        if (order == 0) return c->traffic[middle];
+        if (order < 0)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return 0;
+}
+
 void cluster_preview(const struct cluster *c, const struct shard_key *shards, size_t shards_len,
                      struct plan *out)
 {
@@ -197,10 +212,14 @@ void cluster_preview(const struct cluster *c, const struct shard_key *shards, si
     plan_init(&last);
     last_plan(c, &last);
     struct placement_member *members = memory_zeroed(c->members.len + 1, sizeof *members);
+    uint32_t *traffic = memory_zeroed(shards_len + 1, sizeof *traffic);
+    for (size_t i = 0; i < shards_len; i++)
+        traffic[i] = cluster_traffic(c, &shards[i]);
     struct placement_input in = {.members = members,
                                  .members_len = plan_members(c, members),
                                  .shards = shards,
                                  .shards_len = shards_len,
+                                 .traffic = c->traffic_len > 0 ? traffic : NULL,
                                  .previous = last.rows_len > 0 ? &last : NULL,
                                  .now = c->now.lo};
     placement_options_defaults(&in.options, shards_len);
@@ -209,6 +228,7 @@ void cluster_preview(const struct cluster *c, const struct shard_key *shards, si
     if (c->config.moves_max > 0) in.options.moves_max = c->config.moves_max;
     if (MUTANT(MOVES_CAP_OFF)) in.options.moves_max = UINT32_MAX;
     placement_plan(out, &in);
+    memory_free(traffic);
     memory_free(members);
     plan_done(&last);
 }

@@ -8,6 +8,7 @@
 #include "coord/coord.h"
 #include "coord/credentials.h"
 #include "local/inside.h"
+#include "local/parallel.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -93,22 +94,54 @@ static void count_messages(void *ctx, const struct machine *m, int64_t now)
     row->ready = stats.counts[STATE_READY];
     row->open = stats.counts[STATE_LOCKED];
     row->refused = stats.refused;
+    row->work = machine_slot(m) + stats.sent;
 }
 
-void cluster_count_shards(struct sluice *s, struct sluice_shard *rows, size_t len)
+struct own_round {
+    struct open_queue **queues; // by row
+    struct sluice_shard *rows;
+    bool synced;
+};
+
+// What another owner does is not known here: the journal was read some time ago. The own journals
+// can have entries, too, that another process wrote directly.
+static void count_own(void *ctx, size_t i)
+{
+    const struct own_round *r = ctx;
+    struct sluice_shard *row = &r->rows[i];
+    struct shard_runner *d = runner_if_open(r->queues[i], row->shard);
+    struct runner_owner o = {.mine = false};
+    if (d) runner_owner(d, &o);
+    if (!o.mine || (r->synced && runner_sync(d))) return;
+    runner_owner(d, &o);
+    if (!o.mine) return;
+    runner_inspect(d, count_messages, row);
+    row->epoch = o.epoch;
+}
+
+struct sluice_shard *cluster_own_shards(struct sluice *s, bool synced, size_t *len)
 {
     struct open_queue **queues;
-    size_t queues_len = queues_hold(s, &queues), at = 0;
-    for (size_t i = 0; i < len && queues_len > 0; i++) {
-        if (strcmp(queues[at]->row.name, rows[i].queue) != 0) // rows of a queue are consecutive
-            for (at = 0; at + 1 < queues_len && strcmp(queues[at]->row.name, rows[i].queue) != 0;)
-                at++;
-        struct open_queue *q = queues[at];
-        bool found = strcmp(q->row.name, rows[i].queue) == 0 && rows[i].shard < q->row.birth.shards;
-        struct shard_runner *d = found ? runner_if_open(q, rows[i].shard) : NULL;
-        if (d) runner_inspect(d, count_messages, &rows[i]);
-    }
+    size_t queues_len = queues_hold(s, &queues), all = 0;
+    for (size_t i = 0; i < queues_len; i++)
+        all += queues[i]->row.birth.shards;
+    struct own_round r = {.synced = synced};
+    r.queues = memory_zeroed(all + 1, sizeof *r.queues);
+    r.rows = memory_zeroed(all + 1, sizeof *r.rows);
+    all = 0;
+    for (size_t i = 0; i < queues_len; i++)
+        for (uint32_t k = 0; k < queues[i]->row.birth.shards; k++) {
+            r.queues[all] = queues[i];
+            COPY(r.rows[all].queue, queues[i]->row.name);
+            r.rows[all++].shard = k;
+        }
+    parallel_for(s, 0, all, count_own, &r);
+    *len = 0;
+    for (size_t i = 0; i < all; i++)
+        if (r.rows[i].counted) r.rows[(*len)++] = r.rows[i];
+    memory_free(r.queues);
     queues_let_go(queues, queues_len);
+    return r.rows;
 }
 
 static enum sluice_code add_queue(struct sluice *s, const char *queue, struct sluice_cluster *c,

@@ -3,6 +3,7 @@
 // and the owner that each journal names.
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct sluice_shard;
@@ -16,5 +17,6 @@ enum sluice_code coord_of(const struct sluice *s, const char *coord, struct coor
                           struct sluice_error *error);
 enum sluice_code direct_cluster_show(struct sluice *s, const char *coord,
                                      struct sluice_cluster **out, struct sluice_error *error);
-// Fills in the counts of the shards that this process has open, as far as it has read them.
-void cluster_count_shards(struct sluice *s, struct sluice_shard *rows, size_t len);
+// Returns the shards that this process owns, in any order, without the owner's name. synced: reads
+// the journals to their ends first, which sends requests to the store. The caller frees them.
+struct sluice_shard *cluster_own_shards(struct sluice *s, bool synced, size_t *len);

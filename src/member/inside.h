@@ -87,6 +87,15 @@ struct membership {
     int64_t hint_second;
     uint32_t hints_now; // in that second
 
+    // sample.c, while this node leads
+    struct shard_sample *samples; // by shard; only the job that samples uses them
+    size_t samples_len;
+    int64_t sample_at;  // clock_boot_ms: when the leader asks the owners next
+    int64_t sampled_at; // ... and asked them last
+    bool sampling;
+    uint32_t unowned;        // shards that no member owns
+    uint64_t unowned_events; // ... and what waits there for the bus
+
     // status.c
     struct membership_event *events; // a ring of MEMBER_EVENTS_MAX
     uint64_t events_len;             // ever
@@ -157,6 +166,11 @@ void queues_note(struct membership *m, const struct queue_id *id, const char *na
 // Copies the name of the queue. The lock is held. False: it is not known.
 bool queues_name(const struct membership *m, const uint8_t id[16], char out[QUEUE_NAME_MAX + 1]);
 MUST_USE enum err catalog_load(struct membership *m, struct shard_key **out, size_t *len);
+// The shards of the queues that the catalog had last, ascending; the caller frees them. The lock is
+// held.
+struct shard_key *catalog_shards(const struct membership *m, size_t *len);
+// The queue of this name that the catalog had last; NULL: none. The lock is held.
+const struct known_queue *catalog_queue(const struct membership *m, const char *name);
 void catalog_run(struct membership *m); // for the leader, on a thread of the share
 // The same to a node at this URL.
 // holds: this node serves the shard.
@@ -166,6 +180,9 @@ void hint_send(struct membership *m, const struct member_id *to, const char *que
                bool holds);
 void hint_all(struct membership *m); // the plan is another: tells the owners of used shards
 void shards_hooks(struct membership *m);
+
+// sample.c
+void sample_run(struct membership *m); // for the leader, on a thread of the share
 
 // status.c
 void event_add(struct membership *m, const struct cluster_effect *e);            // the lock is held

@@ -112,6 +112,10 @@ void membership_step(struct membership *m, const struct cluster_event *event)
     if (degraded && !was_degraded) m->degraded_since = clock_boot_ms();
     bool reads = cluster_leads(m->cluster) && !m->catalog_busy && clock_boot_ms() >= m->catalog_at;
     if (reads) m->catalog_busy = true;
+    bool leads = cluster_leads(m->cluster);
+    bool samples = leads && !m->sampling && m->catalog_read != 0 && clock_boot_ms() >= m->sample_at;
+    if (samples) m->sampling = true;
+    if (!leads) m->sample_at = m->unowned = 0, m->unowned_events = 0;
     if (event->kind == CLUSTER_ANSWER || cluster_stopped(m->cluster))
         (void)pthread_cond_broadcast(&m->changed);
     task_schedule_at(&m->timer, wake_at(m));
@@ -123,6 +127,7 @@ void membership_step(struct membership *m, const struct cluster_event *event)
         membership_run(m, key_of(&job->effect), job);
     }
     if (reads) catalog_run(m);
+    if (samples) sample_run(m);
 }
 
 void membership_answer(struct membership *m, uint64_t request, enum err err, uint64_t number)
@@ -187,6 +192,7 @@ static void release(struct membership *m)
     plan_done(&m->reported);
     coord_answer_done(&m->last);
     memory_free(m->followed);
+    memory_free(m->samples);
     memory_free(m->queues);
     memory_free(m->events);
     memory_free(m->reach_rows);

@@ -125,6 +125,8 @@ struct membership_status {
     uint64_t plan_epoch, plan_number; // 0: there is no plan
     uint32_t moves;                   // under way in the plan
     uint32_t waiting;                 // moves that the cap or a cool-down put off
+    uint32_t unowned;                 // shards that no member owns, if this node leads
+    uint64_t unowned_events;          // events that wait there for the bus
     bool degraded;
     int64_t degraded_ms;              // how long; 0: it is not
     char degraded_why[COORD_WHY_MAX]; // what the service said last
@@ -146,6 +148,7 @@ struct membership_move {
     char from[COORD_NAME_MAX + 1];
     char to[COORD_NAME_MAX + 1];
     enum move_reason reason; // MOVE_NONE: it stays
+    uint32_t traffic;        // a second, as the leader measured it; 0: none, or not known
     char why[PLACEMENT_REASON_MAX];
 };
 struct membership_plan {

@@ -125,8 +125,14 @@ static enum err mark_names(struct membership *m, const struct names *names)
     return ERR_OK;
 }
 
-// The lock is held.
-static struct shard_key *listed_shards(struct membership *m, size_t *len)
+const struct known_queue *catalog_queue(const struct membership *m, const char *name)
+{
+    for (size_t i = 0; i < m->queues_len; i++)
+        if (m->queues[i].listed && strcmp(m->queues[i].name, name) == 0) return &m->queues[i];
+    return NULL;
+}
+
+struct shard_key *catalog_shards(const struct membership *m, size_t *len)
 {
     size_t count = 0;
     for (size_t i = 0; i < m->queues_len; i++)
@@ -158,7 +164,7 @@ enum err catalog_load(struct membership *m, struct shard_key **out, size_t *len)
     (void)pthread_mutex_unlock(&m->lock);
     if (!err) err = mark_names(m, &names);
     (void)pthread_mutex_lock(&m->lock);
-    if (!err) *out = listed_shards(m, len);
+    if (!err) *out = catalog_shards(m, len);
     (void)pthread_mutex_unlock(&m->lock);
     memory_free(names.all);
     return err;

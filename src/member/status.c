@@ -247,6 +247,8 @@ static void snapshot(struct membership *m, struct membership_status *s)
     s->plan_number = plan->number;
     s->moves = plan->moves;
     s->waiting = plan->waiting;
+    s->unowned = m->unowned;
+    s->unowned_events = m->unowned_events;
     s->counters = m->counters;
     add_members(m, s);
     settings_show(m, s);
@@ -320,6 +322,7 @@ enum sluice_code membership_plan(struct membership *m, struct membership_plan *o
         struct membership_move *row = &out->rows[out->len++];
         row->shard = from->shard.shard;
         row->reason = from->reason;
+        row->traffic = cluster_traffic(m->cluster, &from->shard);
         (void)queues_name(m, from->shard.queue, row->queue);
         if (from->owner != SHARD_NONE) put_name(row->to, plan.nodes[from->owner].name);
         if (from->from != SHARD_NONE) put_name(row->from, plan.nodes[from->from].name);

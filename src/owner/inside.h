@@ -17,5 +17,9 @@ struct owner_self {
 
 // Learns the secrets of the owners that the journals here name. At most once a second; cheap.
 void owner_learn(struct sluice *s);
+// What a member must prove: that it can read the store. False: no request may be sent.
+struct peer_identity;
+bool owner_member_identity(struct sluice *s, const char *url, const char *node,
+                           struct peer_identity *to);
 // The other node that owns the shard; "": none.
 void owner_set_address(struct open_queue *q, struct shard_ownership *r, const char *address);

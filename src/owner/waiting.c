@@ -81,9 +81,8 @@ static bool ask_node(struct links *l, const struct peer_identity *to, const char
     return link_ask(l, to, token, false, &call) && remote_waiting_read(&call, out);
 }
 
-// What a member must prove: that it can read the store. False: no request may be sent.
-static bool member_identity(struct sluice *s, const char *url, const char *node,
-                            struct peer_identity *to)
+bool owner_member_identity(struct sluice *s, const char *url, const char *node,
+                           struct peer_identity *to)
 {
     const struct owner_self *self = atomic_load(&s->self);
     *to = (struct peer_identity){.secrets_len = 0};
@@ -100,7 +99,8 @@ bool owner_ask_member(struct sluice *s, const char *url, const char *node, const
                       const char *queue, struct waiting_list *out)
 {
     struct peer_identity to;
-    return member_identity(s, url, node, &to) && ask_node(s->links, &to, token, queue, false, out);
+    return owner_member_identity(s, url, node, &to) &&
+           ask_node(s->links, &to, token, queue, false, out);
 }
 
 bool owner_get_member(struct sluice *s, const char *url, const char *node, const char *path,
@@ -109,7 +109,7 @@ bool owner_get_member(struct sluice *s, const char *url, const char *node, const
     CLEANUP(http_call_done) struct http_call call;
     struct peer_identity to;
     char text[URL_MAX];
-    if (!member_identity(s, url, node, &to)) return false;
+    if (!owner_member_identity(s, url, node, &to)) return false;
     (void)snprintf(text, sizeof text, "%s%s", to.url, path);
     http_call_init(&call, "GET", text);
     call.timeout_ms = OWNER_WAITING_MS;

@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "calls/calls.h"
+#include "remote/shards.h"
 #include "sluice_cluster.h"
 
 #include <stdio.h>
@@ -39,6 +40,19 @@ static struct sluice_cluster *read_cluster(struct json *o)
     return c;
 }
 
+bool remote_shards_read(const struct http_call *call, struct sluice_shard **out, size_t *len)
+{
+    void *rows = NULL;
+    *out = NULL;
+    *len = 0;
+    struct json *o = call->status == 200 ? remote_json(call, NULL) : NULL;
+    if (!o) return false;
+    *len = read_rows(o, "shards", &shard_answer, sizeof **out, &rows);
+    *out = rows;
+    json_free(o);
+    return true;
+}
+
 static int compare(const struct sluice_shard *a, const struct sluice_shard *b)
 {
     int order = strcmp(a->queue, b->queue);
@@ -56,6 +70,13 @@ static void merge_shards(struct sluice_cluster *to, const struct sluice_cluster 
         if (k == from->shards_len || compare(&from->shards[k], row) != 0) continue;
         const struct sluice_shard *other = &from->shards[k];
         row->moving = row->moving || other->moving;
+        if (other->counted && (!row->counted || other->epoch > row->epoch)) {
+            row->counted = 1;
+            row->ready = other->ready;
+            row->open = other->open;
+            row->refused = other->refused;
+            row->work = other->work;
+        }
         if (!*other->owner || (*row->owner && other->epoch <= row->epoch)) continue;
         row->epoch = other->epoch;
         memcpy(row->owner, other->owner, sizeof row->owner);

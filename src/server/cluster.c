@@ -3,10 +3,13 @@
 // leave.
 #include "base/memory.h"
 #include "local/cluster_show.h"
+#include "local/parallel.h"
 #include "member/member.h"
+#include "owner/shards.h"
 #include "server/inside.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define COPY(to, from) (void)snprintf((to), sizeof(to), "%s", (from))
@@ -59,6 +62,8 @@ static struct json *head_json(struct server *s, const struct membership_status *
                                .plan_number = from->plan_number,
                                .moves = from->moves,
                                .waiting = from->waiting,
+                               .unowned = from->unowned,
+                               .unowned_events = from->unowned_events,
                                .degraded = from->degraded,
                                .degraded_ms = from->degraded_ms};
     COPY(c.node, from->node);
@@ -79,6 +84,113 @@ static bool sees(const struct exchange *x, const char *queue)
     return *queue && auth_may(x, SCOPE_READ, queue);
 }
 
+// The shards of a member, as it tells them.
+struct told {
+    const struct membership_row *member;
+    bool answered;
+    struct sluice_shard *rows;
+    size_t len;
+};
+
+struct telling {
+    struct sluice *store;
+    const struct membership_status *status;
+    struct told *others;
+    size_t len;
+};
+
+static void ask_other(void *ctx, size_t i)
+{
+    const struct telling *t = ctx;
+    struct told *o = &t->others[i];
+    const struct membership_row *m = o->member;
+    if (m->self) {
+        o->answered = true;
+        o->rows = cluster_own_shards(t->store, true, &o->len);
+        return;
+    }
+    o->answered = owner_ask_shards(t->store, m->url, m->name, true, &o->rows, &o->len);
+    for (size_t k = 0; !o->answered && m->life <= LIFE_SUSPECT && k < t->status->shards_len; k++) {
+        const struct membership_shard *shard = &t->status->shards[k];
+        if (!*shard->queue || strcmp(shard->planned, m->name) != 0) continue;
+        owner_learn_shard(t->store, shard->queue, shard->shard);
+        o->answered = owner_ask_shards(t->store, m->url, m->name, true, &o->rows, &o->len);
+        return;
+    }
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct sluice_shard *x = a, *y = b;
+    int order = strcmp(x->queue, y->queue);
+    return order ? order : (x->shard > y->shard) - (x->shard < y->shard);
+}
+
+// The later epoch is right: a former owner may not know yet that it is one.
+static void take_told(struct sluice_shard *rows, size_t len, const struct told *o)
+{
+    for (size_t i = 0; i < o->len; i++) {
+        const struct sluice_shard *from = &o->rows[i];
+        struct sluice_shard *row = bsearch(from, rows, len, sizeof *rows, by_name);
+        if (!row || from->epoch < row->epoch || (row->counted && from->epoch == row->epoch))
+            continue;
+        COPY(row->owner, o->member->name);
+        row->epoch = from->epoch;
+        row->counted = 1;
+        row->ready = from->ready;
+        row->open = from->open;
+        row->refused = from->refused;
+        row->work = from->work;
+    }
+}
+
+// A member that answered and did not name the shard does not own it any more.
+static void drop_former_owners(struct sluice_shard *rows, size_t len, const struct told *o)
+{
+    for (size_t i = 0; i < len; i++) {
+        if (rows[i].counted || strcmp(rows[i].owner, o->member->name) != 0) continue;
+        rows[i].owner[0] = 0;
+        rows[i].epoch = 0;
+    }
+}
+
+static void ask_owners(struct server *s, const struct membership_status *status,
+                       struct sluice_shard *rows, size_t len)
+{
+    struct telling t = {.store = s->store, .status = status};
+    t.others = memory_zeroed(status->members_len + 1, sizeof *t.others);
+    for (size_t i = 0; i < status->members_len && len > 0; i++) {
+        const struct membership_row *m = &status->members[i];
+        if (m->self || (m->life != LIFE_GONE && *m->url)) t.others[t.len++].member = m;
+    }
+    parallel_for(s->store, 0, t.len, ask_other, &t);
+    for (size_t i = 0; i < t.len; i++)
+        take_told(rows, len, &t.others[i]);
+    for (size_t i = 0; i < t.len; i++) {
+        if (t.others[i].answered) drop_former_owners(rows, len, &t.others[i]);
+        memory_free(t.others[i].rows);
+    }
+    memory_free(t.others);
+}
+
+void handle_node_shards(struct exchange *x)
+{
+    size_t len;
+    struct server *s = x->server;
+    struct node_shards_in in = {0};
+    if (!read_request(x, &in)) return;
+    struct sluice_shard *rows = cluster_own_shards(s->store, in.synced, &len);
+    struct json *o = json_new(), *list = json_list_new();
+    for (size_t i = 0; i < len; i++) {
+        COPY(rows[i].owner, s->node);
+        json_list_take(list, fields_json(&shard_answer, &rows[i]));
+    }
+    memory_free(rows);
+    json_text(o, "node", s->node);
+    json_take(o, "shards", list);
+    answer_json(x, 200, o);
+}
+
 static struct json *shards_json(const struct exchange *x, const struct membership_status *status)
 {
     struct sluice_shard *rows = memory_zeroed(status->shards_len + 1, sizeof *rows);
@@ -86,7 +198,7 @@ static struct json *shards_json(const struct exchange *x, const struct membershi
     size_t len = 0;
     for (size_t i = 0; i < status->shards_len; i++)
         if (sees(x, status->shards[i].queue)) shard_fill(&status->shards[i], &rows[len++]);
-    cluster_count_shards(x->server->store, rows, len);
+    ask_owners(x->server, status, rows, len);
     for (size_t i = 0; i < len; i++)
         json_list_take(list, fields_json(&shard_answer, &rows[i]));
     memory_free(rows);
@@ -110,7 +222,7 @@ void handle_cluster(struct exchange *x)
 
 static struct json *move_json(const struct membership_move *row)
 {
-    struct sluice_move m = {.shard = row->shard};
+    struct sluice_move m = {.shard = row->shard, .traffic = row->traffic};
     COPY(m.queue, row->queue);
     COPY(m.from, row->from);
     COPY(m.to, row->to);

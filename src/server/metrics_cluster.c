@@ -36,6 +36,10 @@ static void show_plan(struct buf *to, const struct membership_status *s)
     metric_gauge(to, "sluice_cluster_shards_moving",
                  "Shards that this node takes over or gives away now.", (double)moving);
     metric_gauge(to, "sluice_cluster_moves_waiting", "Moves that a limit puts off.", s->waiting);
+    metric_gauge(to, "sluice_cluster_shards_unowned",
+                 "Shards that no node owns. Only the leader counts them.", s->unowned);
+    metric_gauge(to, "sluice_cluster_unowned_events",
+                 "Events that wait in these shards for the bus.", (double)s->unowned_events);
     metric_gauge(to, "sluice_cluster_draining", "1 if this node gives its shards away.",
                  s->draining);
 }

@@ -530,6 +530,21 @@ tests:
 """
 
 
+# Only the leader counts. A shard that gets its owner within two minutes raises nothing.
+ALERTS_OF_OWNERS = """
+rule_files: [RULES]
+evaluation_interval: 1m
+tests:
+  - interval: 1m
+    input_series:
+      - {series: 'sluice_cluster_unowned_events{instance="a"}', values: "0x5 7x1 0x10 1319x30"}
+      - {series: 'sluice_cluster_unowned_events{instance="b"}', values: "0x50"}
+    alert_rule_test:
+      - {eval_time: 9m, alertname: SluiceEventsWithoutOwner, exp_alerts: []}
+      - {eval_time: 30m, alertname: SluiceEventsWithoutOwner, exp_alerts: [{exp_labels: {severity: warning}}]}
+"""
+
+
 def try_rules(sluice, wanted):
     tool = shutil.which("promtool")
     if not tool:
@@ -545,6 +560,11 @@ def try_rules(sluice, wanted):
 @case
 def an_alert_tells_of_signals_that_no_worker_takes(sluice):
     try_rules(sluice, ALERTS_OF_SIGNALS)
+
+
+@case
+def an_alert_tells_of_events_in_shards_without_an_owner(sluice):
+    try_rules(sluice, ALERTS_OF_OWNERS)
 
 
 @case

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from publish import BUS, DUMP, Load, PATIENCE, PROGRAM, of_the_bus, prepared, run
+from publish import BUS, DUMP, Load, PATIENCE, PROGRAM, equals, nats, of_the_bus, prepared, run
 from nodes import holds, until
 
 SHARDS = 6
@@ -40,6 +40,13 @@ def leader_of(cluster):
         if node.metric("sluice_cluster_leader") == 1:
             return node
     return None
+
+
+def send_groups(node, queue):
+    """Sends to every shard."""
+    body = [{"body": "x", "group": f"g{i}"} for i in range(60)]
+    status, answer = node.ask("POST", f"/v1/queues/{queue}/messages", {"messages": body})
+    holds(status in (200, 201), answer)
 
 
 def events_of_a_coordinator():
@@ -127,7 +134,32 @@ def events_of_tickets_and_locks():
         holds("event=bus-schema" not in node.log(), "each fits its schema")
 
 
-CASES = [events_of_a_coordinator, a_paused_owner_says_which_shards_it_lost, events_of_tickets_and_locks]
+def events_of_a_shard_without_an_owner_are_counted():
+    """Its owner is killed while the bus is away, and no call uses the shard again. The leader finds what waits there, tells
+    the next owner, and the events reach the bus when it is back."""
+    with prepared("orphan", 3, nodes=3) as cluster:
+        until(cluster.settled, "the cluster has a leader")
+        leader = until(lambda: leader_of(cluster), "a node leads")
+        victim = next(n for n in cluster.live() if n is not leader)
+        until(lambda: (send_groups(victim, "orphan"), all(len(n.owned()) == 1 for n in cluster.live()))[1],
+              "each node owns a shard")
+        shard = next(iter(victim.owned()))
+        nats("kill 0")
+        try:
+            send_groups(victim, "orphan")
+            until(lambda: victim.metric("sluice_bus_lag_events") > 0, "events wait for the bus")
+            victim.signal(signal.SIGKILL)
+            victim.process.wait()
+            until(lambda: leader.metric("sluice_cluster_unowned_events") > 0, "the leader counts the events")
+            holds(leader.metric("sluice_cluster_shards_unowned") > 0, "and the shard")
+            until(lambda: any(shard in n.owned() for n in cluster.live()), "the shard gets an owner without a call")
+            until(lambda: leader.metric("sluice_cluster_unowned_events") == 0, "nothing waits without an owner")
+        finally:
+            nats("start 0")
+        equals(cluster, "orphan")
+
+
+CASES = [events_of_a_shard_without_an_owner_are_counted, events_of_a_coordinator, a_paused_owner_says_which_shards_it_lost, events_of_tickets_and_locks]
 
 
 def main():
