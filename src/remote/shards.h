@@ -4,6 +4,8 @@
 
 #include "sluice_cluster.h"
 
+#include <stdbool.h>
+
 struct http_call;
 
 // Sets the rows of the answer, which the caller frees. Returns false if the node did not answer so.
