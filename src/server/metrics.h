@@ -43,7 +43,7 @@
     X(stream_wakes, "sluice_stream_bus_wakes_total",                                               \
       "Messages of the bus that made a queue of /v1/stream read its journal.")
 
-#define METRICS_ROUTES_MAX 64
+#define METRICS_ROUTES_MAX 80
 #define METRICS_OUTCOMES   4 // enum settle_kind
 
 // The statuses that a node answers with. The last stands for all others.
