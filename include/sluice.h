@@ -339,8 +339,8 @@ struct sluice_message {
     // How long the lock still lasts, by the store's clock. The clock of a directory may run faster
     // than this machine's, by less than 1/128: stop by then, as `sluice work` does.
     int64_t lease_ms;
-    int64_t deadline; // when the lock ends. For a delayed message: when it is due.
-    int64_t sent_at;  // when it was sent
+    int64_t deadline;          // when the lock ends. For a delayed message: when it is due.
+    int64_t sent_at;           // when it was sent
     const char *worker;        // peek and show: the worker that holds the lock, or had the last one
     uint64_t order;            // the number of the ticket that granted it; 0: it was claimed
     struct sluice_origin from; // for a dead letter, or a message that was redriven

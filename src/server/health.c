@@ -156,7 +156,7 @@ static void probe_later(struct server *s)
 }
 
 // Call it with the lock. Returns whether calls are refused.
-static bool judge_down(struct readiness *r, bool fails, int64_t now)
+static bool decide_down(struct readiness *r, bool fails, int64_t now)
 {
     if (!fails) r->down_ms = 0;
     if (fails && r->down_ms == 0) r->down_ms = now;
@@ -174,7 +174,7 @@ bool store_is_down(struct server *s, struct sluice_error *error)
     if (fails) (void)known(s, r, now, &fresh);
     bool asks = !fresh && r->asking_ms == 0 && !atomic_load(&s->stopping);
     if (asks) r->asking_ms = now;
-    bool down = judge_down(r, fails, now), changed = down != r->down;
+    bool down = decide_down(r, fails, now), changed = down != r->down;
     r->down = down;
     *error = r->error;
     (void)pthread_mutex_unlock(&s->lock);
