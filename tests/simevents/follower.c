@@ -75,7 +75,9 @@ static void hear(struct world *w, uint32_t index, uint64_t outages, uint64_t seq
     struct follower *f = &w->follower;
     (void)index;
     if (w->down || outages != w->outages) return;
-    if (sequence > 0 && sequence <= w->journal_len) f->named_in_sleep++;
+    bool names = sequence > 0 && sequence <= w->journal_len;
+    f->named_in_sleep += names;
+    if (names) f->silent = 0; // a bus that is late is not silent
     if (!bus_progress_named(&f->bus, 0, sequence) || f->asleep_since == 0) return;
     w->wakes++;
     run_at(w, w->now);
