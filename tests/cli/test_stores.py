@@ -108,7 +108,7 @@ def only_commands_that_write_create_a_store(sluice):
             contains(result.err, f"the store {where} does not exist yet")
             same(sluice.ok(*words, "--json", env=env).out, "")
         for words in (["stats", "q"], ["peek", "q"], ["show", "q", "x"], ["events", "q"], ["audit", "q"],
-                      ["queue", "show", "q"], ["receive", "q"], ["send", "q", "x"], ["ack", "q", "x"],
+                      ["queue", "show", "q"], ["receive", "q"], ["send", "q", "x"], ["ack", "q", "3f9a01cc-0-17-" + "0" * 32],
                       ["queue", "pause", "q"], ["redrive", "q"], ["work", "q", "--", "true"]):
             result = sluice.run(*words, env=env)
             same(result.status, NOT_FOUND, str(result))

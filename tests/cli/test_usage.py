@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from harness import INVALID, NOT_FOUND, case, contains, holds, main, same
+from harness import INVALID, NOT_FOUND, case, contains, holds, main, on_a_store, same
 from terminal import Terminal, on_terminal
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -213,6 +213,7 @@ def a_wrong_setting_of_bench_is_an_invalid_request(sluice):
 
 
 @case
+@on_a_store
 def doctor_says_that_a_new_queue_is_new(sluice):
     sluice.ok("queue", "create", "fresh")
     lines = [line for line in sluice.ok("doctor").out.splitlines() if "queue fresh" in line]
