@@ -26,9 +26,14 @@ def types_at(node):
     return [e["type"] for e in at_node(node)]
 
 
-def on_the_bus():
+def own(prefix):
+    """The bus of one store: the stream of the cluster takes the events of one only."""
+    return f"{BUS}?prefix={prefix}"
+
+
+def on_the_bus(prefix):
     """Rows of publisher, type, node, status, queue, shard."""
-    out = subprocess.run([DUMP, BUS, "--cluster"], stdout=subprocess.PIPE, check=True, timeout=3 * PATIENCE).stdout
+    out = subprocess.run([DUMP, own(prefix), "--cluster"], stdout=subprocess.PIPE, check=True, timeout=3 * PATIENCE).stdout
     rows = [line.split(" ") for line in out.decode().splitlines()]
     holds(not [row for row in rows if row[0] == "refused"], f"an event does not fit its schema: {rows}")
     return [row[1:7] for row in rows if row[0] == "cluster"]
@@ -50,7 +55,7 @@ def send_groups(node, queue):
 
 
 def events_of_a_coordinator():
-    with prepared("led", SHARDS, nodes=3) as cluster:
+    with prepared("led", SHARDS, nodes=3, bus=own("led")) as cluster:
         first = until(lambda: leader_of(cluster), "a node leads")
         until(lambda: "epoch-renewed" in types_at(first), "the leader renews its epoch")
         status, answer = first.ask("POST", "/v1/cluster/drain", {"node": first.name})
@@ -69,11 +74,11 @@ def events_of_a_coordinator():
                   (first.name, "coordinator-demoted"), (first.name, "epoch-renewed"),
                   (second.name, "coordinator-elected"), (second.name, "coordinator-promoted"),
                   (second.name, "epoch-renewed")}
-        until(lambda: wanted <= {(row[0], row[1]) for row in on_the_bus()}, "they are on the bus")
+        until(lambda: wanted <= {(row[0], row[1]) for row in on_the_bus("led")}, "they are on the bus")
 
 
 def a_paused_owner_says_which_shards_it_lost():
-    with prepared("paused", SHARDS, nodes=3) as cluster:
+    with prepared("paused", SHARDS, nodes=3, bus=own("paused")) as cluster:
         until(cluster.settled, "the cluster has a leader")
         load = Load(cluster, "paused", senders=4, pause=0.0)
         owners = until(lambda: [n for n in cluster.live() if len(n.owned()) == SHARDS / 3] if
@@ -96,7 +101,7 @@ def a_paused_owner_says_which_shards_it_lost():
         holds(victim.metric("sluice_cluster_fenced_epochs_total") >= lost_before + len(mine), "the metric counts them")
         holds("level=info event=ownership-lost" in victim.log(), "the log has it at the level info")
         holds(any("level=info event=ownership-acquired" in n.log() for n in others), "the log has the next owners")
-        until(lambda: names <= {f"{row[4]}/{row[5]}" for row in on_the_bus()
+        until(lambda: names <= {f"{row[4]}/{row[5]}" for row in on_the_bus("paused")
                                 if row[:2] == [victim.name, "ownership-lost"]}, "they are on the bus")
         load.avoid = None
         load.finish()
