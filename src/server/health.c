@@ -40,11 +40,12 @@ static struct json *bus_json(struct server *s)
 // A store that is nearly full refuses sends. The node stays ready, so that workers can drain it.
 static void answer_is_ready(struct exchange *x)
 {
-    struct sluice_error full;
+    struct sluice_error about;
     struct json *o = json_new();
     json_text(o, "status", "ready");
-    if (liveness_concern(x->server->store, STORE_NEARLY_FULL, &full))
-        json_text(o, "warning", full.message);
+    if (liveness_concern(x->server->store, STORE_LOST_SLOTS, &about) ||
+        liveness_concern(x->server->store, STORE_NEARLY_FULL, &about))
+        json_text(o, "warning", about.message);
     char why[COORD_WHY_MAX];
     if (x->server->member && membership_degraded(x->server->member, NULL, why))
         json_text(o, "degraded", *why ? why : "the coordination service does not answer");
@@ -231,7 +232,8 @@ void server_tell_concerns(struct server *s)
     static const char *const names[STORE_CONCERNS] = {[STORE_EXPOSED] = "access",
                                                       [STORE_NEARLY_FULL] = "space",
                                                       [STORE_CLOCK_OFF] = "clock",
-                                                      [STORE_NOT_DURABLE] = "durability"};
+                                                      [STORE_NOT_DURABLE] = "durability",
+                                                      [STORE_LOST_SLOTS] = "loss"};
     struct concerns *c = &s->concerns;
     int64_t now = clock_boot_ms();
     if (c->looked_ms != 0 && now - c->looked_ms < CONCERNS_EVERY_MS) return;

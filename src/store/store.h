@@ -143,6 +143,7 @@ enum store_concern {
     STORE_NEARLY_FULL, // it accepts no new messages (store_check_space)
     STORE_CLOCK_OFF,   // its time differs from this machine's
     STORE_NOT_DURABLE, // its URL accepts that a crash loses acknowledged messages
+    STORE_LOST_SLOTS,  // it lost slots that it had acknowledged
     STORE_CONCERNS,
 };
 bool store_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX]);

@@ -8,6 +8,7 @@ import shlex
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 
 PATIENCE = 60
@@ -62,8 +63,10 @@ def check(number, name, good, shown):
 
 def main():
     command = sys.argv[1]
-    node = Node(command, os.environ["SLUICE_TEST_REDIS"] + f"&prefix=loss{os.getpid()}")
-    print("1..4", flush=True)
+    folder = tempfile.TemporaryDirectory()
+    log = os.path.join(folder.name, "log")
+    node = Node(command, os.environ["SLUICE_TEST_REDIS"] + f"&prefix=loss{os.getpid()}", log)
+    print("1..6", flush=True)
     try:
         node.ask("PUT", "/v1/queues/mail", {})
         node.ask("PUT", "/v1/queues/other", {})
@@ -85,9 +88,17 @@ def main():
                                 check=False)
         line = next((line for line in doctor.stdout.splitlines() if "queue mail" in line), "")
         good &= check(4, "doctor names queue and slots", line.startswith("failed") and "are gone" in line, doctor.stdout)
+        def logged():
+            with open(log, encoding="utf-8") as lines:
+                return [line for line in lines if "event=store-warning" in line and "about=loss" in line]
+        node.until("the log has the loss", logged)
+        good &= check(5, "the log names the slots", "are gone" in logged()[0], logged())
+        status, text = node.ask("GET", "/readyz")
+        good &= check(6, "readyz warns", status == 200 and "are gone" in text, (status, text))
         return 0 if good else 1
     finally:
         node.end()
+        folder.cleanup()
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ struct redis_log {
     uint64_t epoch; // the life of the server in which the slot was last seen
     bool used;
     bool lost;
-    char why[STORE_WHY_MAX];
+    char why[STORE_WHY_MAX]; // of the loss; it stays while the loss is checked again
 };
 
 struct redis_logs {
@@ -84,6 +84,8 @@ enum err redis_drop(struct store *s, const char *log, uint64_t first, uint64_t l
                     struct store_answer *a);
 void redis_rest(struct store *s, const char *log);
 void redis_distrust(struct store *s, const char *log);
+// Returns whether the server lost slots of a log that is in use; why names one log.
+bool redis_lost_slots(struct redis *me, char why[static STORE_WHY_MAX]);
 // Returns whether the slot exists or existed: the last slot is not before it.
 enum err redis_has_slot(struct redis *me, const char *log, uint64_t slot, struct store_answer *a);
 

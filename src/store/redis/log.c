@@ -125,8 +125,24 @@ static void note_checked(struct redis *me, const char *log, uint64_t slot, uint6
     struct redis_logs *l = &me->logs;
     (void)pthread_mutex_lock(&l->lock);
     struct redis_log *row = log_find(l, log);
-    if (row && row->slot == slot) row->epoch = epoch;
+    if (row && row->slot == slot) {
+        row->epoch = epoch;
+        row->why[0] = 0;
+    }
     (void)pthread_mutex_unlock(&l->lock);
+}
+
+bool redis_lost_slots(struct redis *me, char why[static STORE_WHY_MAX])
+{
+    struct redis_logs *l = &me->logs;
+    bool found = false;
+    (void)pthread_mutex_lock(&l->lock);
+    for (size_t i = 0; i < l->len && !found; i++) {
+        found = l->rows[i].used && l->rows[i].why[0];
+        if (found) memcpy(why, l->rows[i].why, STORE_WHY_MAX);
+    }
+    (void)pthread_mutex_unlock(&l->lock);
+    return found;
 }
 
 static enum err say_lost(struct redis *me, const char *log, uint64_t first, uint64_t last,

@@ -101,6 +101,7 @@ static bool redis_concern(struct store *s, enum store_concern what, char why[sta
 {
     if (what == STORE_NEARLY_FULL) return nearly_full(redis_of(s), why);
     if (what == STORE_CLOCK_OFF) return clock_off(redis_of(s), why);
+    if (what == STORE_LOST_SLOTS) return redis_lost_slots(redis_of(s), why);
     return what == STORE_NOT_DURABLE && not_durable(redis_of(s), why);
 }
 
