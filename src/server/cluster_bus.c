@@ -51,7 +51,6 @@ static bool has_stream(struct cluster_bus *c)
                                 .subjects = subjects,
                                 .subjects_len = 1,
                                 .limits = bus_limits(c->bus)};
-    async_store_id(c->server->store, stream.store);
     enum err err = bus_stream_ensure(c->bus, &stream, NULL, why);
     if (err == ERR_CONFLICT && !c->refused)
         LOG(&c->server->log, LOG_WARNING, "bus-refused", LOG_TEXT("queue", ""),
