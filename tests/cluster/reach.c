@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reports of members that do not reach each other: who counts as cut off, and for how long.
+// Reports of members that do not reach each other: which one counts as cut off, and for how long.
 #include "cluster/reach.h"
 
 #include "../unit/unit.h"
