@@ -150,7 +150,8 @@ static int64_t look(struct pool_task *task)
     struct publishing *p = (struct publishing *)task;
     struct open_queue **queues;
     task_may_block(task);
-    if (clock_boot_ms() - p->opened_at >= OPEN_EVERY_MS) {
+    // Before the node has joined its cluster, this could not make it an owner.
+    if (handle_takes_shards(p->handle) && clock_boot_ms() - p->opened_at >= OPEN_EVERY_MS) {
         open_all(p);
         p->opened_at = clock_boot_ms();
     }
