@@ -265,7 +265,9 @@ static int serve_on(struct serve *s)
     conf_server(s->conf, &config);
     config.leave = leave;
     config.leave_ctx = s;
-    if (server_start(&config, store, &s->server, &error) == SLUICE_OK) {
+    enum sluice_code code = server_start(&config, store, &s->server, &error);
+    serve_watch_end(s);
+    if (!code) {
         print_started(s);
         status = serve_loop(s);
     } else {

@@ -18,6 +18,7 @@ struct serve {
     bool store_lost;     // the store was emptied or replaced, and this was logged
     atomic_bool leaving; // a client has asked the node to leave the cluster
     int signals;         // signalfd for INT, TERM and HUP
+    int ends;            // signalfd of SIGTERM and SIGINT, during the start
     int started;         // eventfd: ends the watch of the start
     bool watched;
     pthread_t watch;
@@ -30,8 +31,10 @@ struct conf *serve_settings(const struct cli *cli, const struct arguments *args,
 // Blocks INT, TERM and HUP and opens a signalfd. Call it before any thread starts, because threads
 // inherit the signal mask. Returns false on an error.
 bool serve_take_signals(struct serve *s);
-// Until serve_loop, INT and TERM end the process at once: the start may wait long for a store. That
-// is safe, because the node serves no client yet. It also holds while a failed start is cleaned up.
+// Until serve_watch_end, INT and TERM end the process at once: the start may wait long for a store.
+// That is safe, because the node serves no client yet. It also holds while a failed start is
+// cleaned up.
 void serve_watch_start(struct serve *s);
+void serve_watch_end(struct serve *s);
 // Serves until INT or TERM, then stops. HUP reloads the settings. Returns the exit status.
 int serve_loop(struct serve *s);

@@ -92,29 +92,36 @@ static void *end_at_once(void *arg)
     _exit(128 + number);
 }
 
+// It takes no other signals: a SIGHUP of this time is for serve_loop.
 static void *watch_start(void *arg)
 {
     const struct serve *s = arg;
-    struct pollfd on[] = {{.fd = s->signals, .events = POLLIN},
-                          {.fd = s->started, .events = POLLIN}};
+    struct pollfd on[] = {{.fd = s->ends, .events = POLLIN}, {.fd = s->started, .events = POLLIN}};
     for (;;) {
         int ready = poll(on, 2, -1);
         if (ready > 0 && on[1].revents) return NULL; // serve_loop reads the next signal
-        int number = ready > 0 ? next_signal(s->signals, 0) : 0;
-        if (number == SIGINT || number == SIGTERM) _exit(128 + number);
+        int number = ready > 0 ? next_signal(s->ends, 0) : 0;
+        if (number != 0) _exit(128 + number);
     }
 }
 
 void serve_watch_start(struct serve *s)
 {
+    sigset_t ends;
+    (void)sigemptyset(&ends);
+    (void)sigaddset(&ends, SIGTERM);
+    (void)sigaddset(&ends, SIGINT);
+    s->ends = signalfd(-1, &ends, SFD_CLOEXEC);
     s->started = eventfd(0, EFD_CLOEXEC);
-    s->watched = s->started >= 0 && pthread_create(&s->watch, NULL, watch_start, s) == 0;
+    s->watched =
+        s->ends >= 0 && s->started >= 0 && pthread_create(&s->watch, NULL, watch_start, s) == 0;
 }
 
-static void end_watch(struct serve *s)
+void serve_watch_end(struct serve *s)
 {
     if (s->watched && eventfd_write(s->started, 1) == 0) (void)pthread_join(s->watch, NULL);
     if (s->started >= 0) (void)close(s->started);
+    if (s->ends >= 0) (void)close(s->ends);
 }
 
 // `why` is the signal, for the log.
@@ -163,7 +170,6 @@ int serve_loop(struct serve *s)
     int64_t watchdog_ms = notify_watchdog_ms();
     int64_t wait_ms = watchdog_ms > 0 ? watchdog_ms / 3 + 1 : CHECK_MS;
     if (wait_ms > CHECK_MS) wait_ms = CHECK_MS;
-    end_watch(s);
     (void)notify_say("READY=1");
     for (;;) {
         server_tell_concerns(s->server);
