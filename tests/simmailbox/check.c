@@ -30,6 +30,20 @@ static int64_t answer_due(const struct world *w, const struct asked *a)
     return (due < most ? due : most) + slack;
 }
 
+// A request whose answer never comes has no reply to look at.
+void check_overdue(struct world *w)
+{
+    for (size_t i = 0; i < w->asked_len; i++) {
+        const struct asked *a = &w->asked[i];
+        const struct here_worker *h = &w->workers[a->worker];
+        if (a->replies > 0 || !h->alive || h->life != a->life || h->paused_until > a->since)
+            continue;
+        if (w->now > answer_due(w, a))
+            findings_add(&w->findings, "answered-soon", "request %zu has no answer after %lld ms",
+                         i + 1, (long long)(w->now - a->since));
+    }
+}
+
 void check_reply(struct world *w, uint64_t ticket, enum err err, struct bytes body)
 {
     struct asked *a = &w->asked[ticket - 1];

@@ -257,6 +257,7 @@ void worker_step(struct world *w, uint32_t i)
         for (any = false; mailbox_effect(h->box, &e); any = true)
             perform(w, i, &e);
     }
+    check_overdue(w);
     int64_t due = mailbox_wake_at(h->box);
     if (due < w->now) due = w->now;
     if (due == TIME_NEVER) return;

@@ -162,6 +162,7 @@ void workers_end(struct world *w); // releases them
 bool worker_is_registered(const struct world *w, struct bytes name, uint32_t *index);
 
 void check_delivered(struct world *w, uint32_t worker, uint64_t seq);
+void check_overdue(struct world *w);
 void check_reply(struct world *w, uint64_t ticket, enum err err, struct bytes result);
 void check_in_time(struct world *w, const struct op *ops, size_t ops_len, int64_t time);
 void check_end(struct world *w);
