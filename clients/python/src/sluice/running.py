@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A job that runs in a worker: its lock, its signals, and how it is cancelled."""
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import ctypes
+import inspect
+import logging
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Tuple
+
+from ._core import now
+from ._steps import decoded
+from .errors import Cancelled, SluiceError
+from .job import JobData
+
+if TYPE_CHECKING:
+    from .worker import QueueWorker
+
+log = logging.getLogger("sluice")
+PROGRESS_PAUSE = 1.0  # progress travels with renewals, and brings one forward at most this often
+TOLD_BEFORE = 0.1  # the part of the lease before its end, when a job learns that its lock could not be renewed
+DRIFT = 1 / 128  # the store's clock may be faster than ours by this part
+ASYNC_END = 2.0  # an asyncio job that was cancelled gets this time to clean up
+
+
+def void(value: object) -> None:
+    """For a lambda that returns nothing."""
+
+
+@dataclass
+class Signal:
+    """A signal to a running job. Answer it with ack() or decline()."""
+    number: int
+    kind: str  # steer or ask; an interrupt cancels the job
+    payload: Any
+    _job: WorkerJob
+
+    def ack(self, answer: Any = None) -> None:
+        self._job.worker.answer_signal(self._job.token, self.number, answer, False)
+
+    def decline(self, why: str = "") -> None:
+        self._job.worker.answer_signal(self._job.token, self.number, why or None, True)
+
+
+class Signals:
+    """The signals of a job. `for s in job.signals` has those that came and were not taken yet. It does not wait."""
+
+    def __init__(self, job: WorkerJob) -> None:
+        self._job = job
+        self._rows: List[Signal] = []
+        self._changed = threading.Condition()
+        self.last = 0  # the number of the last one that came
+
+    def __iter__(self) -> Iterator[Signal]:
+        while True:
+            found = self.get(0)
+            if found is None:
+                return
+            yield found
+
+    def get(self, timeout: float) -> Signal | None:
+        """The next signal, or None if none comes within `timeout` seconds."""
+        with self._changed:
+            if not self._rows:
+                self._changed.wait(timeout)
+            return self._rows.pop(0) if self._rows else None
+
+    def put(self, row: Mapping[str, Any]) -> None:
+        number = row.get("number", 0)
+        if number <= self.last:
+            return
+        self.last = number
+        if row.get("kind") == "interrupt":
+            self._job.interrupt(number)
+            return
+        with self._changed:
+            self._rows.append(Signal(number, row["kind"], decoded(self._job.codec, row, "payload", ""), self._job))
+            self._changed.notify_all()
+
+
+class WorkerJob(JobData):
+    """The message that a function of a worker gets."""
+
+    def __init__(self, worker: QueueWorker, row: Mapping[str, Any], asked: float | None) -> None:
+        super().__init__(worker.client.codec, worker.name, row)
+        self.worker: QueueWorker = worker
+        self.signals = Signals(self)
+        self.lost = False  # the lock is not ours any more
+        self.interrupted = False
+        self.runs = True
+        self.abandoned = False
+        self.outcome: Tuple[str, Any] = ("ack", None)
+        self.began = now()
+        start = self.began if asked is None else asked
+        self.deadline = start + self.lease
+        self._claim = (start, self.deadline, row.get("deadline", 0))  # the last by the store's clock
+        self.renew_at = start + self.lease / 3
+        self._progress: Tuple[int, str | None] | None = None
+        self._renewed_at = 0.0
+        self._gate = threading.Lock()  # protects the next three
+        self._stop: Callable[[], None] | None = None  # cancels the function while it runs
+        self._cancel = ""
+        for signal in row.get("signals", []):
+            self.signals.put(signal)
+
+    def progress(self, percent: int, text: str | None = None) -> None:
+        """Shows how far the job is: 0 to 100. It travels with a renewal of the lock, within about a second."""
+        with self.worker.lock:
+            self._progress = (percent, text)
+            self.renew_at = min(self.renew_at, max(now(), self._renewed_at + PROGRESS_PAUSE))
+            self.worker.to_renew.notify()
+
+    @property
+    def told_at(self) -> float:
+        return float(self.deadline - self.lease * TOLD_BEFORE)
+
+    def renewal(self) -> Dict[str, Any]:
+        row: Dict[str, Any] = {"token": self.token}
+        if self._progress:
+            row["progress"], text = self._progress
+            if text is not None:
+                row["progressText"] = text
+            self._progress = None
+        return row
+
+    def renewed(self, asked: float, until: int) -> None:
+        """`until` is by the store's clock, which may run faster than ours. The answer to the receive had the same moment by
+        both clocks."""
+        began, deadline, store_deadline = self._claim
+        self.deadline = deadline + (until - store_deadline) / 1000 - (asked - began) * DRIFT
+        self.lease = max(0.01, self.deadline - asked)
+        self._renewed_at = asked
+        self.renew_at = asked + self.lease / 3
+
+    def lose(self, why: str) -> None:
+        """The lock is gone. If the job still runs, it is cancelled."""
+        self.lost = True
+        if self.runs:
+            log.warning("queue %s: the lock of message %s is lost: %s", self.queue_name, self.id, why)
+            self.cancel("lost")
+
+    def interrupt(self, number: int) -> None:
+        self.interrupted = True
+        try:
+            self.worker.answer_signal(self.token, number, None, False)
+        except SluiceError as e:
+            log.info("queue %s: the interrupt of message %s has no answer: %s", self.queue_name, self.id, e)
+        self.cancel("interrupt")
+
+    def cancel(self, why: str) -> None:
+        """Raises Cancelled in the function, at most once. A function that has not begun does not begin."""
+        with self._gate:
+            if self._cancel:
+                return
+            self._cancel = why
+            if self._stop:
+                self._stop()
+
+    def run(self, handler: Callable[[WorkerJob], Any]) -> Tuple[Any, BaseException | None]:
+        if inspect.iscoroutinefunction(handler):
+            return self._run_async(handler)
+        # The exception comes at any line, once. Each `except` below is a place where it may arrive: after the gate is
+        # closed, none can be on its way.
+        try:
+            try:
+                self._open_gate(self._raise_in(threading.get_ident()))
+                result = handler(self)
+                self._close_gate()
+                return result, None
+            except Cancelled as e:
+                self._close_gate()
+                return None, e
+            except BaseException as e:
+                self._close_gate()
+                return None, e
+        except Cancelled as e:
+            self._close_gate()
+            return None, e
+
+    def _open_gate(self, stop: Callable[[], None]) -> None:
+        with self._gate:
+            if self._cancel:
+                raise Cancelled(self._cancel)
+            self._stop = stop
+
+    def _close_gate(self) -> None:
+        with self._gate:
+            stop, self._stop = self._stop, None
+            if stop and self._cancel:  # an exception that has not arrived yet is taken back
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(threading.get_ident()), None)
+
+    @staticmethod
+    def _raise_in(thread: int) -> Callable[[], None]:
+        def stop() -> None:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(Cancelled))
+
+        return stop
+
+    def _run_async(self, handler: Callable[[WorkerJob], Any]) -> Tuple[Any, BaseException | None]:
+        ended = threading.Event()
+
+        async def body() -> Any:
+            try:
+                return await handler(self)
+            finally:
+                ended.set()
+
+        future = asyncio.run_coroutine_threadsafe(body(), self.worker.event_loop())
+        with self._gate:
+            self._stop = lambda: void(future.cancel())
+            if self._cancel:
+                future.cancel()
+        try:
+            return future.result(), None
+        except concurrent.futures.CancelledError as e:
+            ended.wait(ASYNC_END)
+            return None, e
+        except BaseException as e:
+            return None, e
+        finally:
+            with self._gate:
+                self._stop = None
