@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-cluster bench-events bench-node bench-peers bench-redis bench-signals bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers crossings load run demo cluster install hooks format settings lint clean
+.PHONY: help clients deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-clients bench-cluster bench-events bench-node bench-peers bench-redis bench-signals bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers crossings load run demo cluster install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -41,10 +41,10 @@ test: deps deps-servers $(BUILD)/build.ninja ## run every suite; the last line c
 	@tools/test $(BUILD) $(ARGS)
 
 asan: deps-clang deps-servers build-asan/build.ninja ## the same suites under address and undefined-behaviour checks (clang)
-	@TEST_PATIENCE=6 tools/test build-asan $(ARGS)
+	@TEST_JOBS=4 TEST_PATIENCE=6 tools/test build-asan $(ARGS)
 
 tsan: deps deps-servers build-tsan/build.ninja ## the same suites under the data race detector
-	@TEST_PATIENCE=10 tools/test build-tsan $(ARGS)
+	@TEST_JOBS=4 TEST_PATIENCE=10 tools/test build-tsan $(ARGS)
 
 fuzz: deps-clang build-fuzz/build.ninja ## libFuzzer on every decoder, FUZZ_SECONDS=60 each
 	@ninja -C build-fuzz fuzzers
@@ -87,6 +87,11 @@ bench-signals: deps deps-servers build-release/build.ninja ## signals: latency, 
 bench-events: deps deps-servers build-release/build.ninja ## events to a NATS server: catching up, and the commit time with and without
 	@ninja -C build-release src/cli/sluice bench/bench-events
 	@tests/servers/with-nats tools/bench-events build-release $(ARGS)
+
+bench-clients: deps deps-servers build-release/build.ninja ## the client libraries beside the C client, BullMQ and Celery on Redis
+	@ninja -C build-release src/cli/sluice
+	@test -d build-release/bullmq || npm install --silent --prefix build-release/bullmq bullmq ioredis || true
+	@NODE_PATH=$(CURDIR)/build-release/bullmq/node_modules tools/bench-clients build-release/src/cli/sluice $(ARGS)
 
 bench-cluster: deps deps-servers build-release/build.ninja ## three nodes beside one on a bucket; requests of idle nodes
 	@ninja -C build-release src/cli/sluice bench/bench-cluster
@@ -162,18 +167,25 @@ cluster: deps $(BUILD)/build.ninja ## three nodes, one killed every few seconds,
 	@ninja -C $(BUILD) src/cli/sluice
 	@tools/cluster --program $(BUILD)/src/cli/sluice --seconds $(or $(CLUSTER_SECONDS),600) $(ARGS)
 
+clients: deps deps-servers $(BUILD)/build.ninja ## the client libraries: generated files, then suites and long storms of Python, Node.js and Go
+	@tools/make-clients --check
+	@ninja -C $(BUILD) src/cli/sluice
+	@for language in python node go; do for what in test storm; do \
+		RACE=1 SLUICE=$(CURDIR)/$(BUILD)/src/cli/sluice clients/$$language/$$what || exit 1; done; done
+
 install: deps build-install/build.ninja ## library, command, man pages, completion: PREFIX=/usr/local DESTDIR=
 	@meson configure build-install --prefix $(PREFIX)
 	@ninja -C build-install $$(tools/installed-targets build-install)
 	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
 
 hooks: ## a git hook that checks the message and size of each commit
-	@install -m 755 tools/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
+	@install -D -m 755 tools/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
 
 settings: deps $(BUILD)/build.ninja ## write the texts that come from the tables of settings and of calls
 	@tools/check-settings . --write $(or $(CC),cc)
 	@ninja -C $(BUILD) src/print-calls >/dev/null
 	@tools/check-openapi --write . $(BUILD)/src/print-calls
+	@tools/make-clients
 
 format: deps ## rewrite the sources in the project's layout
 	@tools/sources | xargs -r clang-format -i

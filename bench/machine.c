@@ -8,7 +8,7 @@
 //
 // The second form runs COUNT cycles on an empty queue with this version of the rules and this
 // `retention` in milliseconds. Run it under callgrind with two counts: the difference is the cost.
-#include "queue/machine.h"
+#include "queue/core/machine.h"
 #include "base/check.h"
 #include "base/memory.h"
 

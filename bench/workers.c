@@ -6,9 +6,10 @@
 //
 // mailbox: workers that reach only the store, with the owner NODE. direct: workers on the store; no
 // node runs (NODE is "-"). node: workers through the node.
+#include "api/handle.h"
 #include "base/check.h"
 #include "base/memory.h"
-#include "local/mailbox_session.h"
+#include "ops/mailbox_session.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 
@@ -90,7 +91,7 @@ static void join(struct worker *w)
                                 .capacity = w->load->capacity,
                                 .ttl_ms = TTL_MS,
                                 .labels = ""};
-    must(mailbox_join(w->handle, QUEUE, &join, &error), &error, "join");
+    must(mailbox_join(w->handle->engine, QUEUE, &join, &error), &error, "join");
 }
 
 // Receives a batch and acknowledges it. Returns how many messages were acknowledged.

@@ -172,6 +172,7 @@ struct sluice_queue_info {
     char *name;
     char id[33]; // 32 hex digits. A queue that is deleted and created again has a new id.
     int paused;
+    int64_t created;                 // ms since 1970; 0: the node does not tell
     struct sluice_setting *settings; // all of them
     size_t settings_len;
 };
@@ -336,8 +337,8 @@ struct sluice_message {
     uint32_t attempt; // deliveries, this one included
     uint32_t retries; // failures that count for maxRetries
     uint64_t fence;   // rises with every lock of the shard: others can refuse a stale worker by it
-    // How long the lock still lasts, by the store's clock. The clock of a directory may run faster
-    // than this machine's, by less than 1/128: stop by then, as `sluice work` does.
+    // How long the lock still lasts, by the store's clock. A receive subtracts 1/128 and 10 ms: by
+    // this machine's clock, which may run slower, the lock surely lasts that long.
     int64_t lease_ms;
     int64_t deadline;          // when the lock ends. For a delayed message: when it is due.
     int64_t sent_at;           // when it was sent
@@ -537,8 +538,7 @@ struct sluice_event {
     uint32_t shard;
     uint64_t sequence;    // in its shard, without gaps; 0: the queue has version 1 of the rules
     const char *workflow; // of the message, or the one that the event is about; "": none
-    // Events with the same key are in the order of their sequence: a group of a strict queue, a
-    // workflow with workflowOrder, a message, or the queue.
+    // Events with the same key are in the order of their sequence. docs/queues.md has the forms.
     const char *ordering_key;
     const char *signal;      // signal-sent, -delivered, -acked, -ended: its id; else ""
     const char *signal_kind; // ... "steer", "ask" or "interrupt"; else ""

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made by tools/check-settings from src/queue/settings.h.
+// Made by tools/check-settings from src/queue/codec/settings.h.
 export const GROUPS = [
   { "title": "Delivery", "fields": [
     {"key": "orderingMode", "kind": "choice", "label": "Order", "words": "Which ready message is delivered first: the oldest (fifo) or the newest (lifo).", "usual": "fifo", "choices": [["fifo", "oldest first (fifo)"], ["lifo", "newest first (lifo)"]]},
@@ -30,7 +30,7 @@ export const GROUPS = [
   ] },
   { "title": "Events", "fields": [
     {"key": "publish", "kind": "choice", "label": "Unpublished events", "words": "Whether journal entries stay until their events are on the bus.", "usual": "hold", "choices": [["hold", "keep them"], ["skip", "keep them for a while"], ["off", "publish none"]]},
-    {"key": "publishKeep", "kind": "duration", "label": "Age limit", "words": "At this age of an unpublished entry, hold raises an alarm and skip gives it up.", "usual": "24h"},
+    {"key": "publishKeep", "kind": "duration", "label": "Age limit", "words": "Entries unpublished for so long: hold raises an alarm, skip may collect them.", "usual": "24h"},
     {"key": "publishKeepBytes", "kind": "bytes", "label": "Size limit", "words": "The same limit for the size of all unpublished entries of a shard.", "usual": "10737418240"},
   ] },
 ];

@@ -186,7 +186,7 @@ static bool take(struct link *l, char *problem)
     return true;
 }
 
-static bool beanstalk_receive(void *link, uint32_t max, int64_t wait_ms, struct bench_got *got,
+static bool beanstalk_receive(void *link, uint32_t max, int64_t wait_ms, struct bench_batch *got,
                               char *problem)
 {
     struct link *l = link;
@@ -202,7 +202,7 @@ static bool beanstalk_receive(void *link, uint32_t max, int64_t wait_ms, struct 
         command(l, "reserve-with-timeout", wait_ms > 0 ? 1 : 0);
         if (!flush(l, problem) || !take(l, problem)) return false;
     }
-    *got = (struct bench_got){.bodies = l->views, .len = l->got};
+    *got = (struct bench_batch){.bodies = l->views, .len = l->got};
     return true;
 }
 

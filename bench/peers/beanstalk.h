@@ -4,7 +4,7 @@
 // write.
 #pragma once
 
-#include "cli/bench_load.h"
+#include "cli/bench/load.h"
 
 #include <sys/types.h>
 

@@ -7,7 +7,7 @@
 //           [--workload bulk|cycle|paced] [--json]
 #define _GNU_SOURCE // nftw
 #include "beanstalk.h"
-#include "cli/bench_sluice.h"
+#include "cli/bench/sluice.h"
 #include "node_process.h"
 #include "rabbit.h"
 

@@ -209,7 +209,7 @@ static bool take(struct link *l, int64_t wait_ms, bool *none, char *problem)
     return ok || refuse(problem, "delivery", "a body of another size");
 }
 
-static bool rabbit_receive(void *link, uint32_t max, int64_t wait_ms, struct bench_got *got,
+static bool rabbit_receive(void *link, uint32_t max, int64_t wait_ms, struct bench_batch *got,
                            char *problem)
 {
     struct link *l = link;
@@ -219,7 +219,7 @@ static bool rabbit_receive(void *link, uint32_t max, int64_t wait_ms, struct ben
     amqp_maybe_release_buffers(l->in);
     while (!none && l->got < max)
         if (!take(l, l->got == 0 ? wait_ms : 0, &none, problem)) return false;
-    *got = (struct bench_got){.bodies = l->views, .len = l->got};
+    *got = (struct bench_batch){.bodies = l->views, .len = l->got};
     return true;
 }
 

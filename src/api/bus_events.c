@@ -8,8 +8,8 @@
 #include "base/memory.h"
 #include "bus/bus.h"
 #include "events/consumer.h"
-#include "local/inside.h"
 #include "os/clock.h"
+#include "queues/queues.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -90,9 +90,9 @@ static enum sluice_code subscribe(struct sluice_bus_events *e, struct feed *f, b
                                   struct sluice_error *error)
 {
     char why[BUS_WHY_MAX] = "", room[SUBJECT_MAX];
-    struct bus_from from = {.stream = f->stream,
-                            .filter = filter_of(e, f, room),
-                            .sequence = now ? 0 : consumer_resume(f->consumer)};
+    struct bus_start from = {.stream = f->stream,
+                             .filter = filter_of(e, f, room),
+                             .sequence = now ? 0 : consumer_resume(f->consumer)};
     enum err err = bus_subscribe(e->bus, &from, &f->from, why);
     return err ? refuse_bus(error, err, why) : SLUICE_OK;
 }
@@ -261,14 +261,14 @@ enum sluice_code sluice_bus_open(const char *url, const struct sluice_bus_option
     return SLUICE_OK;
 }
 
-static bool is_wanted(const struct sluice_bus_events *e, const struct consumer_out *o)
+static bool is_wanted(const struct sluice_bus_events *e, const struct consumer_result *o)
 {
     if (o->kind != CONSUMER_EVENT) return true;
     if (e->workflow && strcmp(e->workflow, o->envelope->workflow_id) != 0) return false;
     return !e->task || strcmp(e->task, o->envelope->task_id) == 0;
 }
 
-static void fill(struct sluice_bus_events *e, const struct feed *f, const struct consumer_out *o,
+static void fill(struct sluice_bus_events *e, const struct feed *f, const struct consumer_result *o,
                  struct sluice_bus_event *out)
 {
     struct envelope empty = envelope_empty();
@@ -307,7 +307,7 @@ static void fill(struct sluice_bus_events *e, const struct feed *f, const struct
 // Returns an event that a consumer has ready.
 static bool take_ready(struct sluice_bus_events *e, struct feed *f, struct sluice_bus_event *out)
 {
-    struct consumer_out o;
+    struct consumer_result o;
     while (consumer_next(f->consumer, clock_boot_ms(), &o)) {
         if (!is_wanted(e, &o)) continue;
         fill(e, f, &o, out);

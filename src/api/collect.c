@@ -3,13 +3,14 @@
 // the same on a store and through a node. While many messages are left, it polls less often, so
 // that each poll brings several outcomes.
 #include "api/collector.h"
+#include "api/handle.h"
 
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/memory.h"
-#include "local/inside.h"
 #include "os/clock.h"
+#include "queues/queues.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -28,7 +29,7 @@ struct sluice_collector {
     const char **left; // the ids that are missing; pointers into ids
     size_t left_len;
     struct map at; // hash of an id -> its place in `left`
-    struct collected *came;
+    struct collected_list *came;
     size_t next;   // the row of `came` that is told next
     int64_t given; // the position that the caller gave; 0: none
     int64_t from;  // the position of the last poll whose rows were all told
@@ -78,7 +79,7 @@ static bool take_id(struct sluice_collector *c, const char *id)
 // The first poll of a workflow tells its messages. Those that are not known any more are left out.
 static void keep_members(struct sluice_collector *c)
 {
-    const struct collected *came = c->came;
+    const struct collected_list *came = c->came;
     size_t len = 0;
     const char **ids = memory_zeroed(came->len + came->left.len + 1, sizeof *ids);
     for (size_t i = 0; i < came->len; i++)
@@ -93,8 +94,7 @@ static void keep_members(struct sluice_collector *c)
 static enum sluice_code first_poll(struct sluice_collector *c, const struct collect_poll *first,
                                    struct sluice_error *error)
 {
-    enum sluice_code code =
-        c->handle->calls->collect_poll(c->handle, c->queue, first, &c->came, error);
+    enum sluice_code code = dispatch_collect_poll(c->handle, c->queue, first, &c->came, error);
     if (code) return code;
     c->polled_at = clock_boot_ms();
     if (first->workflow)
@@ -209,7 +209,7 @@ void collector_poll(const struct sluice_collector *c, struct collect_poll *out)
     collect_go_on(out, c->came);
 }
 
-void collector_take(struct sluice_collector *c, struct collected *came)
+void collector_take(struct sluice_collector *c, struct collected_list *came)
 {
     collected_free(c->came);
     c->came = came;
@@ -231,12 +231,11 @@ static enum sluice_code poll(struct sluice_collector *c, int64_t until, struct s
     int64_t pause = collector_pause_ms(c), left = until - clock_boot_ms();
     if (pause > 0 && left > 0) clock_sleep(pause < left ? pause : left);
     struct collect_poll next;
-    struct collected *came = NULL;
+    struct collected_list *came = NULL;
     left = until - clock_boot_ms();
     collector_poll(c, &next);
     next.wait_ms = left < 0 ? 0 : left < WAIT_PART_MS ? left : WAIT_PART_MS;
-    enum sluice_code code =
-        c->handle->calls->collect_poll(c->handle, c->queue, &next, &came, error);
+    enum sluice_code code = dispatch_collect_poll(c->handle, c->queue, &next, &came, error);
     if (!code) collector_take(c, came); // else all was told, and the questions stay open
     return code;
 }

@@ -3,12 +3,13 @@
 // contract of store.h, how fast it is, and whether every queue can be read. sluice_measure is here
 // too.
 #include "api/doctor.h"
+#include "api/handle.h"
 #include "api/place.h"
 #include "base/memory.h"
-#include "local/inside.h"
-#include "local/transport.h"
+#include "client/client.h"
 #include "os/clock.h"
-#include "remote/remote.h"
+#include "protocol/library_calls.h"
+#include "queues/queues.h"
 #include "store/meter.h"
 #include "store/probe.h"
 #include "store/redis/redis.h"
@@ -208,12 +209,13 @@ void doctor_clock(struct doctor *d, const char *whose, int64_t off_ms)
                   (long long)off_ms);
 }
 
-// Created in the last minutes. A node does not tell.
+// Created in the last minutes.
 static bool is_fresh(struct sluice *s, const char *queue)
 {
-    CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    if (s->calls != &direct_transport || queue_get(s, queue, &q, NULL)) return false;
-    int64_t age = clock_realtime_ms() - q->row.created_ms;
+    struct sluice_queue_info *info = NULL;
+    if (sluice_queue_show(s, queue, &info, NULL)) return false;
+    int64_t age = clock_realtime_ms() - info->created;
+    sluice_queue_info_free(info);
     return age < FRESH_MS && age > -FRESH_MS; // clocks differ
 }
 
@@ -246,7 +248,7 @@ void doctor_queues(struct doctor *d, struct sluice *s)
 {
     struct sluice_names *all;
     struct sluice_error error;
-    bool direct = s->calls == &direct_transport; // a node does not show what is under data/
+    bool direct = s->engine; // a node does not show what is under data/
     if (sluice_queue_list(s, &all, &error)) {
         doctor_report(d, "queues", SLUICE_FAILED, "%s", error.message);
         return;
@@ -329,7 +331,7 @@ enum sluice_code sluice_doctor(const char *url, sluice_report *report, void *ctx
 enum sluice_code sluice_measure(struct sluice *s, size_t len, double *median_us,
                                 struct sluice_error *error)
 {
-    if (s->calls != &direct_transport)
+    if (!s->engine)
         return refuse(error, ERR_INVALID, "store", "a node's store cannot be measured from here");
     int64_t took_ns[MEASURE_ROUNDS];
     struct store_answer a CLEANUP(store_answer_done);
@@ -347,9 +349,9 @@ enum sluice_code sluice_measure(struct sluice *s, size_t len, double *median_us,
         const char *keys[] = {key};
         (void)snprintf(key, sizeof key, "doctor/%d-%lld", i, (long long)clock_boot_ns());
         int64_t start = clock_boot_ns();
-        err = store_put_new(s->store, key, buf_bytes(&body), &a);
+        err = store_put_new(s->engine->store, key, buf_bytes(&body), &a);
         took_ns[i] = clock_boot_ns() - start;
-        if (!err) err = store_delete(s->store, keys, 1, &a);
+        if (!err) err = store_delete(s->engine->store, keys, 1, &a);
     }
     if (err) return refuse_why(error, err, "", a.why);
     qsort(took_ns, MEASURE_ROUNDS, sizeof *took_ns, by_size);

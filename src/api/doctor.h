@@ -22,4 +22,4 @@ void doctor_report(struct doctor *d, const char *check, enum sluice_health healt
 void doctor_clock(struct doctor *d, const char *whose, int64_t off_ms);
 void doctor_queues(struct doctor *d, struct sluice *s); // every queue of the handle
 void doctor_bodies(struct doctor *d, struct sluice *s, const char *queue); // doctor_bodies.c
-void doctor_node(struct doctor *d, struct sluice *s);                      // remote/doctor.c
+void doctor_node(struct doctor *d, struct sluice *s);                      // api/doctor_node.c

@@ -2,8 +2,9 @@
 // Checks the large bodies: each message that refers to one must find it under data/, with the bytes
 // that were sent. It lists all bodies, and reads them up to READ_BYTES_MAX.
 #include "api/doctor.h"
+#include "api/handle.h"
 #include "base/memory.h"
-#include "local/bodies.h"
+#include "queues/bodies.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,7 +54,7 @@ static void report_bad(struct bodies_check *r, uint64_t seq, const char *what, c
     char id[SLUICE_ID_MAX];
     r->bad++;
     r->doctor->worst = ERR_CORRUPT;
-    id_print(r->queue, r->shard, seq, id);
+    id_print(queue_ref(r->queue), r->shard, seq, id);
     doctor_report(r->doctor, r->check, SLUICE_FAILED, "message %s: its large body %s%s%s", id, what,
                   key ? ": " : "", key ? key : "");
 }
@@ -62,7 +63,7 @@ static const char *damage_of(struct bodies_check *r, const char *key, const stru
 {
     struct store_answer a CLEANUP(store_answer_done);
     store_answer_init(&a);
-    enum err err = store_get(r->queue->handle->store, key, 0, SIZE_MAX, &a);
+    enum err err = store_get(r->queue->engine->store, key, 0, SIZE_MAX, &a);
     if (err == ERR_NOT_FOUND) return NULL; // finished and swept since it was listed
     if (err) return "cannot be read";
     return hash128_equal(name->hash, hash128_of(buf_bytes(&a.body))) ? NULL : "is damaged";
@@ -96,7 +97,7 @@ static enum err note_bodies(struct bodies_check *r, struct store_answer *page)
     char folder[BODY_KEY_MAX], after[BODY_KEY_MAX] = "";
     bodies_folder(&r->queue->row.id, r->shard, folder);
     do {
-        enum err err = store_list(r->queue->handle->store, folder, after[0] ? after : NULL,
+        enum err err = store_list(r->queue->engine->store, folder, after[0] ? after : NULL,
                                   STORE_LIST_MAX, page);
         if (err) return err;
         for (size_t i = 0; i < page->rows_len; i++)
@@ -155,7 +156,7 @@ void doctor_bodies(struct doctor *d, struct sluice *s, const char *queue)
     struct bodies_check r = {.doctor = d, .bytes_left = READ_BYTES_MAX};
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     (void)snprintf(r.check, sizeof r.check, "bodies %s", queue);
-    if (queue_get(s, queue, &q, NULL)) return; // doctor_queues has reported it
+    if (queue_get(s->engine, queue, &q, NULL)) return; // doctor_queues has reported it
     r.queue = q;
     for (r.shard = 0; r.shard < q->row.birth.shards; r.shard++)
         examine_shard(&r);

@@ -1,18 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opens a store by its URL, and closes the handle.
-#include "api/handed_out.h"
+#include "api/handle.h"
+#include "client/client.h"
+
 #include "api/place.h"
+#include "api/signals_seen.h"
 #include "api/workers.h"
 #include "base/memory.h"
-#include "local/mailbox_session.h"
-#include "local/parallel.h"
 #include "os/clock.h"
 #include "os/thread.h"
-#include "owner/link.h"
-#include "owner/notices.h"
-#include "owner/peer.h"
-#include "owner/waiting.h"
-#include "remote/remote.h"
+#include "peer/link.h"
 #include "store/identity.h"
 #include "store/meter.h"
 #include "store/probe.h"
@@ -21,17 +18,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#define TIMEOUT_MS       30000
-#define TIMEOUT_MAX_MS   (INT64_C(24) * 3600 * 1000)
-#define POOL_THREADS_MAX 256 // the bound for commits under way that no caller's thread performs
+#define TIMEOUT_MS     30000
+#define TIMEOUT_MAX_MS (INT64_C(24) * 3600 * 1000)
 
-enum sluice_code sluice_open(const char *url, const struct sluice_options *options,
-                             struct sluice **out, struct sluice_error *error)
+static int64_t timeout_of(const struct sluice_options *options)
 {
-    struct store *store = NULL;
-    if (place_is(url, PLACE_NODE)) return remote_open(url, options, out, error);
-    enum sluice_code code = place_open(url, &store, error);
-    return code ? code : handle_open_take(store, url, options, out, error);
+    int64_t ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
+    return ms < TIMEOUT_MAX_MS ? ms : TIMEOUT_MAX_MS;
 }
 
 // Some S3 servers honour the condition of a create only in buckets without versioning. Versioning
@@ -46,25 +39,26 @@ static enum err check_versioned(struct store *store, char *why, size_t why_len)
     return store_probe_quickly(store, why, why_len);
 }
 
-static void direct_close(struct sluice *s)
+struct pool_share *handle_parallel(const struct sluice *s)
 {
-    async_stop(s);
-    mailbox_sessions_free(s);
-    upkeep_stop(s);
-    struct owner_cluster *cluster = atomic_load(&s->cluster);
-    if (cluster) cluster->free(cluster);
-    notices_free(s->notices);
-    owner_heard_free(s->heard);
-    joined_free(atomic_load(&s->joined));
-    handed_out_free(s);
-    queues_close(s);
-    links_free(s->links);
-    peers_free(s->peers);
-    owner_self_free(atomic_load(&s->self));
-    parallel_stop(s);
-    thread_pool_free(s->pool);
-    store_free(s->store);
-    (void)pthread_cond_destroy(&s->let_go);
+    return s->engine ? s->engine->parallel : s->client->parallel;
+}
+
+static struct sluice *handle_new(void)
+{
+    struct sluice *s = NEW(struct sluice);
+    (void)pthread_mutex_init(&s->lock, NULL);
+    return s;
+}
+
+void sluice_close(struct sluice *s)
+{
+    if (!s) return;
+    if (s->engine) ops_stop(s->engine);
+    if (s->client) client_close(s->client);
+    registered_free(atomic_load(&s->registered));
+    signals_seen_free(s);
+    if (s->engine) engine_free(s->engine);
     (void)pthread_mutex_destroy(&s->lock);
     memory_free(s);
 }
@@ -94,26 +88,46 @@ enum sluice_code handle_open_take(struct store *store, const char *url,
         return refuse(error, err, "store", "%s: %s", url, why[0] ? why : err_text(err));
     }
     store_identity_expect(identity, format.id, began);
-    struct sluice *s = NEW(struct sluice);
-    s->calls = &direct_transport;
-    s->store = store;
-    s->identity = identity;
-    memcpy(s->store_id, format.id, sizeof s->store_id);
-    s->pool = thread_pool_new(POOL_THREADS_MAX);
-    parallel_start(s);
-    s->timeout_ms = options && options->timeout_ms > 0 ? options->timeout_ms : TIMEOUT_MS;
-    if (s->timeout_ms > TIMEOUT_MAX_MS) s->timeout_ms = TIMEOUT_MAX_MS;
-    (void)pthread_mutex_init(&s->lock, NULL);
-    (void)pthread_cond_init(&s->let_go, NULL);
-    s->peers = peers_new(s->pool);
-    s->links = links_new(options, s->pool);
-    if (async_start(s) || upkeep_start(s) || notices_new(s, &s->notices)) {
-        direct_close(s);
+    struct peer_config peers = {.token = options ? options->token : NULL,
+                                .off = options && options->direct};
+    struct engine_config config = {.identity = identity,
+                                   .store_id = format.id,
+                                   .timeout_ms = timeout_of(options),
+                                   .peers = &peers};
+    struct sluice *s = handle_new();
+    s->engine = engine_new_take(store, &config);
+    if (ops_start(s->engine)) {
+        sluice_close(s);
         return refuse_thread(error, url);
     }
     *out = s;
     return SLUICE_OK;
 }
 
-#define CALL_DIRECT(result, public, name, params, args) .name = direct_##name,
-const struct transport direct_transport = {.close = direct_close, TRANSPORT_CALLS(CALL_DIRECT)};
+static bool find_worker(void *ctx, const char *queue, const char *worker,
+                        char name[WORKER_NAME_MAX + 1], uint64_t *instance)
+{
+    return registered_name(ctx, queue, worker, name, instance);
+}
+
+static enum sluice_code open_node(const char *url, const struct sluice_options *options,
+                                  struct sluice **out, struct sluice_error *error)
+{
+    struct node_client *client = NULL;
+    enum sluice_code code = client_open(url, options, &client, error);
+    if (code) return code;
+    *out = handle_new();
+    client->worker_ctx = *out;
+    client->worker = find_worker;
+    (*out)->client = client;
+    return SLUICE_OK;
+}
+
+enum sluice_code sluice_open(const char *url, const struct sluice_options *options,
+                             struct sluice **out, struct sluice_error *error)
+{
+    struct store *store = NULL;
+    if (place_is(url, PLACE_NODE)) return open_node(url, options, out, error);
+    enum sluice_code code = place_open(url, &store, error);
+    return code ? code : handle_open_take(store, url, options, out, error);
+}

@@ -4,7 +4,7 @@
 #include "api/place.h"
 
 #include "base/check.h"
-#include "local/inside.h"
+#include "queues/queues.h"
 #include "store/file/file.h"
 #include "store/mem.h"
 #include "store/redis/redis.h"

@@ -1,28 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of sluice.h. Each calls through the table of its handle (local/transport.h).
-#include "api/handed_out.h"
+// The functions of sluice.h. Each calls through the table of its handle (ops/transport.h).
+#include "api/handle.h"
+#include "api/signals_seen.h"
 #include "api/workers.h"
 #include "base/memory.h"
-#include "local/inside.h"
-#include "local/settle.h"
-#include "local/transport.h"
+#include "client/client.h"
+#include "ops/settle.h"
 #include "os/clock.h"
+#include "protocol/library_calls.h"
+#include "queues/queues.h"
 
 #include <string.h>
 
-void sluice_close(struct sluice *s)
-{
-    if (s) s->calls->close(s);
-}
+#define ARGUMENTS(...) __VA_ARGS__
+#define DISPATCH_DEFINE(result, public, made, name, params, args)                                  \
+    result dispatch_##name params                                                                  \
+    {                                                                                              \
+        return s->engine ? ops_##name(s->engine, ARGUMENTS args)                                   \
+                         : client_##name(s->client, ARGUMENTS args);                               \
+    }
+LIBRARY_CALLS(DISPATCH_DEFINE, struct sluice *s)
 
 #define PUBLIC_OWN(result, name, params, args)
 #define PUBLIC_PASSED(result, name, params, args)                                                  \
     result sluice_##name params                                                                    \
     {                                                                                              \
-        return s->calls->name args;                                                                \
+        return dispatch_##name(s, ARGUMENTS args);                                                 \
     }
-#define CALL_PUBLIC(result, public, name, params, args) PUBLIC_##public(result, name, params, args)
-TRANSPORT_CALLS(CALL_PUBLIC)
+#define PUBLIC_DEFINE(result, public, made, name, params, args)                                    \
+    PUBLIC_##public(result, name, params, args)
+LIBRARY_CALLS(PUBLIC_DEFINE, struct sluice *s)
 
 // A registered worker that waits long on a store makes its heartbeats between parts of the wait. A
 // receive that the caller may repeat waits in one part.
@@ -31,18 +38,18 @@ static enum sluice_code receive(struct sluice *s, const char *queue,
                                 struct sluice_error *error)
 {
     int64_t most = options && !options->request && options->wait_ms > 0
-                       ? joined_wait_max(s, queue, options->worker)
+                       ? registered_wait_max(s, queue, options->worker)
                        : 0;
     if (most == 0 || options->wait_ms <= most)
-        return s->calls->receive(s, queue, options, out, error);
+        return dispatch_receive(s, queue, options, out, error);
     struct sluice_receive part = *options;
     for (int64_t left = options->wait_ms;; left -= most) {
         part.wait_ms = left < most ? left : most;
-        enum sluice_code code = s->calls->receive(s, queue, &part, out, error);
+        enum sluice_code code = dispatch_receive(s, queue, &part, out, error);
         if (code || (*out)->len > 0 || left <= most) return code;
         sluice_batch_free(*out);
         *out = NULL;
-        joined_note_receive(s, queue, options->worker);
+        registered_note_receive(s, queue, options->worker);
     }
 }
 
@@ -64,7 +71,7 @@ static enum sluice_code receive_acking(struct sluice *s, const char *queue,
     own.results = results_of(own.results, len);
     if (!own.acked) own.acked = memory_zeroed(len, sizeof *own.acked);
     memset(own.acked, 0, len * sizeof *own.acked);
-    enum sluice_code code = s->calls->receive(s, queue, &own, out, error);
+    enum sluice_code code = dispatch_receive(s, queue, &own, out, error);
     acks_fill(own.acked, len, code); // those that the call did not reach
     if (!options->acked) memory_free(own.acked);
     return code;
@@ -74,9 +81,9 @@ enum sluice_code sluice_receive(struct sluice *s, const char *queue,
                                 const struct sluice_receive *options, struct sluice_batch **out,
                                 struct sluice_error *error)
 {
-    joined_note_receive(s, queue, options ? options->worker : NULL);
+    registered_note_receive(s, queue, options ? options->worker : NULL);
     enum sluice_code code = receive_acking(s, queue, options, out, error);
-    if (!code) handed_out_batch(s, *out);
+    if (!code) signals_seen_batch(s, *out);
     return code;
 }
 
@@ -94,9 +101,9 @@ enum sluice_code sluice_signals_receive(struct sluice *s, const char *queue,
         int64_t left = until - clock_boot_ms();
         poll.wait_ms = left > 0 ? left : 0;
         for (size_t i = 0; i < len; i++)
-            after[i] = handed_out_last(s, tokens[i]);
-        enum sluice_code code = s->calls->signals_poll(s, queue, &poll, out, error);
-        if (!code) handed_out_filter(s, *out);
+            after[i] = signals_seen_last(s, tokens[i]);
+        enum sluice_code code = dispatch_signals_poll(s, queue, &poll, out, error);
+        if (!code) signals_seen_filter(s, *out);
         // Another thread may have taken what came.
         if (code || (*out)->len > 0 || poll.wait_ms == 0) {
             memory_free(after);
@@ -111,7 +118,7 @@ enum sluice_code sluice_ack(struct sluice *s, const char *queue, const char *con
                             size_t len, struct sluice_outcome *outcomes, struct sluice_error *error)
 {
     struct settle what = {.kind = SETTLE_ACK, .tokens = tokens, .len = len};
-    return s->calls->settle(s, queue, &what, outcomes, error);
+    return dispatch_settle(s, queue, &what, outcomes, error);
 }
 
 enum sluice_code sluice_fail(struct sluice *s, const char *queue, const char *const *tokens,
@@ -119,7 +126,7 @@ enum sluice_code sluice_fail(struct sluice *s, const char *queue, const char *co
                              struct sluice_error *error)
 {
     struct settle what = {.kind = SETTLE_FAIL, .tokens = tokens, .len = len, .reason = reason};
-    return s->calls->settle(s, queue, &what, outcomes, error);
+    return dispatch_settle(s, queue, &what, outcomes, error);
 }
 
 enum sluice_code sluice_release(struct sluice *s, const char *queue, const char *const *tokens,
@@ -128,7 +135,7 @@ enum sluice_code sluice_release(struct sluice *s, const char *queue, const char 
 {
     struct settle what = {
         .kind = SETTLE_RELEASE, .tokens = tokens, .len = len, .wait_ms = delay_ms};
-    return s->calls->settle(s, queue, &what, outcomes, error);
+    return dispatch_settle(s, queue, &what, outcomes, error);
 }
 
 enum sluice_code sluice_renew(struct sluice *s, const char *queue, const char *const *tokens,
@@ -137,8 +144,8 @@ enum sluice_code sluice_renew(struct sluice *s, const char *queue, const char *c
 {
     struct settle what = {
         .kind = SETTLE_RENEW, .tokens = tokens, .len = len, .wait_ms = visibility_ms};
-    joined_note_renew(s, queue);
-    return s->calls->settle(s, queue, &what, outcomes, error);
+    registered_note_renew(s, queue);
+    return dispatch_settle(s, queue, &what, outcomes, error);
 }
 
 // Makes the call with the tokens of its rows. Rows that the call did not reach have its code.
@@ -149,7 +156,7 @@ static enum sluice_code settle_with(struct sluice *s, const char *queue, struct 
     for (size_t i = 0; outcomes && i < what->len; i++)
         outcomes[i] = (struct sluice_outcome){.status = NULL};
     what->tokens = tokens;
-    enum sluice_code code = s->calls->settle(s, queue, what, outcomes, error);
+    enum sluice_code code = dispatch_settle(s, queue, what, outcomes, error);
     if (outcomes) acks_fill(outcomes, what->len, code);
     memory_free(tokens);
     return code;
@@ -177,22 +184,27 @@ enum sluice_code sluice_renew_with(struct sluice *s, const char *queue,
         tokens[i] = renewals[i].token;
         if (renewals[i].has_progress || renewals[i].text) what.renewals = renewals;
     }
-    joined_note_renew(s, queue);
+    registered_note_renew(s, queue);
     return settle_with(s, queue, &what, tokens, outcomes, error);
 }
 
 void sluice_requests(const struct sluice *s, struct sluice_requests *out)
 {
-    s->calls->requests(s, out);
+    dispatch_requests((struct sluice *)(uintptr_t)s, out); // a node is asked
 }
 
 enum sluice_code sluice_events_next(struct sluice_events *e, int64_t wait_ms,
                                     struct sluice_event *out, struct sluice_error *error)
 {
-    return e->calls->events_next(e, wait_ms, out, error);
+    return e->at_node ? client_events_next(e, wait_ms, out, error)
+                      : ops_events_next(e, wait_ms, out, error);
 }
 
 void sluice_events_close(struct sluice_events *e)
 {
-    if (e) e->calls->events_close(e);
+    if (!e) return;
+    if (e->at_node)
+        client_events_close(e);
+    else
+        ops_events_close(e);
 }

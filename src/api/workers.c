@@ -4,16 +4,17 @@
 // the beats of all its workers together. There a beat only asks whether the row is still there, at
 // half of the ttl.
 #include "api/workers.h"
+#include "api/handle.h"
 
 #include "base/memory.h"
-#include "local/worker_change.h"
+#include "ops/worker_change.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 
 #include <string.h>
 
-struct joined {
-    struct joined *next;
+struct registered_worker {
+    struct registered_worker *next;
     char *queue, *name, *labels;
     uint64_t instance;
     bool registered; // else a join was tried, and its answer was lost or a refusal
@@ -22,12 +23,12 @@ struct joined {
     int64_t due_ms; // clock_boot_ms of the next beat
 };
 
-struct joined_workers {
+struct registered_workers {
     pthread_mutex_t lock;
-    struct joined *all;
+    struct registered_worker *all;
 };
 
-static void row_free(struct joined *row)
+static void row_free(struct registered_worker *row)
 {
     memory_free(row->queue);
     memory_free(row->name);
@@ -35,11 +36,11 @@ static void row_free(struct joined *row)
     memory_free(row);
 }
 
-void joined_free(struct joined_workers *j)
+void registered_free(struct registered_workers *j)
 {
     if (!j) return;
     while (j->all) {
-        struct joined *row = j->all;
+        struct registered_worker *row = j->all;
         j->all = row->next;
         row_free(row);
     }
@@ -47,23 +48,24 @@ void joined_free(struct joined_workers *j)
     memory_free(j);
 }
 
-static struct joined_workers *joined_of(struct sluice *s)
+static struct registered_workers *registered_of(struct sluice *s)
 {
     (void)pthread_mutex_lock(&s->lock);
-    struct joined_workers *j = atomic_load(&s->joined);
+    struct registered_workers *j = atomic_load(&s->registered);
     if (!j) {
-        j = NEW(struct joined_workers);
+        j = NEW(struct registered_workers);
         (void)pthread_mutex_init(&j->lock, NULL);
-        atomic_store(&s->joined, j);
+        atomic_store(&s->registered, j);
     }
     (void)pthread_mutex_unlock(&s->lock);
     return j;
 }
 
 // Call it with the lock. The place of the row's pointer; *place is NULL if there is none.
-static struct joined **find(struct joined_workers *j, const char *queue, const char *name)
+static struct registered_worker **find(struct registered_workers *j, const char *queue,
+                                       const char *name)
 {
-    struct joined **at = &j->all;
+    struct registered_worker **at = &j->all;
     while (*at && (strcmp((*at)->name, name) != 0 || strcmp((*at)->queue, queue) != 0))
         at = &(*at)->next;
     return at;
@@ -71,21 +73,21 @@ static struct joined **find(struct joined_workers *j, const char *queue, const c
 
 static int64_t next_beat(const struct sluice *s, int64_t ttl_ms)
 {
-    return clock_boot_ms() + (s->calls == &direct_transport ? ttl_ms / 3 : ttl_ms / 2);
+    return clock_boot_ms() + (s->engine ? ttl_ms / 3 : ttl_ms / 2);
 }
 
 // The instance of the worker in this handle. It is drawn once, before the first join: a join whose
 // answer was lost is repeated as the same one.
-static uint64_t instance_of(struct joined_workers *j, const char *queue, const char *name)
+static uint64_t instance_of(struct registered_workers *j, const char *queue, const char *name)
 {
     (void)pthread_mutex_lock(&j->lock);
-    struct joined **at = find(j, queue, name);
+    struct registered_worker **at = find(j, queue, name);
     if (!*at) {
-        *at = NEW(struct joined);
-        **at = (struct joined){.queue = memory_text(queue),
-                               .name = memory_text(name),
-                               .labels = memory_text(""),
-                               .instance = entropy_u64() | 1};
+        *at = NEW(struct registered_worker);
+        **at = (struct registered_worker){.queue = memory_text(queue),
+                                          .name = memory_text(name),
+                                          .labels = memory_text(""),
+                                          .instance = entropy_u64() | 1};
     }
     uint64_t instance = (*at)->instance;
     (void)pthread_mutex_unlock(&j->lock);
@@ -93,27 +95,28 @@ static uint64_t instance_of(struct joined_workers *j, const char *queue, const c
 }
 
 // Call it with the lock. NULL: this handle has not registered such a worker.
-static struct joined *registered(struct joined_workers *j, const char *queue, const char *name)
+static struct registered_worker *registered(struct registered_workers *j, const char *queue,
+                                            const char *name)
 {
-    struct joined *row = *find(j, queue, name);
+    struct registered_worker *row = *find(j, queue, name);
     return row && row->registered ? row : NULL;
 }
 
 static void remember(struct sluice *s, const char *queue, const struct worker_order *o)
 {
-    struct joined_workers *j = joined_of(s);
-    struct joined *row = NEW(struct joined), *old;
-    *row = (struct joined){.queue = memory_text(queue),
-                           .name = memory_text(o->name),
-                           .labels = memory_text(o->labels ? o->labels : ""),
-                           .instance = o->instance,
-                           .registered = true,
-                           .capacity = o->capacity,
-                           .flags = o->flags,
-                           .ttl_ms = o->ttl_ms,
-                           .due_ms = next_beat(s, o->ttl_ms)};
+    struct registered_workers *j = registered_of(s);
+    struct registered_worker *row = NEW(struct registered_worker), *old;
+    *row = (struct registered_worker){.queue = memory_text(queue),
+                                      .name = memory_text(o->name),
+                                      .labels = memory_text(o->labels ? o->labels : ""),
+                                      .instance = o->instance,
+                                      .registered = true,
+                                      .capacity = o->capacity,
+                                      .flags = o->flags,
+                                      .ttl_ms = o->ttl_ms,
+                                      .due_ms = next_beat(s, o->ttl_ms)};
     (void)pthread_mutex_lock(&j->lock);
-    struct joined **at = find(j, queue, o->name);
+    struct registered_worker **at = find(j, queue, o->name);
     old = *at;
     row->next = old ? old->next : NULL;
     *at = row;
@@ -123,9 +126,9 @@ static void remember(struct sluice *s, const char *queue, const struct worker_or
 
 static void forget(struct sluice *s, const char *queue, const char *name)
 {
-    struct joined_workers *j = joined_of(s);
+    struct registered_workers *j = registered_of(s);
     (void)pthread_mutex_lock(&j->lock);
-    struct joined **at = find(j, queue, name), *row = *at;
+    struct registered_worker **at = find(j, queue, name), *row = *at;
     if (row) *at = row->next;
     (void)pthread_mutex_unlock(&j->lock);
     if (row) row_free(row);
@@ -146,8 +149,8 @@ enum sluice_code sluice_worker_join(struct sluice *s, const char *queue,
     enum sluice_code code = worker_order_check(&o, &labels, error);
     if (code) return code;
     o.labels = labels.text;
-    o.instance = instance_of(joined_of(s), queue, o.name);
-    code = s->calls->worker_change(s, queue, &o, error);
+    o.instance = instance_of(registered_of(s), queue, o.name);
+    code = dispatch_worker_change(s, queue, &o, error);
     if (!code) remember(s, queue, &o);
     return code;
 }
@@ -162,11 +165,11 @@ static bool is_unknown(enum sluice_code code, const struct sluice_error *error)
 static enum sluice_code beat(struct sluice *s, const char *queue, const char *name,
                              struct sluice_error *error)
 {
-    struct joined_workers *j = joined_of(s);
+    struct registered_workers *j = registered_of(s);
     struct worker_order o = {.act = WORKER_BEAT, .name = name};
     char *labels = NULL;
     (void)pthread_mutex_lock(&j->lock);
-    struct joined *row = registered(j, queue, name);
+    struct registered_worker *row = registered(j, queue, name);
     if (row) {
         o.instance = row->instance;
         o.capacity = row->capacity;
@@ -178,10 +181,10 @@ static enum sluice_code beat(struct sluice *s, const char *queue, const char *na
     (void)pthread_mutex_unlock(&j->lock);
     if (!row) return refuse_worker(error, REASON_UNKNOWN_WORKER, queue, name);
     struct sluice_error own = {.code = SLUICE_OK};
-    enum sluice_code code = s->calls->worker_change(s, queue, &o, &own);
+    enum sluice_code code = dispatch_worker_change(s, queue, &o, &own);
     if (is_unknown(code, &own)) { // it expired: the process was paused, or the store was away
         o.act = WORKER_JOIN;
-        code = s->calls->worker_change(s, queue, &o, &own);
+        code = dispatch_worker_change(s, queue, &o, &own);
     }
     memory_free(labels);
     if (error && code) *error = own;
@@ -204,8 +207,8 @@ enum sluice_code sluice_worker_leave(struct sluice *s, const char *queue, const 
     worker_default(own);
     const char *name = worker ? worker : own;
     struct worker_order o = {
-        .act = WORKER_LEAVE, .name = name, .instance = instance_of(joined_of(s), queue, name)};
-    enum sluice_code code = s->calls->worker_change(s, queue, &o, &why);
+        .act = WORKER_LEAVE, .name = name, .instance = instance_of(registered_of(s), queue, name)};
+    enum sluice_code code = dispatch_worker_change(s, queue, &o, &why);
     bool evicted = code && strcmp(why.reason, reason_name(REASON_WORKER_EVICTED)) == 0;
     if (evicted || is_unknown(code, &why)) code = SLUICE_OK;
     if (!code) forget(s, queue, name);
@@ -218,7 +221,7 @@ static enum sluice_code order(struct sluice *s, const char *queue, const char *w
 {
     struct worker_order o = {.act = act, .name = worker};
     enum sluice_code code = worker_check(worker, error);
-    return code ? code : s->calls->worker_change(s, queue, &o, error);
+    return code ? code : dispatch_worker_change(s, queue, &o, error);
 }
 
 enum sluice_code sluice_worker_pause(struct sluice *s, const char *queue, const char *worker,
@@ -246,12 +249,12 @@ enum sluice_code sluice_worker_evict(struct sluice *s, const char *queue, const 
 }
 
 // Takes the name of a worker whose beat is due, so that one thread makes it.
-static char *take_due(struct joined_workers *j, const char *queue, const char *worker)
+static char *take_due(struct registered_workers *j, const char *queue, const char *worker)
 {
     char *name = NULL;
     int64_t now = clock_boot_ms();
     (void)pthread_mutex_lock(&j->lock);
-    for (struct joined *row = j->all; row && !name; row = row->next) {
+    for (struct registered_worker *row = j->all; row && !name; row = row->next) {
         bool meant = strcmp(row->queue, queue) == 0 && (!worker || strcmp(row->name, worker) == 0);
         if (!meant || !row->registered || now < row->due_ms) continue;
         row->due_ms = now + row->ttl_ms / 3;
@@ -264,7 +267,7 @@ static char *take_due(struct joined_workers *j, const char *queue, const char *w
 // A beat that fails is made again when the next one is due. The row lasts that long.
 static void note(struct sluice *s, const char *queue, const char *worker)
 {
-    struct joined_workers *j = atomic_load(&s->joined);
+    struct registered_workers *j = atomic_load(&s->registered);
     if (!j) return;
     for (char *name; (name = take_due(j, queue, worker));) {
         (void)beat(s, queue, name, NULL);
@@ -272,36 +275,36 @@ static void note(struct sluice *s, const char *queue, const char *worker)
     }
 }
 
-void joined_note_receive(struct sluice *s, const char *queue, const char *worker)
+void registered_note_receive(struct sluice *s, const char *queue, const char *worker)
 {
     char name[WORKER_NAME_MAX + 1];
-    if (!atomic_load(&s->joined)) return;
+    if (!atomic_load(&s->registered)) return;
     if (!worker) worker_default(name);
     note(s, queue, worker ? worker : name);
 }
 
 // At a node, the waiting receive itself is the sign of life.
-int64_t joined_wait_max(struct sluice *s, const char *queue, const char *worker)
+int64_t registered_wait_max(struct sluice *s, const char *queue, const char *worker)
 {
     char own[WORKER_NAME_MAX + 1];
-    struct joined_workers *j = atomic_load(&s->joined);
-    if (!j || s->calls != &direct_transport) return 0;
+    struct registered_workers *j = atomic_load(&s->registered);
+    if (!j || !s->engine) return 0;
     if (!worker) worker_default(own);
     (void)pthread_mutex_lock(&j->lock);
-    const struct joined *row = registered(j, queue, worker ? worker : own);
+    const struct registered_worker *row = registered(j, queue, worker ? worker : own);
     int64_t most = row ? row->ttl_ms / 3 : 0;
     (void)pthread_mutex_unlock(&j->lock);
     return most;
 }
 
-bool joined_name(struct sluice *s, const char *queue, const char *worker,
-                 char name[WORKER_NAME_MAX + 1], uint64_t *instance)
+bool registered_name(struct sluice *s, const char *queue, const char *worker,
+                     char name[WORKER_NAME_MAX + 1], uint64_t *instance)
 {
-    struct joined_workers *j = atomic_load(&s->joined);
+    struct registered_workers *j = atomic_load(&s->registered);
     bool found = false;
     if (!j) return false;
     (void)pthread_mutex_lock(&j->lock);
-    for (const struct joined *row = j->all; row && !found; row = row->next) {
+    for (const struct registered_worker *row = j->all; row && !found; row = row->next) {
         if (!row->registered || strcmp(row->queue, queue) != 0) continue;
         if (worker && strcmp(row->name, worker) != 0) continue;
         memcpy(name, row->name, strlen(row->name) + 1);
@@ -312,7 +315,7 @@ bool joined_name(struct sluice *s, const char *queue, const char *worker,
     return found;
 }
 
-void joined_note_renew(struct sluice *s, const char *queue)
+void registered_note_renew(struct sluice *s, const char *queue)
 {
     note(s, queue, NULL);
 }

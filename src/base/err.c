@@ -6,13 +6,14 @@
 
 struct err_row {
     const char *name;
+    const char *title;
     const char *text;
     int http;
     int exit;
 };
 
 static const struct err_row rows[ERR_COUNT] = {
-#define ERR_ROW(name, text, http, exit) {#name, text, http, exit},
+#define ERR_ROW(name, title, text, http, exit) {#name, title, text, http, exit},
     ERR_LIST(ERR_ROW)
 #undef ERR_ROW
 };
@@ -26,6 +27,11 @@ static const struct err_row *row(enum err e)
 const char *err_name(enum err e)
 {
     return row(e)->name;
+}
+
+const char *err_title(enum err e)
+{
+    return row(e)->title;
 }
 
 const char *err_text(enum err e)

@@ -26,6 +26,7 @@ enum mutant {
     MUTANT_RULES_UNMARKED,       // the entry that raises the rules does not name the new version
     MUTANT_SWEEP_HELD,           // the sweep deletes bodies that messages refer to
     MUTANT_JOURNAL_WAKES_PAST,   // a handle that waits for an answer asks for a tick at once
+    MUTANT_VIEW_OLD,             // what the view shows of an owner stays as it was
     MUTANT_LOOK_OFF,             // a halted handle does not look again
     MUTANT_PROOF_OFF,            // ... or does not compare the last slot that it folded
     // The shard.
@@ -65,6 +66,9 @@ enum mutant {
     MUTANT_CALL_LOOK_SKIPS,    // a read leaves a shard out
     MUTANT_CALL_LOOK_STALE,    // a read takes the state that was folded last, not the tail's
     MUTANT_CALL_REROUTE_ENDS,  // a receive that is withdrawn for another owner ends
+    MUTANT_CALL_SERVED_LEFT,   // the awaits of a served call go on when one shard has something
+    MUTANT_CALL_SERVED_NOTIFY_OFF, // only the process that asked hears of what they found
+    MUTANT_CALL_SERVED_MOVED,      // a served call of a shard that has moved is answered as done
     // The queue.
     MUTANT_TOKEN_OFF,
     MUTANT_EXPIRY_OFF,
@@ -100,6 +104,7 @@ enum mutant {
     MUTANT_WORKFLOW_FAILED_IS_DONE, // a dead message counts as done in its workflow
     MUTANT_WORKFLOW_ENDS_EARLY,     // a workflow ends while a message is open
     MUTANT_CANCEL_LOCKED,           // a message that a worker holds can be cancelled
+    MUTANT_LOCK_TURN_OFF,           // op `lock` takes a message that is not next in its group
     MUTANT_SIGNAL_TOKEN_OFF,        // any token ends the signals of a message
     MUTANT_SIGNAL_ORDER_OFF,        // a signal is acknowledged before an earlier one
     MUTANT_SIGNAL_AGAIN,            // a signal is delivered after its ack
@@ -147,7 +152,37 @@ enum mutant {
     MUTANT_RELEASE_OFF,       // a node keeps the claim of a shard that it handed over
     MUTANT_CLAIM_ONCE,        // a claim that was refused is not repeated
     MUTANT_UNUSED_CLAIMED,    // a node claims shards that are not used
+    MUTANT_QUEUE_BOUND_OFF,   // a node may have any number of the shards of a queue
+    MUTANT_REACH_IGNORED,     // shards stay at a member that its peers do not reach
+    MUTANT_REACH_FOREVER,     // a report that two members do not reach each other does not end
+    MUTANT_TRAFFIC_NO_GAIN,   // a shard moves for its traffic although no node has less then
+    MUTANT_CLAIM_FORGOTTEN,   // an owner that has lost its claim does not ask its cluster
     MUTANT_PLAN_WAKES_PAST,   // a leader without shards asks for a tick in the past
+    // The ownership of one shard.
+    MUTANT_OWNERSHIP_PROVEN_TAKEN,  // an owner that proves itself is replaced
+    MUTANT_OWNERSHIP_UNASKED_TAKEN, // an owner is replaced that was not asked
+    MUTANT_OWNERSHIP_DOUBT_TAKEN,   // ... or while a challenge is under way
+    MUTANT_OWNERSHIP_OLD_ANSWER,    // ... or because it was away long ago
+    MUTANT_OWNERSHIP_LEASE_OFF,     // ... or before its lease is over
+    MUTANT_OWNERSHIP_SILENT_LEFT,   // an owner that does not answer keeps the shard
+    MUTANT_OWNERSHIP_WAITS_FOREVER, // each check begins the lease of a silent owner again
+    MUTANT_OWNERSHIP_ASKS_OFTEN,    // a shard of another node is checked ten times a second
+    MUTANT_OWNERSHIP_WAKES_PAST,    // the check after the end of a lease is due at once
+    MUTANT_OWNERSHIP_CLIENT_TAKES,  // a process that is no node takes shards
+    MUTANT_OWNERSHIP_CLIENT_ASKS,   // a client asks the owner that it knows
+    MUTANT_OWNERSHIP_CLIENT_TRUSTS, // ... and does not ask it even if it was away
+    MUTANT_OWNERSHIP_JOINING_TAKES, // a node takes shards before it has joined
+    MUTANT_OWNERSHIP_MEMBER_TAKES,  // a member does not ask its cluster
+    MUTANT_OWNERSHIP_UNREAD_TAKEN,  // a node decides although it cannot read the journal
+    MUTANT_OWNERSHIP_DELETED_TAKEN, // a shard of a deleted queue gets an owner
+    MUTANT_OWNERSHIP_RESTART_WAITS, // a node waits for the lease of its earlier start
+    // The route of an op.
+    MUTANT_ROUTE_AWAY,           // an op goes to an owner that is away
+    MUTANT_ROUTE_TOKEN_ANYWHERE, // a token goes to a host that may not have it
+    MUTANT_ROUTE_TOKENLESS,      // an op without a token goes to an owner that wants one
+    MUTANT_ROUTE_LARGE,          // an op of any size goes to the owner
+    MUTANT_ROUTE_AGAIN,          // an op goes to the owner again that did not do it
+    MUTANT_ROUTE_NEVER,          // no op goes to the owner
     // The world of the cluster: its journals and its coordination service.
     MUTANT_OWN_TOKEN_OFF,    // a journal does not compare the token of an own
     MUTANT_OWNER_EPOCH_OFF,  // a journal accepts entries of a former owner

@@ -52,3 +52,25 @@ bool text_is_plain(const char *text)
     }
     return utf8_ok(text, len);
 }
+
+bool token_has_plain(uint8_t c)
+{
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+}
+
+char *token_put(char *at, struct bytes name)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    for (size_t i = 0; i < name.len; i++) {
+        uint8_t c = name.data[i];
+        if (token_has_plain(c)) {
+            *at++ = (char)c;
+            continue;
+        }
+        *at++ = '=';
+        *at++ = digits[c >> 4];
+        *at++ = digits[c & 15];
+    }
+    return at;
+}

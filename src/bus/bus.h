@@ -167,13 +167,13 @@ struct bus_publish {
 MUST_USE enum err bus_publish(struct bus_sender *s, const struct bus_publish *p);
 
 // Reading. The messages come in the stream's order, each once, also after a reconnect.
-struct bus_from {
+struct bus_start {
     const char *stream;
     const char *filter; // NULL: everything
     uint64_t sequence;  // the first message; 0: only messages that are stored from now on
 };
 // Waits for the server. ERR_NOT_FOUND: there is no such stream.
-MUST_USE enum err bus_subscribe(struct bus *b, const struct bus_from *from,
+MUST_USE enum err bus_subscribe(struct bus *b, const struct bus_start *from,
                                 struct bus_subscription **out, char why[static BUS_WHY_MAX]);
 // Waits for the next message. Its views are valid until the next call for this subscription.
 // ERR_NOT_FOUND: none came for wait_ms. ERR_UNAVAILABLE: no connection, or the stream has no

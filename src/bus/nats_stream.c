@@ -68,7 +68,7 @@ static enum err compare(const struct bus_stream *s, const jsStreamInfo *info,
                         char why[static BUS_WHY_MAX])
 {
     const jsStreamConfig *c = info->Config;
-    struct bus_stream_found found = {
+    struct bus_stream_settings found = {
         .subjects = (const char *const *)c->Subjects,
         .subjects_len = (size_t)c->SubjectsLen,
         .limits = {.replicas = (uint32_t)c->Replicas,
@@ -366,7 +366,7 @@ static bool sub_is_dead(struct bus_subscription *s)
     return status != NATS_OK;
 }
 
-enum err bus_subscribe(struct bus *b, const struct bus_from *from, struct bus_subscription **out,
+enum err bus_subscribe(struct bus *b, const struct bus_start *from, struct bus_subscription **out,
                        char why[static BUS_WHY_MAX])
 {
     struct bus_subscription *s = NEW(struct bus_subscription);

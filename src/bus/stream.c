@@ -34,14 +34,14 @@ static enum err time_differs(const struct bus_stream *want, const char *what, in
                    wanted > 0 ? duration_exact(wanted, b) : "0", why);
 }
 
-static bool has_subject(const struct bus_stream_found *found, const char *subject)
+static bool has_subject(const struct bus_stream_settings *found, const char *subject)
 {
     for (size_t i = 0; i < found->subjects_len; i++)
         if (strcmp(found->subjects[i], subject) == 0) return true;
     return false;
 }
 
-enum err bus_stream_compare(const struct bus_stream *want, const struct bus_stream_found *found,
+enum err bus_stream_compare(const struct bus_stream *want, const struct bus_stream_settings *found,
                             char why[static BUS_WHY_MAX])
 {
     const struct bus_limits *a = &found->limits, *b = &want->limits;

@@ -4,7 +4,7 @@
 
 #include "bus/bus.h"
 
-struct bus_stream_found {
+struct bus_stream_settings {
     const char *const *subjects;
     size_t subjects_len;
     struct bus_limits limits;
@@ -14,5 +14,5 @@ struct bus_stream_found {
 
 // ERR_CONFLICT: why names the first limit that differs, both values and what to do.
 MUST_USE enum err bus_stream_compare(const struct bus_stream *want,
-                                     const struct bus_stream_found *found,
+                                     const struct bus_stream_settings *found,
                                      char why[static BUS_WHY_MAX]);

@@ -4,30 +4,11 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
+#include "call/parts.h"
 
 #include <stddef.h>
 
 #define MOVES_MAX 2 // after this many, the call stays here
-
-struct call_op {
-    enum { OP_NEW, OP_OPEN, OP_AGAIN, OP_OVER } state;
-    bool repeated; // it was submitted twice, because its result is unknown
-    bool here;     // the owner did not do it
-    bool in_doubt; // ... or perhaps did
-};
-
-struct call_shard {
-    enum {
-        AWAIT_NONE,
-        AWAIT_WANTED,
-        AWAIT_OPEN,
-        AWAIT_WITHDRAWN, // to be made again; it has not ended
-        AWAIT_CANCELLED, // it has not ended
-    } await;
-    bool here;  // the owner did not await
-    bool found; // the await found a message, and no claim was made here since
-    bool left;  // the owner gave no result for the claim: it is made again before any other
-};
 
 void call_init(struct call_state *c, enum call_kind kind)
 {
@@ -44,29 +25,33 @@ static void free_parts(struct call_state *c)
 
 void call_done(struct call_state *c)
 {
-    CHECK(c->phase == CALL_PHASE_NEW || call_is_over(c));
+    CHECK(c->phase == STEP_PHASE_NEW || call_is_over(c));
     free_parts(c);
 }
 
 void call_built(struct call_state *c, const struct call_plan *plan)
 {
-    CHECK(c->phase == CALL_PHASE_BUILDING);
+    CHECK(c->phase == STEP_PHASE_BUILDING);
     CHECK(plan->ops == 0 || plan->at_once > 0);
-    CHECK(plan->ops > 0 || c->kind >= CALL_RECEIVE);
-    CHECK((plan->shards > 0) == (c->kind >= CALL_RECEIVE) && plan->first_shard <= plan->shards);
-    CHECK(!plan->likely || (c->kind == CALL_RECEIVE && plan->shards > 1));
-    CHECK(!plan->all || c->kind == CALL_LISTEN);
+    CHECK(plan->ops > 0 || c->kind >= STEP_RECEIVE);
+    CHECK(c->kind == STEP_SERVED || (plan->shards > 0) == (c->kind >= STEP_RECEIVE));
+    CHECK(plan->ops + plan->shards > 0 && plan->first_shard <= plan->shards);
+    CHECK(!plan->likely || (c->kind == STEP_RECEIVE && plan->shards > 1));
+    CHECK(!plan->all || c->kind == STEP_LISTEN);
     CHECK(!plan->joined || (plan->ops == 1 && plan->shards == 1));
+    CHECK(!plan->awaits_only || (c->kind == STEP_SERVED && plan->ops == 0));
+    CHECK(c->kind != STEP_SERVED || plan->shards <= 1 || plan->awaits_only);
     free_parts(c);
-    c->phase = CALL_PHASE_BUILT;
+    c->phase = STEP_PHASE_BUILT;
     c->plan = *plan;
     c->ops_next = 0;
     c->full = false;
     c->has_turn = plan->has_turn;
     if (plan->ops > 0) c->ops = memory_zeroed(plan->ops, sizeof *c->ops);
     c->shard_next = plan->first_shard;
-    bool waits = c->kind >= CALL_FOLLOW || (c->kind == CALL_RECEIVE && plan->shards > 1);
-    if (waits) c->shards = memory_zeroed(plan->shards, sizeof *c->shards);
+    bool waits = c->kind == STEP_FOLLOW || c->kind == STEP_LISTEN || plan->awaits_only;
+    if (waits || (c->kind == STEP_RECEIVE && plan->shards > 1))
+        c->shards = memory_zeroed(plan->shards, sizeof *c->shards);
     for (uint32_t i = 0; c->shards && i < plan->shards; i++)
         if (i == plan->first_shard || !MUTANT(CALL_AWAIT_FIRST)) c->shards[i].await = AWAIT_WANTED;
     if (plan->likely) c->shards[plan->first_shard] = (struct call_shard){.found = true};
@@ -74,68 +59,25 @@ void call_built(struct call_state *c, const struct call_plan *plan)
 
 void call_failed(struct call_state *c)
 {
-    CHECK(c->phase == CALL_PHASE_BUILDING);
-    c->phase = CALL_PHASE_ENDING;
+    CHECK(c->phase == STEP_PHASE_BUILDING);
+    c->undone = c->kind == STEP_SERVED;
+    c->phase = STEP_PHASE_ENDING;
 }
 
-void call_add_op(struct call_state *c)
+void call_moved(struct call_state *c)
 {
-    CHECK(c->phase == CALL_PHASE_BUILT && c->plan.ops > 0 && !c->plan.joined);
-    c->ops = memory_resize(c->ops, (c->plan.ops + 1) * sizeof *c->ops);
-    c->ops[c->plan.ops++] = (struct call_op){.state = OP_NEW};
+    CHECK(c->kind == STEP_SERVED);
+    call_failed(c);
+    c->undone = c->moved = !MUTANT(CALL_SERVED_MOVED);
 }
 
-// The op that is submitted at place i.
-static uint32_t op_at(const struct call_state *c, uint32_t i)
+bool call_stays_here(struct call_state *c, enum call_away away)
 {
-    CHECK(i < c->plan.ops);
-    return MUTANT(CALL_OPS_SWAPPED) && (i | 1) < c->plan.ops ? i ^ 1 : i;
-}
-
-// Only a settle is repeated by the library: its caller may have no request id to repeat it with.
-bool call_op_ended(struct call_state *c, uint32_t op, enum call_op_end end)
-{
-    op = op_at(c, op);
-    CHECK(op < c->ops_next && c->ops[op].state == OP_OPEN && c->ops_open > 0);
-    struct call_op *o = &c->ops[op];
-    c->ops_open--;
-    bool again = end == CALL_OP_UNKNOWN && c->kind != CALL_SEND && !o->repeated;
-    if (MUTANT(CALL_UNKNOWN_ONCE)) again = false;
-    o->state = again ? OP_AGAIN : OP_OVER;
-    o->repeated = o->repeated || again;
-    c->ops_again += again;
-    c->full = c->full || end == CALL_OP_FULL;
-    return !again;
-}
-
-bool call_op_was_repeated(const struct call_state *c, uint32_t op)
-{
-    CHECK(op < c->ops_next);
-    return c->ops[op].repeated || c->ops[op].in_doubt;
-}
-
-// Whether the next attempt is made here. If the shard has moved, the owner is found first.
-static bool stays_here(struct call_state *c, enum call_away away)
-{
-    CHECK(away != CALL_NOT_AWAY);
-    if (away != CALL_MOVED || c->moves == MOVES_MAX) return true;
+    CHECK(away != STEP_NOT_AWAY);
+    if (away != STEP_MOVED || c->moves == MOVES_MAX) return true;
     c->moves++;
     c->finds = true;
     return false;
-}
-
-void call_op_away(struct call_state *c, uint32_t op, enum call_away away)
-{
-    op = op_at(c, op);
-    CHECK(op < c->ops_next && c->ops[op].state == OP_OPEN && c->ops_open > 0);
-    struct call_op *o = &c->ops[op];
-    CHECK(!o->here);
-    c->ops_open--;
-    c->ops_again++;
-    o->state = OP_AGAIN;
-    o->here = stays_here(c, away);
-    o->in_doubt = o->in_doubt || (away == CALL_DOUBTED && !MUTANT(CALL_DOUBT_LOST));
-    c->in_doubt = c->in_doubt || o->in_doubt;
 }
 
 // A claim that no caller repeats leaves no doubt: its locks are given back, or they expire.
@@ -145,8 +87,8 @@ void call_claim_away(struct call_state *c, uint32_t shard, enum call_away away)
     c->claims = false;
     c->withdrawn = false;
     if (!c->shards) c->reroutes = false; // the next claim goes to the present owner
-    c->claim_here = stays_here(c, away);
-    c->in_doubt = c->in_doubt || (away == CALL_DOUBTED && c->plan.named);
+    c->claim_here = call_stays_here(c, away);
+    c->in_doubt = c->in_doubt || (away == STEP_DOUBTED && c->plan.named);
     if (!c->shards) return;
     c->shards[shard].found = true;
     c->shards[shard].left = true; // a claim in another shard could lock other messages too
@@ -157,10 +99,10 @@ void call_await_away(struct call_state *c, uint32_t shard, enum call_away away)
     CHECK(c->shards && shard < c->plan.shards && c->awaits > 0);
     struct call_shard *p = &c->shards[shard];
     CHECK(p->await >= AWAIT_OPEN);
-    bool again = c->phase == CALL_PHASE_BUILT && !c->unwanted;
-    if (MUTANT(CALL_MOVED_LOST) && away == CALL_MOVED) again = false;
+    bool again = c->phase == STEP_PHASE_BUILT && !c->unwanted;
+    if (MUTANT(CALL_MOVED_LOST) && away == STEP_MOVED) again = false;
     p->await = again ? AWAIT_WANTED : AWAIT_NONE;
-    p->here = stays_here(c, away);
+    p->here = call_stays_here(c, away);
     c->awaits--;
 }
 
@@ -173,31 +115,32 @@ void call_found(struct call_state *c)
 void call_find_owners(struct call_state *c)
 {
     CHECK(c->moves <= MOVES_MAX);
-    if (c->phase == CALL_PHASE_BUILT) c->finds = true;
+    if (c->phase == STEP_PHASE_BUILT) c->finds = true;
 }
 
 void call_reroute(struct call_state *c)
 {
-    bool waits = c->kind == CALL_RECEIVE || c->kind == CALL_LISTEN;
-    if (waits && c->phase == CALL_PHASE_BUILT) c->reroutes = true;
+    bool waits = c->kind == STEP_RECEIVE || c->kind == STEP_LISTEN;
+    if (waits && c->phase == STEP_PHASE_BUILT) c->reroutes = true;
 }
 
 void call_resumed(struct call_state *c, bool last)
 {
-    CHECK(c->phase == CALL_PHASE_PAUSED);
+    CHECK(c->phase == STEP_PHASE_PAUSED);
     c->plan.behind = false;
     c->last = last;
     if (!c->full)
-        c->phase = CALL_PHASE_BUILT; // it waited behind others, and was not tried yet
+        c->phase = STEP_PHASE_BUILT; // it waited behind others, and was not tried yet
     else
-        c->phase = last ? CALL_PHASE_ENDING : CALL_PHASE_NEW;
+        c->phase = last ? STEP_PHASE_ENDING : STEP_PHASE_NEW;
 }
 
 static void decide(struct call_state *c, enum call_source from, bool failed, uint32_t shard)
 {
-    CHECK(c->phase == CALL_PHASE_BUILT && !c->claims && c->recalls == 0);
+    CHECK(c->phase == STEP_PHASE_BUILT && !c->claims && c->recalls == 0);
     c->result = (struct call_result){from, failed, shard};
-    c->phase = CALL_PHASE_DECIDED;
+    c->undone = c->kind == STEP_SERVED && c->unwanted && from == STEP_FROM_NOTHING;
+    c->phase = STEP_PHASE_DECIDED;
 }
 
 void call_awaited(struct call_state *c, uint32_t shard, enum call_find_end end)
@@ -206,13 +149,13 @@ void call_awaited(struct call_state *c, uint32_t shard, enum call_find_end end)
     struct call_shard *p = &c->shards[shard];
     CHECK(p->await >= AWAIT_OPEN);
     // An await that is withdrawn too late may end at once.
-    bool early = end == CALL_NOTHING && p->await == AWAIT_WITHDRAWN;
-    bool again = (end == CALL_AGAIN || early) && c->phase == CALL_PHASE_BUILT && !c->unwanted;
+    bool early = end == STEP_NOTHING && p->await == AWAIT_WITHDRAWN;
+    bool again = (end == STEP_AGAIN || early) && c->phase == STEP_PHASE_BUILT && !c->unwanted;
     p->await = again ? AWAIT_WANTED : AWAIT_NONE;
-    p->found = end == CALL_FOUND;
+    p->found = end == STEP_FOUND;
     p->here = false;
     c->awaits--;
-    if (end != CALL_FAILED || c->failed) return;
+    if (end != STEP_FAILED || c->failed) return;
     c->failed = true;
     c->failed_at = shard;
 }
@@ -221,19 +164,19 @@ void call_claimed(struct call_state *c, uint32_t shard, enum call_find_end end, 
 {
     CHECK(c->claims && shard < c->plan.shards);
     c->claims = false;
-    if (MUTANT(CALL_CLAIM_DROPPED) && c->unwanted) end = CALL_NOTHING;
+    if (MUTANT(CALL_CLAIM_DROPPED) && c->unwanted) end = STEP_NOTHING;
     // A claim that is withdrawn too late ends soon. It was withdrawn to be made at another node.
-    bool early = end == CALL_NOTHING && c->withdrawn && c->reroutes;
+    bool early = end == STEP_NOTHING && c->withdrawn && c->reroutes;
     c->withdrawn = c->claim_here = false;
     if (!c->shards) c->reroutes = false;
-    if ((end == CALL_AGAIN || early) && !over && !c->unwanted) {
+    if ((end == STEP_AGAIN || early) && !over && !c->unwanted) {
         CHECK(!c->shards);
         return;
     }
-    if (end == CALL_FOUND || end == CALL_FAILED)
-        decide(c, CALL_FROM_CLAIM, end == CALL_FAILED, shard);
+    if (end == STEP_FOUND || end == STEP_FAILED)
+        decide(c, STEP_FROM_CLAIM, end == STEP_FAILED, shard);
     else if (!c->shards)
-        decide(c, CALL_FROM_NOTHING, false, shard);
+        decide(c, STEP_FROM_NOTHING, false, shard);
     else if (!over && !MUTANT(CALL_RACE_ENDS)) // another receive claimed the message first
         c->shards[shard].await = AWAIT_WANTED;
 }
@@ -249,11 +192,11 @@ void call_recalled(struct call_state *c, uint32_t shard, enum call_find_end end)
 {
     CHECK(c->in_round && c->recalls > 0 && shard < c->plan.shards);
     c->recalls--;
-    bool found = end == CALL_FOUND;
+    bool found = end == STEP_FOUND;
     bool better = !c->has_recalled || (found && c->recall_failed) ||
                   (found && rank_of(c, shard) < rank_of(c, c->recalled_at));
     if (MUTANT(CALL_RECALL_ANY)) better = true;
-    if (end == CALL_NOTHING || !better) return;
+    if (end == STEP_NOTHING || !better) return;
     c->has_recalled = true;
     c->recall_failed = !found;
     c->recalled_at = shard;
@@ -263,12 +206,12 @@ void call_withdrawn(struct call_state *c, uint32_t shard, bool cancelled)
 {
     CHECK(shard < c->plan.shards);
     if (!cancelled) return;
-    bool again = c->reroutes && !c->unwanted && c->phase == CALL_PHASE_BUILT;
+    bool again = c->reroutes && !c->unwanted && c->phase == STEP_PHASE_BUILT;
     if (MUTANT(CALL_REROUTE_ENDS)) again = false;
     if (!c->shards) {
         CHECK(c->claims);
         c->claims = c->withdrawn = c->claim_here = c->reroutes = false;
-        if (!again) decide(c, CALL_FROM_NOTHING, false, shard);
+        if (!again) decide(c, STEP_FROM_NOTHING, false, shard);
         return;
     }
     struct call_shard *p = &c->shards[shard];
@@ -287,8 +230,8 @@ void call_looked(struct call_state *c, bool enough)
 
 void call_delivered(struct call_state *c)
 {
-    CHECK(c->phase == CALL_PHASE_DELIVERING);
-    c->phase = CALL_PHASE_ENDING;
+    CHECK(c->phase == STEP_PHASE_DELIVERING);
+    c->phase = STEP_PHASE_ENDING;
 }
 
 void call_has_turn(struct call_state *c)
@@ -298,45 +241,13 @@ void call_has_turn(struct call_state *c)
 
 void call_cancel(struct call_state *c)
 {
-    if (c->kind >= CALL_RECEIVE && !MUTANT(CALL_CANCEL_OFF)) c->unwanted = true;
+    if (c->kind >= STEP_RECEIVE && !MUTANT(CALL_CANCEL_OFF)) c->unwanted = true;
 }
 
-static bool emit(struct call_effect *out, enum call_effect_kind kind, uint32_t index)
+bool call_emit(struct call_effect *out, enum call_effect_kind kind, uint32_t index)
 {
     *out = (struct call_effect){.kind = kind, .index = index};
     return true;
-}
-
-static bool submit(struct call_state *c, struct call_effect *out, uint32_t op)
-{
-    CHECK(op < c->ops_next);
-    CHECK(c->ops[op].state == OP_NEW || c->ops[op].state == OP_AGAIN);
-    bool joined = c->plan.joined && !c->ops[op].repeated && !c->unwanted && !c->claims &&
-                  c->phase == CALL_PHASE_BUILT;
-    c->ops[op].state = OP_OPEN;
-    c->ops_open++;
-    if (joined) c->claims = true;
-    emit(out, joined ? CALL_SUBMIT_JOINED : CALL_SUBMIT, op_at(c, op));
-    out->here = c->ops[op].here || (joined && c->claim_here);
-    return true;
-}
-
-static bool next_op(struct call_state *c, struct call_effect *out)
-{
-    CHECK(c->ops_next <= c->plan.ops && c->ops_again <= c->ops_next);
-    for (uint32_t i = 0; c->ops_again > 0 && i < c->ops_next; i++) {
-        if (c->ops[i].state != OP_AGAIN) continue;
-        c->ops_again--;
-        return submit(c, out, i);
-    }
-    if (c->ops_next == c->plan.ops || c->ops_open >= c->plan.at_once) return false;
-    return submit(c, out, c->ops_next++);
-}
-
-static bool ops_are_over(const struct call_state *c)
-{
-    CHECK(c->ops_open + c->ops_again <= c->ops_next);
-    return c->ops_next == c->plan.ops && c->ops_open == 0 && c->ops_again == 0;
 }
 
 static bool find(const struct call_state *c, bool wanted, uint32_t *shard)
@@ -355,15 +266,15 @@ static bool claim(struct call_state *c, struct call_effect *out, uint32_t shard)
     CHECK(!c->claims);
     c->claims = true;
     if (c->shards) c->shards[shard].found = c->shards[shard].left = false;
-    emit(out, CALL_CLAIM, shard);
-    out->here = c->claim_here;
+    call_emit(out, STEP_CLAIM, shard);
+    out->here = c->claim_here || c->kind == STEP_SERVED;
     return true;
 }
 
 static bool ask_next(struct call_state *c, struct call_effect *out)
 {
     CHECK(c->in_round && c->shard_next < c->plan.shards);
-    emit(out, CALL_RECALL, c->shard_next++);
+    call_emit(out, STEP_RECALL, c->shard_next++);
     out->sync = !c->started;
     c->recalls++;
     return true;
@@ -375,15 +286,15 @@ static bool await_next(struct call_state *c, struct call_effect *out, uint32_t s
     c->started = true;
     c->shards[shard].await = AWAIT_OPEN;
     c->awaits++;
-    emit(out, CALL_AWAIT, shard);
-    out->here = c->shards[shard].here;
+    call_emit(out, STEP_AWAIT, shard);
+    out->here = c->shards[shard].here || c->kind == STEP_SERVED;
     return true;
 }
 
 static bool withdraw(struct call_effect *out, enum call_effect_kind kind, uint32_t index, bool last)
 {
-    CHECK(kind == CALL_WITHDRAW_AWAIT || kind == CALL_WITHDRAW_CLAIM);
-    emit(out, kind, index);
+    CHECK(kind == STEP_WITHDRAW_AWAIT || kind == STEP_WITHDRAW_CLAIM);
+    call_emit(out, kind, index);
     out->last = last;
     return true;
 }
@@ -394,7 +305,7 @@ static bool next_withdrawal(struct call_state *c, struct call_effect *out)
     for (uint32_t i = 0; i < c->plan.shards; i++) {
         if (c->shards[i].await != AWAIT_OPEN) continue;
         c->shards[i].await = AWAIT_WITHDRAWN;
-        return withdraw(out, CALL_WITHDRAW_AWAIT, i, false);
+        return withdraw(out, STEP_WITHDRAW_AWAIT, i, false);
     }
     c->reroutes = false;
     return false;
@@ -420,7 +331,7 @@ static bool next_find(struct call_state *c, struct call_effect *out)
         if (c->shards[i].left) found_at = i;
     if (found) return claim(c, out, found_at);
     if (wanted) return await_next(c, out, wanted_at);
-    decide(c, c->failed ? CALL_FROM_AWAIT : CALL_FROM_NOTHING, c->failed, c->failed_at);
+    decide(c, c->failed ? STEP_FROM_AWAIT : STEP_FROM_NOTHING, c->failed, c->failed_at);
     return call_next(c, out);
 }
 
@@ -434,22 +345,27 @@ static bool next_in_round(struct call_state *c, struct call_effect *out)
     return call_next(c, out);
 }
 
+// A claim is under way, which waits if there is one shard.
+static bool next_claiming(struct call_state *c, struct call_effect *out)
+{
+    CHECK(c->claims);
+    bool due = c->unwanted ? !c->cancelled : c->reroutes && !c->withdrawn;
+    if (c->shards || !due) return false;
+    c->withdrawn = true;
+    c->cancelled = c->unwanted;
+    return withdraw(out, STEP_WITHDRAW_CLAIM, 0, c->unwanted);
+}
+
 // A receive whose acks are done, or go with its claim.
 static bool next_receive(struct call_state *c, struct call_effect *out)
 {
-    CHECK(c->kind == CALL_RECEIVE && c->phase == CALL_PHASE_BUILT);
-    if (c->claims) {
-        bool due = c->unwanted ? !c->cancelled : c->reroutes && !c->withdrawn;
-        if (c->shards || !due) return false;
-        c->withdrawn = true;
-        c->cancelled = c->unwanted;
-        return withdraw(out, CALL_WITHDRAW_CLAIM, 0, c->unwanted);
-    }
+    CHECK(c->kind == STEP_RECEIVE && c->phase == STEP_PHASE_BUILT);
+    if (c->claims) return next_claiming(c, out);
     if (!c->has_turn && !c->unwanted && !MUTANT(CALL_TURN_OFF)) return false;
     if (c->in_round) return next_in_round(c, out);
     if (c->unwanted || c->has_recalled) {
         bool recalled = c->has_recalled && !c->unwanted;
-        decide(c, recalled ? CALL_FROM_RECALL : CALL_FROM_NOTHING, recalled && c->recall_failed,
+        decide(c, recalled ? STEP_FROM_RECALL : STEP_FROM_NOTHING, recalled && c->recall_failed,
                c->recalled_at);
         return call_next(c, out);
     }
@@ -460,12 +376,12 @@ static bool next_look(struct call_state *c, struct call_effect *out)
 {
     if (c->looks) return false;
     if (c->unwanted || c->shard_next == c->plan.shards) {
-        c->phase = CALL_PHASE_ENDING;
+        c->phase = STEP_PHASE_ENDING;
         return call_next(c, out);
     }
     if (MUTANT(CALL_LOOK_SKIPS) && c->shard_next + 1 < c->plan.shards) c->shard_next++;
     c->looks = true;
-    emit(out, CALL_LOOK, c->shard_next++);
+    call_emit(out, STEP_LOOK, c->shard_next++);
     out->sync = !MUTANT(CALL_LOOK_STALE);
     return true;
 }
@@ -474,20 +390,20 @@ static bool next_follow(struct call_state *c, struct call_effect *out)
 {
     uint32_t shard = 0;
     if (!c->unwanted && find(c, false, &shard)) {
-        decide(c, CALL_FROM_AWAIT, false, shard);
+        decide(c, STEP_FROM_AWAIT, false, shard);
         return call_next(c, out);
     }
     if (!c->unwanted && !c->failed && find(c, true, &shard)) return await_next(c, out, shard);
     if (!c->unwanted && !c->failed && c->awaits > 0) return false;
     bool failed = c->failed && !c->unwanted;
-    decide(c, failed ? CALL_FROM_AWAIT : CALL_FROM_NOTHING, failed, c->failed_at);
+    decide(c, failed ? STEP_FROM_AWAIT : STEP_FROM_NOTHING, failed, c->failed_at);
     return call_next(c, out);
 }
 
 // A part that fails does not keep the others from their signals: the failure is told at the end.
 static bool next_listen(struct call_state *c, struct call_effect *out)
 {
-    CHECK(c->kind == CALL_LISTEN && c->phase == CALL_PHASE_BUILT);
+    CHECK(c->kind == STEP_LISTEN && c->phase == STEP_PHASE_BUILT);
     uint32_t found_at = 0, wanted_at = 0;
     if (c->reroutes && !c->unwanted && next_withdrawal(c, out)) return true;
     bool found = find(c, false, &found_at);
@@ -496,49 +412,74 @@ static bool next_listen(struct call_state *c, struct call_effect *out)
         if (c->awaits > 0) return false;
     }
     bool tells = found && !c->unwanted, failed = c->failed && !found && !c->unwanted;
-    decide(c, tells || failed ? CALL_FROM_AWAIT : CALL_FROM_NOTHING, failed,
+    decide(c, tells || failed ? STEP_FROM_AWAIT : STEP_FROM_NOTHING, failed,
+           failed ? c->failed_at : found_at);
+    return call_next(c, out);
+}
+
+// A served call whose op is done, or goes with its claim. All awaits begin, even if the first one
+// finds something: the answer names every shard that has something now.
+static bool next_served(struct call_state *c, struct call_effect *out)
+{
+    CHECK(c->kind == STEP_SERVED && c->phase == STEP_PHASE_BUILT);
+    uint32_t found_at = 0, wanted_at = 0;
+    if (c->claims) return next_claiming(c, out);
+    if (!c->unwanted && !c->shards) return claim(c, out, 0);
+    if (!c->unwanted && find(c, true, &wanted_at)) return await_next(c, out, wanted_at);
+    bool found = c->shards && find(c, false, &found_at), failed = c->failed && !found;
+    if (!c->unwanted && !found && !failed && c->awaits > 0) return false;
+    decide(c, found || failed ? STEP_FROM_AWAIT : STEP_FROM_NOTHING, failed,
            failed ? c->failed_at : found_at);
     return call_next(c, out);
 }
 
 static bool next_built(struct call_state *c, struct call_effect *out)
 {
-    if (c->kind == CALL_READ) return next_look(c, out);
-    if (c->kind == CALL_FOLLOW) return next_follow(c, out);
+    if (c->kind == STEP_READ) return next_look(c, out);
+    if (c->kind == STEP_FOLLOW) return next_follow(c, out);
     if (c->finds && !c->finding) {
         c->finds = false;
         c->finding = true;
-        return emit(out, CALL_FIND, 0);
+        return call_emit(out, STEP_FIND, 0);
     }
     if (c->finding) return false;
-    if (c->kind == CALL_LISTEN) return next_listen(c, out);
+    if (c->kind == STEP_LISTEN) return next_listen(c, out);
     if (c->plan.behind) {
-        c->phase = CALL_PHASE_PAUSED;
-        return emit(out, CALL_PAUSE, 0);
+        c->phase = STEP_PHASE_PAUSED;
+        return call_emit(out, STEP_PAUSE, 0);
     }
-    if (next_op(c, out)) return true;
-    if (c->kind == CALL_RECEIVE && (ops_are_over(c) || c->claims)) return next_receive(c, out);
-    if (!ops_are_over(c)) return false;
+    if (call_next_op(c, out)) return true;
+    if (c->kind == STEP_RECEIVE && (call_ops_are_over(c) || c->claims)) return next_receive(c, out);
+    bool waits = c->kind == STEP_SERVED && c->plan.shards > 0;
+    if (waits && (call_ops_are_over(c) || c->claims)) return next_served(c, out);
+    if (!call_ops_are_over(c)) return false;
     bool pauses = c->full && c->plan.blocks && !c->last && !MUTANT(CALL_PAUSE_OFF);
-    c->phase = pauses ? CALL_PHASE_PAUSED : CALL_PHASE_ENDING;
-    return pauses ? emit(out, CALL_PAUSE, 0) : call_next(c, out);
+    c->phase = pauses ? STEP_PHASE_PAUSED : STEP_PHASE_ENDING;
+    return pauses ? call_emit(out, STEP_PAUSE, 0) : call_next(c, out);
 }
 
-// The awaits that are left of a receive, and the messages that they announced to it.
+// What an await found is for this caller alone: another waiter must hear of it too.
+static bool notifies(const struct call_state *c)
+{
+    if (c->kind == STEP_SERVED) return !c->plan.shared && !MUTANT(CALL_SERVED_NOTIFY_OFF);
+    return c->kind == STEP_RECEIVE && !MUTANT(CALL_NOTIFY_OFF);
+}
+
+// The awaits that are left of a call, and the messages that they announced to it.
 static bool next_left(struct call_state *c, struct call_effect *out)
 {
-    CHECK(c->phase >= CALL_PHASE_DECIDED && !c->claims);
+    CHECK(c->phase >= STEP_PHASE_DECIDED && !c->claims);
+    bool stays = c->kind == STEP_SERVED ? MUTANT(CALL_SERVED_LEFT) : MUTANT(CALL_AWAIT_LEFT);
     for (uint32_t i = 0; c->shards && i < c->plan.shards; i++) {
         struct call_shard *p = &c->shards[i];
         bool open = p->await == AWAIT_OPEN || p->await == AWAIT_WITHDRAWN;
-        if (open && !MUTANT(CALL_AWAIT_LEFT)) {
+        if (open && !stays) {
             p->await = AWAIT_CANCELLED;
-            return withdraw(out, CALL_WITHDRAW_AWAIT, i, true);
+            return withdraw(out, STEP_WITHDRAW_AWAIT, i, true);
         }
         if (p->found) {
             p->found = false;
-            if (c->kind >= CALL_FOLLOW) continue; // what was found is there for every caller
-            if (!MUTANT(CALL_NOTIFY_OFF)) return emit(out, CALL_NOTIFY, i);
+            if (notifies(c)) return call_emit(out, STEP_NOTIFY, i);
         }
     }
     return false;
@@ -546,31 +487,34 @@ static bool next_left(struct call_state *c, struct call_effect *out)
 
 bool call_next(struct call_state *c, struct call_effect *out)
 {
-    if (c->phase >= CALL_PHASE_DECIDED && next_left(c, out)) return true;
+    if (c->phase >= STEP_PHASE_DECIDED && next_left(c, out)) return true;
     switch (c->phase) {
-    case CALL_PHASE_NEW:
-        c->phase = CALL_PHASE_BUILDING;
-        return emit(out, CALL_BUILD, 0);
-    case CALL_PHASE_BUILT:
+    case STEP_PHASE_NEW:
+        c->phase = STEP_PHASE_BUILDING;
+        return call_emit(out, STEP_BUILD, 0);
+    case STEP_PHASE_BUILT:
         return next_built(c, out);
-    case CALL_PHASE_DECIDED:
-        c->phase = CALL_PHASE_DELIVERING;
-        return emit(out, CALL_DELIVER, c->result.shard);
-    case CALL_PHASE_DELIVERING:
-        return next_op(c, out); // the acks that went with the claim may have to be repeated
-    case CALL_PHASE_ENDING:
-        if (next_op(c, out)) return true;
-        if (c->kind == CALL_RECEIVE && c->ops && !ops_are_over(c) && !MUTANT(CALL_ANSWER_EARLY))
+    case STEP_PHASE_DECIDED:
+        if (c->kind == STEP_SERVED && c->awaits > 0) return false;
+        c->phase = c->kind == STEP_SERVED ? STEP_PHASE_ENDING : STEP_PHASE_DELIVERING;
+        if (c->kind == STEP_SERVED) return call_next(c, out);
+        return call_emit(out, STEP_DELIVER, c->result.shard);
+    case STEP_PHASE_DELIVERING:
+        return call_next_op(c, out); // the acks that went with the claim may have to be repeated
+    case STEP_PHASE_ENDING:
+        if (call_next_op(c, out)) return true;
+        if (c->kind >= STEP_RECEIVE && c->ops && !call_ops_are_over(c) &&
+            !MUTANT(CALL_ANSWER_EARLY))
             return false;
-        if (MUTANT(CALL_ANSWER_TWICE) && c->kind == CALL_RECEIVE && !c->last) {
+        if (MUTANT(CALL_ANSWER_TWICE) && c->kind == STEP_RECEIVE && !c->last) {
             c->last = true;
-            return emit(out, CALL_ANSWER, c->result.shard);
+            return call_emit(out, STEP_ANSWER, c->result.shard);
         }
-        c->phase = CALL_PHASE_ANSWERED;
-        return emit(out, CALL_ANSWER, c->result.shard);
-    case CALL_PHASE_BUILDING:
-    case CALL_PHASE_PAUSED:
-    case CALL_PHASE_ANSWERED:
+        c->phase = STEP_PHASE_ANSWERED;
+        return call_emit(out, STEP_ANSWER, c->result.shard);
+    case STEP_PHASE_BUILDING:
+    case STEP_PHASE_PAUSED:
+    case STEP_PHASE_ANSWERED:
         return false;
     }
     CHECK(false);
@@ -578,7 +522,7 @@ bool call_next(struct call_state *c, struct call_effect *out)
 
 bool call_is_over(const struct call_state *c)
 {
-    if (c->phase != CALL_PHASE_ANSWERED || c->awaits > 0 || c->finding) return false;
+    if (c->phase != STEP_PHASE_ANSWERED || c->awaits > 0 || c->finding) return false;
     for (uint32_t i = 0; c->shards && i < c->plan.shards; i++)
         if (c->shards[i].found) return false;
     return true;

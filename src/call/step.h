@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The decisions of one call: events go in, effects come out. It is pure. The library's shell
-// performs the effects (local/call.c), and a simulator performs them on simulated shards.
+// performs the effects (ops/call.c), and a simulator performs them on simulated shards.
 //
+// clang-format off
 //     built ──► submitted ──► answered         send, settle, change: ops
 //       ▲           │ full
 //       └── paused ◄┘
@@ -12,16 +13,25 @@
 //
 //     built ──► waiting ──► delivering ──► answered         follow: the next events of a stream
 //                                                           listen: signals
+// clang-format on
 //
-// An op, a claim or an await goes to the node that owns its shard, if there is one (route.h).
-// Otherwise this process does it. If the owner does not do it, this process does it with the same
-// request id. So no call fails because of an owner, and each takes effect once:
+// clang-format off
+//     built ──► submitted, claiming or waiting ──► answered          served: for another process
+//       │ moved                                   ▲
+//       └─────────────────────────────────────────┘
+// clang-format on
 //
+// An op, a claim or an await goes to the node that owns its shard, if there is one (op_route.h in
+// src/cluster). Otherwise this process does it. If the owner does not do it, this process does it
+// with the same request id. So no call fails because of an owner, and each takes effect once:
+//
+// clang-format off
 //     ┌──► at the owner ──► done
 //     │        │ away, or in doubt                in doubt: it may still take effect there
 //     │        ├──────────────────────► here ──► done
 //     │        │ moved
 //     └─ find ◄┘                                  at most MOVES_MAX times in a call
+// clang-format on
 //
 // A receive of a queue with one shard waits inside its claim. A receive of several shards awaits a
 // message in each of them, and then claims in one of them.
@@ -38,6 +48,11 @@
 // repeats return one of the two, the same as long as every shard answers the round. The lock of the
 // other message expires.
 //
+// A served call is what another process asks of this one, the owner of the shards: an op, a claim,
+// both, or an await in several shards. It is done here, or not at all. Each part is done once: the
+// process that asks repeats it. An await ends when one shard has something. The answer waits for
+// the others, so that it has what they find before they can be cancelled.
+//
 // Only one thread may use a call at a time. After each event, perform the effects of call_next
 // until it returns false. The event of an effect may come before the next call of call_next.
 #pragma once
@@ -46,38 +61,42 @@
 #include <stdint.h>
 
 enum call_kind {
-    CALL_SEND,
-    CALL_SETTLE,
-    CALL_CHANGE,
-    CALL_RECEIVE,
-    CALL_READ,
-    CALL_FOLLOW,
-    CALL_LISTEN
+    STEP_SEND,
+    STEP_SETTLE,
+    STEP_CHANGE,
+    STEP_RECEIVE,
+    STEP_READ,
+    STEP_FOLLOW,
+    STEP_LISTEN,
+    STEP_SERVED
 };
 
 enum call_effect_kind {
-    CALL_BUILD,  // open the queue, check the arguments, make the ops: call_built, call_failed
-    CALL_SUBMIT, // submit op `index`: call_op_ended
-    CALL_SUBMIT_JOINED,  // submit op `index` and the claim of shard 0 behind it: both events
-    CALL_CLAIM,          // claim in shard `index`; with one shard it waits: call_claimed
-    CALL_AWAIT,          // wait in shard `index`, or for part `index` of a listen: call_awaited
-    CALL_LOOK,           // read the state of shard `index` up to its tail: call_looked
-    CALL_FIND,           // find the owners of its shards again: call_found
-    CALL_RECALL,         // ask shard `index` for a stored answer to the request id: call_recalled
-    CALL_WITHDRAW_AWAIT, // end the await of shard `index`: call_withdrawn, at once
-    CALL_WITHDRAW_CLAIM, // end the waiting claim of shard 0: call_withdrawn, at once
-    CALL_NOTIFY,         // the message that shard `index` announced is for another waiter
-    CALL_PAUSE,          // wait until the queue may have space: call_resumed
-    CALL_DELIVER,        // read the bodies of the messages, or the events: call_delivered
-    CALL_ANSWER,         // answer the caller; receive, follow: with call_state.result
+    // Open the queue, check the arguments, make the ops: call_built, call_failed, call_moved.
+    STEP_BUILD,
+    STEP_SUBMIT,         // submit op `index`: call_op_ended
+    STEP_SUBMIT_JOINED,  // submit op `index` and the claim of shard 0 behind it: both events
+    STEP_CLAIM,          // claim in shard `index`; with one shard it waits: call_claimed
+    STEP_AWAIT,          // wait in shard `index`, or for part `index` of a listen: call_awaited
+    STEP_LOOK,           // read the state of shard `index` up to its tail: call_looked
+    STEP_FIND,           // find the owners of its shards again: call_found
+    STEP_RECALL,         // ask shard `index` for a stored answer to the request id: call_recalled
+    STEP_WITHDRAW_AWAIT, // end the await of shard `index`: call_withdrawn, at once
+    STEP_WITHDRAW_CLAIM, // end the waiting claim of shard 0: call_withdrawn, at once
+    // The message that shard `index` announced is for another waiter. Served: soon, if the process
+    // that hears of it does not claim it.
+    STEP_NOTIFY,
+    STEP_PAUSE,   // wait until the queue may have space: call_resumed
+    STEP_DELIVER, // read the bodies of the messages, or the events: call_delivered
+    STEP_ANSWER,  // answer the caller; receive, follow: with call_state.result
 };
 
 struct call_effect {
     enum call_effect_kind kind;
     uint32_t index;
-    bool sync; // CALL_RECALL: read the journal up to its tail first
-    bool here; // CALL_SUBMIT, CALL_SUBMIT_JOINED, CALL_CLAIM, CALL_AWAIT: not at the owner
-    // CALL_WITHDRAW_AWAIT, CALL_WITHDRAW_CLAIM: no caller waits any more. Otherwise it is made
+    bool sync; // STEP_RECALL: read the journal up to its tail first
+    bool here; // STEP_SUBMIT, STEP_SUBMIT_JOINED, STEP_CLAIM, STEP_AWAIT: not at the owner
+    // STEP_WITHDRAW_AWAIT, STEP_WITHDRAW_CLAIM: no caller waits any more. Otherwise it is made
     // again, perhaps at another owner. A withdrawal that is too late can be followed by a last one.
     bool last;
 };
@@ -89,7 +108,9 @@ struct call_plan {
     bool behind;          // send: other sends wait for space
     bool blocks;          // send: it waits while the queue is full
     bool all;             // listen: it ends when all parts have ended, not with the first
-    uint32_t shards;      // receive, read, follow: of the queue; listen: its parts
+    bool awaits_only;     // served: it awaits, and does not claim ...
+    bool shared;          // ... what is there for every caller
+    uint32_t shards;      // receive, read, follow: of the queue; listen, served: its parts
     uint32_t first_shard; // the one that it prefers; read: the first that it looks at
     bool likely;          // receive: first_shard seems to have a message: it claims there first
     bool joined;          // receive: the ack op goes into the claim's entry
@@ -99,19 +120,19 @@ struct call_plan {
 
 // How an attempt at the owner ended without a result.
 enum call_away {
-    CALL_NOT_AWAY, // it has a result, or it was made here
-    CALL_UNDONE,   // certainly not done there
-    CALL_DOUBTED,  // perhaps done there, now or later
-    CALL_MOVED,    // that node does not own the shard any more; certainly not done
+    STEP_NOT_AWAY, // it has a result, or it was made here
+    STEP_UNDONE,   // certainly not done there
+    STEP_DOUBTED,  // perhaps done there, now or later
+    STEP_MOVED,    // that node does not own the shard any more; certainly not done
 };
-enum call_op_end { CALL_OP_DONE, CALL_OP_FULL, CALL_OP_UNKNOWN };
+enum call_op_end { STEP_OP_DONE, STEP_OP_FULL, STEP_OP_UNKNOWN };
 enum call_find_end {
-    CALL_FOUND,
-    CALL_NOTHING,
-    CALL_FAILED,
-    CALL_AGAIN, // claim, await: the owner's part of the wait has ended
+    STEP_FOUND,
+    STEP_NOTHING,
+    STEP_FAILED,
+    STEP_AGAIN, // claim, await: the owner's part of the wait has ended
 };
-enum call_source { CALL_FROM_NOTHING, CALL_FROM_CLAIM, CALL_FROM_RECALL, CALL_FROM_AWAIT };
+enum call_source { STEP_FROM_NOTHING, STEP_FROM_CLAIM, STEP_FROM_RECALL, STEP_FROM_AWAIT };
 
 // One op of a call, or one shard of a receive.
 struct call_op;
@@ -119,14 +140,14 @@ struct call_shard;
 struct call_state {
     enum call_kind kind;
     enum call_phase {
-        CALL_PHASE_NEW,
-        CALL_PHASE_BUILDING,
-        CALL_PHASE_BUILT,
-        CALL_PHASE_PAUSED,
-        CALL_PHASE_DECIDED,    // receive: it is known where the answer comes from
-        CALL_PHASE_DELIVERING, // receive: the bodies of its messages are being read
-        CALL_PHASE_ENDING,     // nothing is left to do but the answer
-        CALL_PHASE_ANSWERED,
+        STEP_PHASE_NEW,
+        STEP_PHASE_BUILDING,
+        STEP_PHASE_BUILT,
+        STEP_PHASE_PAUSED,
+        STEP_PHASE_DECIDED,    // receive: it is known where the answer comes from
+        STEP_PHASE_DELIVERING, // receive: the bodies of its messages are being read
+        STEP_PHASE_ENDING,     // nothing is left to do but the answer
+        STEP_PHASE_ANSWERED,
     } phase;
     struct call_plan plan;
     // Ops.
@@ -161,7 +182,11 @@ struct call_state {
     uint32_t recalled_at; // ... and it is this one
     bool failed;          // an await failed ...
     uint32_t failed_at;   // ... in this shard
-    struct call_result {  // where the answer comes from
+    // Served. Its parts that have no result, or found nothing, are not done: the process that asks
+    // does them.
+    bool undone;
+    bool moved;          // ... because this one does not own the shards
+    struct call_result { // where the answer comes from
         enum call_source from;
         bool failed; // it is an error
         uint32_t shard;
@@ -174,6 +199,8 @@ void call_done(struct call_state *c);
 void call_built(struct call_state *c, const struct call_plan *plan);
 void call_failed(
     struct call_state *c); // it is over before it was submitted: the shell has the error
+// Served: this process does not own all shards. It is over before it was submitted.
+void call_moved(struct call_state *c);
 // One more op: how many a send needs is known when the last one is encoded.
 void call_add_op(struct call_state *c);
 // Returns true if the result of the op is final. Otherwise the op is submitted again.
@@ -199,8 +226,8 @@ void call_looked(struct call_state *c, bool enough); // enough: the other shards
 void call_delivered(struct call_state *c);
 void call_has_turn(struct call_state *c); // no earlier call with the same id is left
 // The caller does not want to wait any longer. A receive that has claimed nothing ends without
-// messages, a follow without events, a listen without signals, and a read after the shard it looks
-// at. Other calls go on.
+// messages, a follow without events, a listen without signals, a read after the shard it looks at,
+// and a served call as undone. Other calls go on.
 void call_cancel(struct call_state *c);
 
 bool call_next(struct call_state *c, struct call_effect *out);

@@ -33,7 +33,7 @@ const struct cli_option global_options[] = {
 };
 const size_t global_options_len = COUNT_OF(global_options);
 
-struct parse {
+struct parse_state {
     struct cli *cli;
     const struct command *command; // NULL: only global options
     char **argv;
@@ -101,7 +101,7 @@ static int timeout_put(struct cli *cli, const struct cli_option *o, const char *
     return 0;
 }
 
-static int global_put(struct parse *p, size_t index, const char *text)
+static int global_put(struct parse_state *p, size_t index, const char *text)
 {
     struct cli *cli = p->cli;
     switch (index) {
@@ -140,7 +140,7 @@ static const struct cli_option *find_option(const struct cli_option *rows, size_
 #define PREFIX_MIN 3
 
 // The only option that begins so: "--prio" is --priority.
-static const char *begun_option(const struct parse *p, const char *name)
+static const char *begun_option(const struct parse_state *p, const char *name)
 {
     const char *found = NULL;
     size_t len = strlen(name);
@@ -152,7 +152,7 @@ static const char *begun_option(const struct parse *p, const char *name)
     return found;
 }
 
-static const char *near_option(const struct parse *p, const char *name)
+static const char *near_option(const struct parse_state *p, const char *name)
 {
     for (size_t i = 0; p->command && i < p->command->options_len; i++)
         if (nearly_same(p->command->options[i].name, name)) return p->command->options[i].name;
@@ -177,7 +177,7 @@ static const char *option_instead(const char *command, const char *option)
     return NULL;
 }
 
-static int unknown_option(const struct parse *p, const char *word)
+static int unknown_option(const struct parse_state *p, const char *word)
 {
     const char *command = p->command ? p->command->name : "sluice", *near = NULL;
     const char *help = p->command ? p->command->name : "";
@@ -197,7 +197,7 @@ static int unknown_option(const struct parse *p, const char *word)
 }
 
 // Parses the option at p->at. Its value is in the same word ("--max=3", "-c3") or in the next.
-static int option_take(struct parse *p)
+static int option_take(struct parse_state *p)
 {
     const char *word = p->argv[p->at++];
     bool is_long = word[1] == '-';
@@ -248,7 +248,7 @@ static struct word_rule rule_of(const char *words)
     return rule;
 }
 
-static int check_words(const struct parse *p, const struct arguments *args)
+static int check_words(const struct parse_state *p, const struct arguments *args)
 {
     const struct command *c = p->command;
     struct word_rule rule = rule_of(c->words);
@@ -271,7 +271,7 @@ int arguments_parse(struct cli *cli, const struct command *command, size_t argc,
                     struct arguments *out, size_t *used)
 {
     size_t options_len = command ? command->options_len : 0;
-    struct parse p = {.cli = cli, .command = command, .argv = argv, .argc = argc};
+    struct parse_state p = {.cli = cli, .command = command, .argv = argv, .argc = argc};
     p.values = cli_alloc(options_len * sizeof *p.values);
     memset(p.values, 0, options_len * sizeof *p.values);
     const char **words = cli_alloc(argc * sizeof *words);

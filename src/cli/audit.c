@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The states of a message, as far as the events show them:
 //
+// clang-format off
 //            claimed                outcome: processed, dead-lettered, cancelled
 //     FREE ------------> HELD ---------------------------------------------> ENDED
 //      ^ |                |                                                   ^
 //      | '----------------|------------------- outcome: cancelled ------------'
 //      '-- released, expired, outcome: retrying
+// clang-format on
 //
 // A claim of a HELD message means two holders. So does a claim after an expiry that came before the
 // promised deadline, because the first holder still relies on its lock.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/choose.h"
 
-#include "calls/calls.h"
 #include "cli/progress.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <stdlib.h>

@@ -180,7 +180,7 @@ void cluster_status_print(const struct cli *cli, const struct sluice_cluster *c,
     }
 }
 
-struct picture {
+struct cluster_screen {
     const struct cli *cli;
     struct sluice *store;
     const char *coord;
@@ -188,7 +188,7 @@ struct picture {
 
 static void draw(void *ctx, FILE *out)
 {
-    const struct picture *p = ctx;
+    const struct cluster_screen *p = ctx;
     struct sluice_cluster *c = NULL;
     struct sluice_error error = {0};
     if (sluice_cluster_show(p->store, p->coord, &c, &error) == SLUICE_OK)
@@ -201,5 +201,5 @@ static void draw(void *ctx, FILE *out)
 int cluster_status_watch(const struct cli *cli, struct sluice *s, const char *coord,
                          int interval_ms)
 {
-    return screen_watch(interval_ms, draw, &(struct picture){cli, s, coord});
+    return screen_watch(interval_ms, draw, &(struct cluster_screen){cli, s, coord});
 }

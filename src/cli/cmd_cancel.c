@@ -17,7 +17,7 @@ static const struct cli_option options[] = {
                         "delayed"),
 };
 
-struct cancelling {
+struct cancel_command {
     struct sluice *s;
     const char *queue, *reason;
 };
@@ -25,7 +25,7 @@ struct cancelling {
 static enum sluice_code cancel_ids(void *ctx, const char *const *ids, size_t len,
                                    struct sluice_outcome *rows, struct sluice_error *error)
 {
-    const struct cancelling *c = ctx;
+    const struct cancel_command *c = ctx;
     return sluice_cancel(c->s, c->queue, ids, len, c->reason, rows, error);
 }
 
@@ -43,7 +43,8 @@ static int run_cancel(const struct cli *cli, const struct arguments *args, struc
 {
     static const char *const states[] = {"ready", "delayed"};
     const struct cli_value *o = args->options, *state = &o[FILTER + FILTER_STATE];
-    struct cancelling cancelling = {s, args->words[0], o[REASON].given ? o[REASON].texts[0] : NULL};
+    struct cancel_command cancelling = {s, args->words[0],
+                                        o[REASON].given ? o[REASON].texts[0] : NULL};
     struct choice c = {.cli = cli,
                        .s = s,
                        .queue = args->words[0],

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // cluster status, plan, drain, undrain, leave and events: what the nodes of one store do, and
 // orders to them.
-#include "calls/calls.h"
 #include "cli/cluster_status.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <string.h>

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // collect: waits for the outcomes of several messages, and prints them.
-#include "calls/calls.h"
 #include "cli/answer_watch.h"
 #include "cli/choose.h"
 #include "cli/commands.h"
@@ -8,6 +7,7 @@
 #include "cli/signal_print.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static const struct cli_option options[] = {
     [FROM] = {"from", 0, "POS", OPTION_TEXT, 0, 0, "continue an earlier collect at its position"},
 };
 
-struct collecting {
+struct collect_command {
     const struct cli *cli;
     struct sluice *s;
     const char *queue;
@@ -50,7 +50,7 @@ static void print_text(FILE *out, const void *text, size_t len)
     free(safe);
 }
 
-static void print_outcome(const struct collecting *c, const struct sluice_message *m)
+static void print_outcome(const struct collect_command *c, const struct sluice_message *m)
 {
     if (c->cli->json) {
         struct json *o = json_message(c->queue, m);
@@ -68,7 +68,7 @@ static void print_outcome(const struct collecting *c, const struct sluice_messag
     (void)fputc('\n', c->out);
 }
 
-static void print_answer(const struct collecting *c, const struct sluice_signal_state *row)
+static void print_answer(const struct collect_command *c, const struct sluice_signal_state *row)
 {
     if (c->cli->json) {
         json_print(signal_json(c->queue, row), c->out);
@@ -79,7 +79,7 @@ static void print_answer(const struct collecting *c, const struct sluice_signal_
     (void)fputc('\n', c->out);
 }
 
-static void print_unknown(const struct collecting *c, const char *id)
+static void print_unknown(const struct collect_command *c, const char *id)
 {
     if (c->cli->json) {
         struct json *o = json_new();
@@ -93,7 +93,7 @@ static void print_unknown(const struct collecting *c, const char *id)
 }
 
 // Returns true if the message was processed.
-static bool take(struct collecting *c, const struct sluice_collected *one)
+static bool take(struct collect_command *c, const struct sluice_collected *one)
 {
     if (strcmp(one->kind, "answer") == 0) {
         c->answers++;
@@ -113,7 +113,7 @@ static bool take(struct collecting *c, const struct sluice_collected *one)
 }
 
 // "2 of 3 processed, 1 failed", or "1 of 3 ended in 5s; still open:".
-static void say_counts(const struct collecting *c, size_t missing)
+static void say_counts(const struct collect_command *c, size_t missing)
 {
     uint64_t ended = c->processed + c->failed + c->unknown;
     char some[TEXT_MAX], all[TEXT_MAX], failed[TEXT_MAX], unknown[TEXT_MAX], time[TEXT_MAX];
@@ -131,7 +131,7 @@ static void say_counts(const struct collecting *c, size_t missing)
             c->unknown > 0 ? " unknown" : "");
 }
 
-static void print_missing(const struct collecting *c, struct sluice_collector *col)
+static void print_missing(const struct collect_command *c, struct sluice_collector *col)
 {
     const char *const *ids;
     size_t len = sluice_collect_missing(col, &ids);
@@ -154,7 +154,7 @@ static void print_missing(const struct collecting *c, struct sluice_collector *c
     if (len > MISSING_SHOW) cli_say(c->cli, "  ... (--json lists all)");
 }
 
-static int status_of(const struct collecting *c, struct sluice_collector *col, bool any)
+static int status_of(const struct collect_command *c, struct sluice_collector *col, bool any)
 {
     const char *const *ids;
     size_t missing = sluice_collect_missing(col, &ids);
@@ -162,7 +162,7 @@ static int status_of(const struct collecting *c, struct sluice_collector *col, b
     return any || (missing == 0 && c->failed == 0 && c->unknown == 0) ? 0 : EXIT_SOME;
 }
 
-static int collect_all(struct collecting *c, struct sluice_collector *col,
+static int collect_all(struct collect_command *c, struct sluice_collector *col,
                        const struct cli_value *o)
 {
     struct sluice_error error = {0};
@@ -200,7 +200,7 @@ static int collect_all(struct collecting *c, struct sluice_collector *col,
 
 // Messages of a workflow that ended before the time of retention are counted. `whole`: how many are
 // known.
-static void count_forgotten(struct collecting *c, const char *workflow, size_t whole)
+static void count_forgotten(struct collect_command *c, const char *workflow, size_t whole)
 {
     struct sluice_workflow w;
     size_t len = 0;
@@ -215,7 +215,7 @@ static void count_forgotten(struct collecting *c, const char *workflow, size_t w
     c->failed += c->forgotten - done;
 }
 
-static void say_forgotten(const struct collecting *c, const char *workflow)
+static void say_forgotten(const struct collect_command *c, const char *workflow)
 {
     char count[TEXT_MAX];
     if (c->forgotten > 0)
@@ -240,7 +240,7 @@ static int read_ids(const struct cli *cli, const struct arguments *args, struct 
 static int run_collect(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
     const struct cli_value *o = args->options;
-    struct collecting c = {.cli = cli, .s = s, .queue = args->words[0], .out = stdout};
+    struct collect_command c = {.cli = cli, .s = s, .queue = args->words[0], .out = stdout};
     if (o[TIMEOUT].given) c.timeout_ms = o[TIMEOUT].number;
     struct id_list ids = {0};
     struct sluice_error error = {0};

@@ -4,7 +4,7 @@
 #include "api/place.h"
 #include "cli/commands.h"
 #include "cli/text.h"
-#include "queue/settings.h"
+#include "queue/codec/settings.h"
 #include "server/config.h"
 
 #include <stdlib.h>
@@ -33,7 +33,7 @@ static const char *const of_files[] = {"record",   "lines",  "config",          
 static const char *const shells[] = {"bash", "zsh"};
 
 // A command line that is being typed. words[at] is to be completed.
-struct typing {
+struct typed_line {
     const char *const *words;
     size_t len;
     size_t at;
@@ -41,18 +41,18 @@ struct typing {
     const char *store; // as typed, or the default
 };
 
-static void offer(const struct typing *t, const char *word, const char *remark)
+static void offer(const struct typed_line *t, const char *word, const char *remark)
 {
     if (strncmp(word, t->start, strlen(t->start)) == 0) (void)printf("%s\t%s\n", word, remark);
 }
 
-static void offer_list(const struct typing *t, const char *const *list, size_t len)
+static void offer_list(const struct typed_line *t, const char *const *list, size_t len)
 {
     for (size_t i = 0; i < len; i++)
         offer(t, list[i], "");
 }
 
-static void offer_options(const struct typing *t, const struct cli_option *rows, size_t len)
+static void offer_options(const struct typed_line *t, const struct cli_option *rows, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         char word[64], remark[120];
@@ -64,7 +64,7 @@ static void offer_options(const struct typing *t, const struct cli_option *rows,
 }
 
 // Offers commands by their first word, or by the second word of a group.
-static void offer_commands(const struct typing *t, const char *group)
+static void offer_commands(const struct typed_line *t, const char *group)
 {
     char last[64] = "";
     for (size_t i = 0; command_at(i); i++) {
@@ -83,7 +83,7 @@ static void offer_commands(const struct typing *t, const char *group)
     }
 }
 
-static void offer_joined(const struct typing *t, const char *before, const char *word)
+static void offer_joined(const struct typed_line *t, const char *before, const char *word)
 {
     char whole[256];
     (void)snprintf(whole, sizeof whole, "%s%s", before, word);
@@ -91,7 +91,7 @@ static void offer_joined(const struct typing *t, const char *before, const char 
 }
 
 // Completion must not create a store.
-static void offer_queues(const struct typing *t, const char *before)
+static void offer_queues(const struct typed_line *t, const char *before)
 {
     struct sluice *s = NULL;
     struct sluice_names *names = NULL;
@@ -107,7 +107,7 @@ static void offer_queues(const struct typing *t, const char *before)
 }
 
 // Offers "orderingMode=", or after it the allowed words.
-static void offer_setting(const struct typing *t, const struct setting *s)
+static void offer_setting(const struct typed_line *t, const struct setting *s)
 {
     char key[64], word[SETTING_TEXT_MAX];
     (void)snprintf(key, sizeof key, "%s=", s->key);
@@ -121,7 +121,7 @@ static void offer_setting(const struct typing *t, const struct setting *s)
 }
 
 // Completes the last item of a comma-separated list.
-static void offer_scopes(const struct typing *t)
+static void offer_scopes(const struct typed_line *t)
 {
     const char *comma = strrchr(t->start, ',');
     int before = comma ? (int)(comma + 1 - t->start) : 0;
@@ -132,7 +132,7 @@ static void offer_scopes(const struct typing *t)
     }
 }
 
-static void offer_value(const struct typing *t, const struct command *c, const char *option)
+static void offer_value(const struct typed_line *t, const struct command *c, const char *option)
 {
     if (strcmp(option, "state") == 0 && c == &command_import)
         offer_list(t, job_states, COUNT_OF(job_states));
@@ -168,7 +168,7 @@ static const struct cli_option *needs_value(const struct command *c, const char 
 }
 
 // Completes the nth word of the command's usage, without dots and brackets.
-static void offer_word(const struct typing *t, const struct command *c, size_t n)
+static void offer_word(const struct typed_line *t, const struct command *c, size_t n)
 {
     char name[64] = "";
     for (const char *at = c->words; at && *at;) {
@@ -194,7 +194,7 @@ static void offer_word(const struct typing *t, const struct command *c, size_t n
 }
 
 // Completes "--name=" with its value in the same word.
-static void offer_behind(const struct typing *t, const struct command *c)
+static void offer_behind(const struct typed_line *t, const struct command *c)
 {
     char name[64];
     (void)snprintf(name, sizeof name, "%.*s", (int)strcspn(t->start, "="), t->start);
@@ -202,7 +202,7 @@ static void offer_behind(const struct typing *t, const struct command *c)
     if (o && strcmp(o->name, "store") == 0) offer_value(t, c, o->name);
 }
 
-static void offer_words(struct typing *t)
+static void offer_words(struct typed_line *t)
 {
     const char *plain[3] = {0};
     const struct command *c = NULL;
@@ -249,10 +249,10 @@ static int run_completion(const struct cli *cli, const struct arguments *args)
         (void)fputs(script_zsh, stdout);
     } else if (strcmp(shell, "words") == 0 && args->words_len > 2 &&
                text_to_number(args->words[1], &at)) {
-        struct typing t = {.words = args->words + 2,
-                           .len = args->words_len - 2,
-                           .at = (size_t)at,
-                           .store = cli->store};
+        struct typed_line t = {.words = args->words + 2,
+                               .len = args->words_len - 2,
+                               .at = (size_t)at,
+                               .store = cli->store};
         if (t.at > t.len) return 0;
         t.start = t.at < t.len ? t.words[t.at] : "";
         offer_words(&t);

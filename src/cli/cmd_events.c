@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // events: prints what happened to a queue, in the order of its journal.
-#include "calls/calls.h"
 #include "cli/answer_watch.h"
 #include "cli/commands.h"
 #include "cli/events_bus.h"
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ack, fail, release and renew: settle locks by their tokens.
-#include "calls/calls.h"
 #include "cli/choose.h"
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <stdlib.h>

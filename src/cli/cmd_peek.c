@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // peek and show: print messages without locking them.
-#include "calls/calls.h"
 #include "cli/choose.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <stdlib.h>

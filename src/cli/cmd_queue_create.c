@@ -2,7 +2,7 @@
 // queue create and queue set: a name and settings.
 #include "cli/commands.h"
 #include "cli/settings.h"
-#include "queue/settings.h"
+#include "queue/codec/settings.h"
 
 #include <string.h>
 

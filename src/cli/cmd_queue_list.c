@@ -5,7 +5,7 @@
 #include "cli/store.h"
 #include "cli/table.h"
 #include "cli/text.h"
-#include "queue/settings.h"
+#include "queue/codec/settings.h"
 #include "json/json.h"
 
 #include <string.h>

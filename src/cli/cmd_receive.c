@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // receive: locks messages and prints them with the tokens that settle them.
-#include "calls/calls.h"
 #include "cli/answer_watch.h"
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <stdlib.h>

@@ -31,7 +31,7 @@ static int fail_redrive(const struct cli *cli, struct sluice *s, const char *que
     return cli_fail_queue(cli, s, target ? to : queue, error);
 }
 
-struct redriving {
+struct redrive_command {
     struct sluice *s;
     const char *queue, *to;
 };
@@ -39,7 +39,7 @@ struct redriving {
 static enum sluice_code redrive_ids(void *ctx, const char *const *ids, size_t len,
                                     struct sluice_outcome *rows, struct sluice_error *error)
 {
-    const struct redriving *r = ctx;
+    const struct redrive_command *r = ctx;
     return sluice_redrive_messages(r->s, r->queue, r->to, ids, len, rows, error);
 }
 
@@ -54,7 +54,7 @@ static int redrive_chosen(const struct cli *cli, const struct arguments *args, s
 {
     static const char *const states[] = {"dead", "ready"};
     const struct cli_value *o = args->options;
-    struct redriving redriving = {s, args->words[0], to};
+    struct redrive_command redriving = {s, args->words[0], to};
     struct choice c = {.cli = cli,
                        .s = s,
                        .queue = args->words[0],

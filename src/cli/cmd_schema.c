@@ -19,7 +19,7 @@ struct names {
     size_t len;
 };
 
-struct checking {
+struct schema_check {
     const struct cli *cli;
     const char *file;     // that is compared now
     struct json *changes; // with --json
@@ -79,7 +79,7 @@ static int by_name(const void *a, const void *b)
 
 static void add_change(void *ctx, enum schema_change change, const char *where, const char *what)
 {
-    struct checking *c = ctx;
+    struct schema_check *c = ctx;
     if (change > c->worst) c->worst = change;
     if (c->cli->json) {
         struct json *row = json_new();
@@ -98,7 +98,7 @@ static void add_change(void *ctx, enum schema_change change, const char *where, 
     free(safe);
 }
 
-static struct schema *read_schema(struct checking *c, const char *what, const char *path)
+static struct schema *read_schema(struct schema_check *c, const char *what, const char *path)
 {
     char why[SCHEMA_WHY_MAX];
     struct schema *schema = NULL;
@@ -111,7 +111,7 @@ static struct schema *read_schema(struct checking *c, const char *what, const ch
     return schema;
 }
 
-static void compare_files(struct checking *c, const char *old, const char *new)
+static void compare_files(struct schema_check *c, const char *old, const char *new)
 {
     struct schema *before = read_schema(c, "OLD", old);
     struct schema *after = before ? read_schema(c, "NEW", new) : NULL;
@@ -121,14 +121,14 @@ static void compare_files(struct checking *c, const char *old, const char *new)
 }
 
 // A file that is new must be a schema, too.
-static void compare_new(struct checking *c, const char *path)
+static void compare_new(struct schema_check *c, const char *path)
 {
     struct schema *after = read_schema(c, "NEW", path);
     if (after) add_change(c, SCHEMA_ADDITIVE, "/", "the schema is new");
     schema_free(after);
 }
 
-static void compare_folders(struct checking *c, const char *old, const struct names *before,
+static void compare_folders(struct schema_check *c, const char *old, const struct names *before,
                             const char *new, const struct names *after)
 {
     char paths[2][PATH_MAX];
@@ -152,7 +152,8 @@ static void compare_folders(struct checking *c, const char *old, const struct na
 }
 
 // A folder without a schema is probably a wrong path.
-static bool take_folder(struct checking *c, const char *what, const char *path, struct names *out)
+static bool take_folder(struct schema_check *c, const char *what, const char *path,
+                        struct names *out)
 {
     if (!names_find(path, "", out)) {
         c->status = cli_usage(c->cli, what, "%s: the folder %s cannot be read", what, path);
@@ -174,7 +175,7 @@ static bool is_folder(const char *path)
     return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-static void check_paths(struct checking *c, const char *old, const char *new)
+static void check_paths(struct schema_check *c, const char *old, const char *new)
 {
     struct names before = {0}, after = {0};
     if (is_folder(old) != is_folder(new)) {
@@ -192,7 +193,7 @@ static void check_paths(struct checking *c, const char *old, const char *new)
 
 static int run_check(const struct cli *cli, const struct arguments *args)
 {
-    struct checking c = {.cli = cli, .changes = cli->json ? json_list_new() : NULL};
+    struct schema_check c = {.cli = cli, .changes = cli->json ? json_list_new() : NULL};
     check_paths(&c, args->words[0], args->words[1]);
     if (c.status) {
         if (c.changes) json_free(c.changes);

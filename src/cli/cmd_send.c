@@ -185,7 +185,7 @@ static void headers_done(const struct sluice_header *rows, size_t len)
 static int send_from(struct send_input *sending, const struct cli_value *o, const void *body,
                      size_t len)
 {
-    struct again again = {0};
+    struct resend again = {0};
     int status = again_read(sending, o[FROM].texts[0], &again, &body, &len);
     // Without --priority the message keeps its own.
     if (status == 0 && !o[PRIORITY].given)

@@ -196,7 +196,7 @@ static int print_settings(const struct cli *cli, const struct conf *c)
     return 0;
 }
 
-static void print_started(const struct serve *s)
+static void print_started(const struct serve_process *s)
 {
     const char *scheme = *conf_text(s->conf, CONF_TLS_CERTIFICATE) ? "https" : "http";
     char store[1100];
@@ -243,11 +243,11 @@ static void return_memory(void)
 // request sends none.
 static void leave(void *ctx)
 {
-    struct serve *s = ctx;
+    struct serve_process *s = ctx;
     if (!atomic_exchange(&s->leaving, true)) (void)kill(getpid(), SIGTERM);
 }
 
-static int serve_on(struct serve *s)
+static int serve_on(struct serve_process *s)
 {
     int status = 0;
     struct cli own = *s->cli;
@@ -258,6 +258,7 @@ static int serve_on(struct serve *s)
     return_memory();
     // Neither a core file nor another program of the same user gets the tokens and passwords.
     (void)prctl(PR_SET_DUMPABLE, 0);
+    (void)setrlimit(RLIMIT_CORE, &(struct rlimit){0});
     serve_watch_start(s);
     struct sluice *store = cli_open_making(&own, &status);
     answer_watch_stop(&own); // the server reports problems itself from here on
@@ -280,7 +281,7 @@ static int serve_on(struct serve *s)
 static int run_serve(const struct cli *cli, const struct arguments *args)
 {
     struct sluice_error error = {0};
-    struct serve s = {.cli = cli, .args = args};
+    struct serve_process s = {.cli = cli, .args = args};
     s.conf = serve_settings(cli, args, &error);
     if (!s.conf) return cli_fail(cli, &error);
     int status;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // signal: tells a running job something, asks it, or ends it.
-#include "calls/calls.h"
 #include "cli/answer_watch.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "cli/signal_print.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 #include "json/raw.h"
 

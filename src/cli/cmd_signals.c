@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // signals: what was sent to jobs. With the token of its lock, a worker receives its signals and
 // answers them.
-#include "calls/calls.h"
 #include "cli/answer_watch.h"
 #include "cli/commands.h"
 #include "cli/signal_print.h"
 #include "cli/table.h"
 #include "os/clock.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <stdlib.h>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // stats: counts messages by state, once or on a live screen.
-#include "calls/calls.h"
 #include "cli/commands.h"
 #include "cli/stats_watch.h"
 #include "cli/store.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // workers: the workers of a queue, or of all queues, once or on a live screen.
-#include "calls/calls.h"
 #include "cli/commands.h"
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <inttypes.h>
@@ -293,7 +293,7 @@ static void print(const struct cli *cli, const struct groups *g, bool one, FILE 
     print_without(g, one, out);
 }
 
-struct picture {
+struct workers_screen {
     const struct cli *cli;
     struct sluice *store;
     const char *queue;
@@ -301,7 +301,7 @@ struct picture {
 
 static void draw(void *ctx, FILE *out)
 {
-    const struct picture *p = ctx;
+    const struct workers_screen *p = ctx;
     struct groups g = {0};
     struct sluice_error error = {0};
     if (read_all(p->store, p->queue, &g, &error) == SLUICE_OK)
@@ -328,7 +328,7 @@ static int run_workers(const struct cli *cli, const struct arguments *args, stru
         status = show_worker(cli, s, &g, name);
     else if (args->options[WATCH].given && !cli->json)
         status = screen_watch(interval->given ? (int)interval->number : INTERVAL_MS, draw,
-                              &(struct picture){cli, s, queue});
+                              &(struct workers_screen){cli, s, queue});
     else if (cli->json)
         print_json(&g);
     else

@@ -2,7 +2,7 @@
 // Parses prices and computes three figures: requests per message, dollars per million messages,
 // dollars per day.
 #include "cli/cost.h"
-#include "calls/calls.h"
+#include "protocol/routes.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -23,7 +23,7 @@
 #define POSITION_MAX ((size_t)64 << 20)
 #define TYPE_COLUMNS 21
 
-struct printing {
+struct event_printer {
     const struct cli *cli;
     const struct events_bus *bus;
     struct sluice_bus_events *events;
@@ -121,7 +121,7 @@ static bool write_whole(int fd, const char *text)
     return fsync(fd) == 0;
 }
 
-static int position_save(struct printing *p)
+static int position_save(struct event_printer *p)
 {
     const char *path = p->bus->position_file;
     char beside[PATH_MAX];
@@ -154,7 +154,7 @@ static bool position_read(const struct cli *cli, const char *path, char **out, i
 }
 
 // An outage ends a command that does not follow.
-static bool goes_on(struct printing *p, const struct sluice_error *error)
+static bool goes_on(struct event_printer *p, const struct sluice_error *error)
 {
     if (error->code != SLUICE_UNAVAILABLE || !p->bus->follow) return false;
     if (!p->waits) cli_say(p->cli, "%s; waiting for it", error->message);
@@ -163,7 +163,7 @@ static bool goes_on(struct printing *p, const struct sluice_error *error)
     return true;
 }
 
-static int print_all(struct printing *p)
+static int print_all(struct event_printer *p)
 {
     int status = 0, quiet = 0;
     while (!status && !stop_requested()) {
@@ -190,7 +190,7 @@ static int print_all(struct printing *p)
 
 int events_bus_print(const struct cli *cli, struct events_bus *b)
 {
-    struct printing p = {.cli = cli, .bus = b, .saved_at = clock_boot_ms()};
+    struct event_printer p = {.cli = cli, .bus = b, .saved_at = clock_boot_ms()};
     struct sluice_error error = {0};
     char *position = NULL;
     int status = 0;

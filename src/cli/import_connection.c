@@ -119,7 +119,7 @@ bool tube_flush(struct tube_link *l)
     return !l->status;
 }
 
-bool tube_answer(struct tube_link *l, struct answer *out)
+bool tube_answer(struct tube_link *l, struct beanstalk_answer *out)
 {
     int64_t until = clock_boot_ms() + ANSWER_MS;
     while (!l->status) {
@@ -139,7 +139,7 @@ bool tube_answer(struct tube_link *l, struct answer *out)
     return false;
 }
 
-bool tube_ask(struct tube_link *l, struct answer *out, const char *format, ...)
+bool tube_ask(struct tube_link *l, struct beanstalk_answer *out, const char *format, ...)
 {
     char text[COMMAND_MAX];
     va_list rest;

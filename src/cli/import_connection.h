@@ -28,8 +28,9 @@ void tube_command(struct tube_link *l, const char *format, ...) PRINTF(2, 3);
 bool tube_flush(struct tube_link *l);
 // Reads the next answer. Its bytes are valid until the next call. Returns false if the connection
 // failed.
-bool tube_answer(struct tube_link *l, struct answer *out);
+bool tube_answer(struct tube_link *l, struct beanstalk_answer *out);
 // One command with its answer.
-bool tube_ask(struct tube_link *l, struct answer *out, const char *format, ...) PRINTF(3, 4);
+bool tube_ask(struct tube_link *l, struct beanstalk_answer *out, const char *format, ...)
+    PRINTF(3, 4);
 // Prints that the server answered something that the command cannot have. Returns false.
 bool tube_refuse(struct tube_link *l, struct bytes answer);

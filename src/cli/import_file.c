@@ -3,9 +3,9 @@
 // line tells one from another, so the file must not change between two runs of an import.
 #include "base/digits.h"
 #include "base/hash.h"
-#include "calls/calls.h"
-#include "calls/message.h"
 #include "cli/import.h"
+#include "protocol/message.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 #include "json/raw.h"
 

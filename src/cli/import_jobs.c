@@ -25,7 +25,7 @@ static void clear(struct tube_import *t)
     buf_clear(&t->bodies);
 }
 
-static void add(struct tube_import *t, const struct answer *job)
+static void add(struct tube_import *t, const struct beanstalk_answer *job)
 {
     t->items[t->len] = (struct import_item){.id = job->id};
     t->items[t->len].message.body_len = job->body.len;
@@ -53,7 +53,7 @@ static bool describe(struct tube_import *t, struct import_item *item, struct byt
 
 static bool describe_reserved(struct tube_import *t)
 {
-    struct answer a;
+    struct beanstalk_answer a;
     for (size_t i = 0; i < t->len; i++)
         tube_command(&t->link, "stats-job %llu", (unsigned long long)t->items[i].id);
     if (!tube_flush(&t->link)) return false;
@@ -70,7 +70,7 @@ static bool describe_reserved(struct tube_import *t)
 
 static bool delete_all(struct tube_import *t)
 {
-    struct answer a;
+    struct beanstalk_answer a;
     for (size_t i = 0; i < t->len; i++)
         tube_command(&t->link, "delete %llu", (unsigned long long)t->items[i].id);
     if (!tube_flush(&t->link)) return false;
@@ -98,7 +98,7 @@ static int copy(struct tube_import *t)
 
 static bool reserve_batch(struct tube_import *t, unsigned wait_s)
 {
-    struct answer a;
+    struct beanstalk_answer a;
     size_t asked = t->size_now;
     for (size_t i = 0; i < asked; i++)
         tube_command(&t->link, "reserve-with-timeout %u", i == 0 ? wait_s : 0);
@@ -129,7 +129,7 @@ int jobs_reserve(struct tube_import *t, unsigned wait_s, uint64_t *found)
 // Reads the state and the body of one job. It is added if its state is still wanted.
 static bool read_one(struct tube_import *t, uint64_t id)
 {
-    struct answer a;
+    struct beanstalk_answer a;
     struct import_item item = {.id = id};
     unsigned state = 0;
     uint64_t left = 0;

@@ -26,7 +26,7 @@ struct found_jobs {
 
 static bool read_stats(struct tube_import *t, struct tube_stats *out)
 {
-    struct answer a;
+    struct beanstalk_answer a;
     *out = (struct tube_stats){0};
     if (!tube_ask(&t->link, &a, "stats-tube %s", t->place->tube)) return false;
     if (a.word == ANSWER_NOT_FOUND) return true;
@@ -48,7 +48,7 @@ static uint64_t wanted_of(const struct tube_stats *s, unsigned states)
 // Reports a missing tube with the names of those that exist.
 static int no_tube(struct tube_import *t)
 {
-    struct answer a;
+    struct beanstalk_answer a;
     char names[200] = "";
     struct bytes name;
     if (!tube_ask(&t->link, &a, "list-tubes")) return t->link.status;
@@ -69,7 +69,7 @@ static int no_tube(struct tube_import *t)
 // The number of the newest job. A job of our own, which no worker can get, tells it.
 static bool newest_number(struct tube_import *t, uint64_t *out)
 {
-    struct answer a;
+    struct beanstalk_answer a;
     if (!tube_ask(&t->link, &a, "use " PROBE_TUBE)) return false;
     if (a.word != ANSWER_USING) return tube_refuse(&t->link, a.line);
     if (!tube_ask(&t->link, &a, "put %u %u 1 0\r\n", DELAY_MAX, DELAY_MAX)) return false;
@@ -97,7 +97,7 @@ static void keep_job(struct found_jobs *found, uint64_t id, uint64_t priority)
 static bool ask_numbers(struct tube_import *t, uint64_t low, uint64_t high, unsigned states,
                         struct found_jobs *found)
 {
-    struct answer a;
+    struct beanstalk_answer a;
     for (uint64_t id = high; id >= low && id > 0; id--)
         tube_command(&t->link, "stats-job %llu", (unsigned long long)id);
     if (!tube_flush(&t->link)) return false;
@@ -147,7 +147,7 @@ static int scan(struct tube_import *t, unsigned states, uint64_t expected, uint6
 
 static bool watch(struct tube_import *t)
 {
-    struct answer a;
+    struct beanstalk_answer a;
     if (!tube_ask(&t->link, &a, "watch %s", t->place->tube)) return false;
     if (a.word != ANSWER_WATCHING) return tube_refuse(&t->link, a.line);
     if (strcmp(t->place->tube, "default") == 0) return true;
@@ -180,7 +180,7 @@ static int copy_tube(struct tube_import *t)
 // Reads the server's identity, and opens the record.
 static int begin(struct tube_import *t)
 {
-    struct answer a;
+    struct beanstalk_answer a;
     struct bytes id;
     uint64_t binlog;
     char lineage[LINEAGE_MAX + 1];

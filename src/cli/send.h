@@ -20,13 +20,13 @@ enum sluice_code sending_batch(struct send_input *sending, const struct sluice_s
 int send_lines(struct send_input *sending, const char *path);
 
 // A message that is sent again, perhaps changed.
-struct again {
+struct resend {
     struct sluice_batch *batch;    // NULL: none
     struct sluice_header *headers; // of the new message; the texts are the batch's and the form's
 };
 // Fills in what the form does not give from a message: "ID" of the queue that is sent to, or
 // "QUEUE/ID". If *body is NULL, it becomes the message's. Returns 0, or the exit status after
 // printing the error. Call again_done in both cases.
-int again_read(struct send_input *sending, const char *from, struct again *out, const void **body,
+int again_read(struct send_input *sending, const char *from, struct resend *out, const void **body,
                size_t *len);
-void again_done(struct again *a);
+void again_done(struct resend *a);

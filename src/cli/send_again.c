@@ -10,7 +10,7 @@
 #define ORIGIN_HEADER "sluice-sent-again" // the id of the message
 #define DEAD_HEADERS  "sluice-dead-"
 
-void again_done(struct again *a)
+void again_done(struct resend *a)
 {
     free(a->headers);
     sluice_batch_free(a->batch);
@@ -33,7 +33,7 @@ static bool is_copied(const struct sluice_send *form, const char *name, bool new
 }
 
 static void merge_headers(struct sluice_send *form, const struct sluice_message *m, bool new_body,
-                          struct again *out)
+                          struct resend *out)
 {
     size_t len = 0;
     out->headers = cli_alloc((form->headers_len + m->headers_len + 1) * sizeof *out->headers);
@@ -67,7 +67,7 @@ static bool is_finished(const struct sluice_message *m)
     return true;
 }
 
-int again_read(struct send_input *sending, const char *from, struct again *out, const void **body,
+int again_read(struct send_input *sending, const char *from, struct resend *out, const void **body,
                size_t *len)
 {
     const char *slash = strchr(from, '/'), *id = slash ? slash + 1 : from;

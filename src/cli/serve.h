@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct serve {
+struct serve_process {
     const struct cli *cli;
     const struct arguments *args;
     struct conf *conf; // the settings at the start; the server refers to them
@@ -30,11 +30,11 @@ struct conf *serve_settings(const struct cli *cli, const struct arguments *args,
 
 // Blocks INT, TERM and HUP and opens a signalfd. Call it before any thread starts, because threads
 // inherit the signal mask. Returns false on an error.
-bool serve_take_signals(struct serve *s);
+bool serve_take_signals(struct serve_process *s);
 // Until serve_watch_end, INT and TERM end the process at once: the start may wait long for a store.
 // That is safe, because the node serves no client yet. It also holds while a failed start is
 // cleaned up.
-void serve_watch_start(struct serve *s);
-void serve_watch_end(struct serve *s);
+void serve_watch_start(struct serve_process *s);
+void serve_watch_end(struct serve_process *s);
 // Serves until INT or TERM, then stops. HUP reloads the settings. Returns the exit status.
-int serve_loop(struct serve *s);
+int serve_loop(struct serve_process *s);

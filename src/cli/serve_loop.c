@@ -26,7 +26,7 @@ static void signals_of(sigset_t *set)
     (void)sigaddset(set, SIGHUP);
 }
 
-bool serve_take_signals(struct serve *s)
+bool serve_take_signals(struct serve_process *s)
 {
     sigset_t set;
     signals_of(&set);
@@ -51,7 +51,7 @@ static int next_signal(int signals, int64_t wait_ms)
     return read(signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : 0;
 }
 
-static void warn_fixed(struct serve *s, const struct conf *now)
+static void warn_fixed(struct serve_process *s, const struct conf *now)
 {
     enum conf_key key = conf_differs(s->conf, now);
     if (key == CONF_KEYS) return;
@@ -59,7 +59,7 @@ static void warn_fixed(struct serve *s, const struct conf *now)
         LOG_TEXT("source", conf_source(now, key)));
 }
 
-static void reload(struct serve *s)
+static void reload(struct serve_process *s)
 {
     struct sluice_error error = {.code = SLUICE_OK};
     (void)notify_reloading();
@@ -95,7 +95,7 @@ static void *end_at_once(void *arg)
 // It takes no other signals: a SIGHUP of this time is for serve_loop.
 static void *watch_start(void *arg)
 {
-    const struct serve *s = arg;
+    const struct serve_process *s = arg;
     struct pollfd on[] = {{.fd = s->ends, .events = POLLIN}, {.fd = s->started, .events = POLLIN}};
     for (;;) {
         int ready = poll(on, 2, -1);
@@ -105,7 +105,7 @@ static void *watch_start(void *arg)
     }
 }
 
-void serve_watch_start(struct serve *s)
+void serve_watch_start(struct serve_process *s)
 {
     sigset_t ends;
     (void)sigemptyset(&ends);
@@ -117,7 +117,7 @@ void serve_watch_start(struct serve *s)
         s->ends >= 0 && s->started >= 0 && pthread_create(&s->watch, NULL, watch_start, s) == 0;
 }
 
-void serve_watch_end(struct serve *s)
+void serve_watch_end(struct serve_process *s)
 {
     if (s->watched && eventfd_write(s->started, 1) == 0) (void)pthread_join(s->watch, NULL);
     if (s->started >= 0) (void)close(s->started);
@@ -125,7 +125,7 @@ void serve_watch_end(struct serve *s)
 }
 
 // `why` is the signal, for the log.
-static int stop(struct serve *s, const char *why)
+static int stop(struct serve_process *s, const char *why)
 {
     const struct conf *c = s->now ? s->now : s->conf;
     int64_t deadline_ms = conf_number(c, CONF_SHUTDOWN_DEADLINE);
@@ -153,7 +153,7 @@ static int stop(struct serve *s, const char *why)
 // So this one ends, and its supervisor starts another. A store that was emptied or replaced is
 // different: a new process would continue in an empty store and report ready. So the node keeps
 // running and refuses all calls until an operator decides.
-static bool is_beyond_help(struct serve *s)
+static bool is_beyond_help(struct serve_process *s)
 {
     struct sluice_error error;
     if (s->store_lost || !server_store_is_dead(s->server, &error)) return false;
@@ -165,7 +165,7 @@ static bool is_beyond_help(struct serve *s)
     return true;
 }
 
-int serve_loop(struct serve *s)
+int serve_loop(struct serve_process *s)
 {
     int64_t watchdog_ms = notify_watchdog_ms();
     int64_t wait_ms = watchdog_ms > 0 ? watchdog_ms / 3 + 1 : CHECK_MS;

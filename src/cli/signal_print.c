@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/signal_print.h"
 
-#include "calls/calls.h"
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 
 #include <stdlib.h>
 #include <string.h>

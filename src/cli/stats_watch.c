@@ -22,7 +22,7 @@ struct sample {
     struct sluice_stats stats;
 };
 
-struct watched {
+struct watched_queue {
     char name[QUEUE_NAME_SIZE];
     struct sample samples[SAMPLES]; // a ring buffer
     size_t count;
@@ -35,7 +35,7 @@ struct stats_watch {
     struct sluice *s;
     const char *only; // one queue; NULL: all queues
     const struct prices *prices;
-    struct watched *rows;
+    struct watched_queue *rows;
     size_t len;
     struct sluice_worker *workers; // of that queue
     size_t workers_len;
@@ -43,24 +43,24 @@ struct stats_watch {
     size_t page;  // visible lines of the list
 };
 
-static struct watched *row_for(struct stats_watch *w, const char *name)
+static struct watched_queue *row_for(struct stats_watch *w, const char *name)
 {
     for (size_t i = 0; i < w->len; i++)
         if (strcmp(w->rows[i].name, name) == 0) return &w->rows[i];
     w->rows = cli_realloc(w->rows, (w->len + 1) * sizeof *w->rows);
-    struct watched *row = &w->rows[w->len++];
+    struct watched_queue *row = &w->rows[w->len++];
     memset(row, 0, sizeof *row);
     (void)snprintf(row->name, sizeof row->name, "%s", name);
     return row;
 }
 
-static const struct sample *newest(const struct watched *row)
+static const struct sample *newest(const struct watched_queue *row)
 {
     return &row->samples[(row->count - 1) % SAMPLES];
 }
 
 // Returns the newest sample that is at least RATE_MS old, else the oldest.
-static const struct sample *earlier(const struct watched *row)
+static const struct sample *earlier(const struct watched_queue *row)
 {
     const struct sample *last = newest(row), *found = last;
     size_t kept = row->count < SAMPLES ? row->count : SAMPLES;
@@ -71,7 +71,7 @@ static const struct sample *earlier(const struct watched *row)
     return found;
 }
 
-static uint64_t rate(const struct watched *row, uint64_t now, uint64_t before)
+static uint64_t rate(const struct watched_queue *row, uint64_t now, uint64_t before)
 {
     int64_t ms = newest(row)->at_ms - earlier(row)->at_ms;
     if (ms <= 0 || now < before) return 0;
@@ -81,7 +81,7 @@ static uint64_t rate(const struct watched *row, uint64_t now, uint64_t before)
 static void add_sample(struct stats_watch *w, const char *name,
                        const struct sluice_queue_status *seen)
 {
-    struct watched *row = row_for(w, name);
+    struct watched_queue *row = row_for(w, name);
     row->samples[row->count++ % SAMPLES] =
         (struct sample){.stats = seen->stats, .at_ms = steady_ms()};
     row->seen = true;
@@ -124,7 +124,7 @@ static enum sluice_code sample_all(struct stats_watch *w, struct sluice_error *e
     return code;
 }
 
-static uint64_t depth(const struct watched *row)
+static uint64_t depth(const struct watched_queue *row)
 {
     const struct sluice_stats *v = &newest(row)->stats;
     return v->ready + v->locked + v->delayed + v->dead + v->outbound;
@@ -133,7 +133,7 @@ static uint64_t depth(const struct watched *row)
 // Sorts by depth, largest first. Deleted queues come last.
 static int compare(const void *left, const void *right)
 {
-    const struct watched *a = left, *b = right;
+    const struct watched_queue *a = left, *b = right;
     if (a->seen != b->seen) return a->seen ? -1 : 1;
     uint64_t x = depth(a), y = depth(b);
     return x != y ? (x > y ? -1 : 1) : strcmp(a->name, b->name);
@@ -168,13 +168,13 @@ static const char *const column_heads[COLUMNS] = {
 static const enum column expendable[] = {DOLLARS, REQUESTS,  CANCELLED, WORKERS, SENT,
                                          DONE,    PROCESSED, DELAYED,   OLDEST,  LOCKED};
 
-static bool is_idle(const struct watched *row)
+static bool is_idle(const struct watched_queue *row)
 {
     const struct sluice_stats *v = &newest(row)->stats;
     return v->oldest_age_ms > STATS_IDLE_MS && *stats_remark(v, row->paused);
 }
 
-static void add_cell(const struct stats_watch *w, struct table *t, const struct watched *row,
+static void add_cell(const struct stats_watch *w, struct table *t, const struct watched_queue *row,
                      enum column column)
 {
     const struct sluice_stats *v = &newest(row)->stats, *old = &earlier(row)->stats;
@@ -217,7 +217,7 @@ static void choose_columns(const struct stats_watch *w, bool chosen[static COLUM
     for (int c = 0; c < COLUMNS; c++)
         chosen[c] = c != STATE && c != REQUESTS && c != DOLLARS && c != CANCELLED;
     for (size_t i = 0; i < w->len; i++) {
-        const struct watched *row = &w->rows[i];
+        const struct watched_queue *row = &w->rows[i];
         if (!row->seen) continue;
         const struct sluice_stats *v = &newest(row)->stats;
         if (row->paused || is_idle(row)) chosen[STATE] = true;
@@ -435,7 +435,7 @@ static void print_cost(const struct stats_watch *w, const struct sluice_stats *v
 static void print_lines(const struct stats_watch *w)
 {
     for (size_t i = 0; i < w->len; i++) {
-        const struct watched *row = &w->rows[i];
+        const struct watched_queue *row = &w->rows[i];
         if (!row->seen) continue;
         const struct sluice_stats *v = &newest(row)->stats, *old = &earlier(row)->stats;
         if (w->cli->json) {

@@ -70,7 +70,8 @@ struct cluster_effect *effect_ask(struct cluster *c, enum open_kind open,
                                   enum cluster_effect_kind kind)
 {
     CHECK(c->open[open].request == 0);
-    c->open[open] = (struct open){.request = ++c->requests, .kind = kind, .sent = c->now};
+    c->open[open] =
+        (struct service_request){.request = ++c->requests, .kind = kind, .sent = c->now};
     struct cluster_effect *e = effect_add(c, kind);
     e->request = c->open[open].request;
     return e;
@@ -96,7 +97,7 @@ static void answer(struct cluster *c, const struct cluster_event *e)
     if (e->request == 0 || shards_answer(c, e)) return;
     for (int i = 0; i < OPEN_KINDS; i++) {
         if (c->open[i].request != e->request) continue;
-        struct open open = c->open[i];
+        struct service_request open = c->open[i];
         c->open[i].request = 0;
         session_contact(c, e->err, open.sent);
         if (i == OPEN_SESSION) session_answer(c, &open, e);
@@ -108,10 +109,10 @@ static void answer(struct cluster *c, const struct cluster_event *e)
 
 static void view(struct cluster *c, const struct cluster_event *e)
 {
-    struct open open = c->open[OPEN_LIST];
+    struct service_request open = c->open[OPEN_LIST];
     if (e->request != 0 && e->request != open.request) return;
     if (e->request == 0)
-        open = (struct open){.sent = c->now};
+        open = (struct service_request){.sent = c->now};
     else
         c->open[OPEN_LIST].request = 0;
     session_view(c, &open, e);

@@ -47,53 +47,47 @@ void cluster_config_defaults(struct cluster_config *c, const struct member_id *s
 // What the coordination service has.
 struct cluster_view {
     uint64_t at; // rises with every change in the service
-    const struct member_seen *members;
+    const struct member_report *members;
     size_t members_len;
-    struct leader_seen leader;
+    struct leader_report leader;
     const struct plan *plan; // NULL: none was published
 };
 
 enum cluster_event_kind {
     CLUSTER_TICK,
-    CLUSTER_VIEW,        // request: the LIST that it answers; 0: a watch reports it.
-                         // err, view
+    CLUSTER_VIEW,        // request: the LIST that it answers; 0: a watch reports it. err, view
     CLUSTER_ANSWER,      // request, err, number
-    CLUSTER_SHARDS,      // shards: all shards that exist, ascending; for the leader's
-                         // plan
+    CLUSTER_SHARDS,      // shards: all shards that exist, ascending; for the leader's plan
     CLUSTER_TRAFFIC,     // shards, ascending, and their traffic per second; for the leader's plan
     CLUSTER_FENCED,      // shard: the journal has another owner; number: its epoch now
     CLUSTER_FREE,        // shard: its claim was released; a hint to ask at once
-    CLUSTER_IN_THE_WAY,  // shard: another node was refused its claim, because this
-                         // node holds it
+    CLUSTER_IN_THE_WAY,  // shard: another node was refused its claim, because this node holds it
     CLUSTER_USED,        // shard: there are calls for it, at this node or at one that told it so
     CLUSTER_HELD,        // shard, member: that node serves the shard, which no plan has yet
     CLUSTER_UNREACHABLE, // member, other: the first does not reach the second (reach.h)
     CLUSTER_LOOK,        // a hint that the members or the plan have changed: list at once
-    CLUSTER_DRAIN,       // give all shards away and take no other; the node stays a
-                         // member
+    CLUSTER_DRAIN,       // give all shards away and take no other; the node stays a member
     CLUSTER_UNDRAIN,     // the end of a drain: take shards again
     CLUSTER_STOP,        // as a drain, then leave; deadline
 };
 
 // err of an answer:
+// clang-format off
 //   ERR_OK           done
 //   ERR_CONFLICT     another live node has the name, the lead or the claim;
-//   own: the journal's epoch
-//                    changed meanwhile; plan: a newer one exists
+//                    own: the journal's epoch changed meanwhile; plan: a newer one exists
 //   ERR_NOT_FOUND    the node's session has ended
-//   ERR_FENCED       join, heartbeat: a later incarnation has the name; lead: a
-//   later epoch exists;
-//                    own: the journal has recorded a token that is not lower
-//                    (number)
+//   ERR_FENCED       join, heartbeat: a later incarnation has the name; lead: a later epoch exists;
+//                    own: the journal has recorded a token that is not lower (number)
 //   ERR_UNAVAILABLE  certainly not done
 //   ERR_UNKNOWN      perhaps done, perhaps later
+// clang-format on
 // Other errors count as ERR_UNAVAILABLE.
 struct cluster_event {
     enum cluster_event_kind kind;
     uint64_t request;
     enum err err;
-    uint64_t number; // LEAD: the epoch; CLAIM: the token; OWN: the epoch in the
-                     // journal
+    uint64_t number; // LEAD: the epoch; CLAIM: the token; OWN: the epoch in the journal
     struct cluster_view view;
     const struct shard_key *shards;
     size_t shards_len;
@@ -106,8 +100,7 @@ struct cluster_event {
 enum cluster_effect_kind {
     // Requests to the coordination service.
     CLUSTER_JOIN,      // leaving
-    CLUSTER_HEARTBEAT, // renews the session, with the lead and all claims in it;
-                       // leaving
+    CLUSTER_HEARTBEAT, // renews the session, with the lead and all claims in it; leaving
     CLUSTER_LEAVE,
     CLUSTER_LIST,    // answered by CLUSTER_VIEW
     CLUSTER_LEAD,    // number: the last epoch that was seen
@@ -117,17 +110,14 @@ enum cluster_effect_kind {
     CLUSTER_CLAIM,   // shard; number: a token must be higher than this
     CLUSTER_RELEASE, // shard; number: the token
     // Requests to the shard.
-    CLUSTER_OWN,       // shard; number: the token. ERR_OK also if this token is
-                       // recorded already
-    CLUSTER_HAND_OVER, // shard; to: the next owner, with an empty name if there
-                       // is none. Finish what
-                       // is under way, pass on what waits, then answer.
+    CLUSTER_OWN,       // shard; number: the token. ERR_OK also if this token is recorded already
+    CLUSTER_HAND_OVER, // shard; to: the next owner, with an empty name if there is none. Finish
+                       // what is under way, pass on what waits, then answer.
     // Orders without an answer.
     CLUSTER_TAKE,        // shard; number: the epoch to commit with
     CLUSTER_STOP_TAKING, // shard
     CLUSTER_REPORT_PLAN, // plan, in observe-only mode
-    CLUSTER_NOTE,        // note, an event for the cluster's stream; shard, number,
-                         // member
+    CLUSTER_NOTE,        // note, an event for the cluster's stream; shard, number, member
 };
 
 enum cluster_note {

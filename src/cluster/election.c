@@ -20,8 +20,8 @@ void election_init(struct election *e, const struct election_rules *r)
     *e = (struct election){.rules = *r, .until = TIME_UNKNOWN};
 }
 
-void election_see(struct election *e, const struct leader_seen *seen, const struct member_id *self,
-                  struct interval now)
+void election_see(struct election *e, const struct leader_report *seen,
+                  const struct member_id *self, struct interval now)
 {
     if (!e->started_known) e->started = now;
     e->started_known = true;
@@ -118,7 +118,7 @@ void election_granted(struct election *e, const struct member_id *self, uint64_t
     CHECK(e->role == ELECTION_ASKING);
     e->role = ELECTION_FOLLOWING;
     if (epoch < e->seen.epoch) return; // a later epoch was seen meanwhile
-    e->seen = (struct leader_seen){.held = true, .id = *self, .epoch = epoch};
+    e->seen = (struct leader_report){.held = true, .id = *self, .epoch = epoch};
     if (!lease_held(lease_until(sent, e->rules.lease_ms), now)) return; // the answer came too late
     e->role = ELECTION_LEADING;
     e->led = true;

@@ -3,14 +3,18 @@
 // grants the lease and numbers the epochs. This code decides when a node asks
 // for it, renews it and gives it up.
 //
-//              observed               no leader, first healthy granted
-//     OBSERVING -------> FOLLOWING ----------------------------> ASKING
-//     ------------> LEADING
-//                         ^  ^  ^           refused, unknown       | | |  |
-//                         '----------------------------------' | |  '---- the
-//                         lease may have ended, or a renewal was refused ---|
-//                         '------- RESIGNING <--- a smaller name for
-//                         cool_down_ms, stop -'
+// clang-format off
+//               observed             asks            granted
+//     OBSERVING ---------> FOLLOWING -----> ASKING ---------> LEADING
+//                           ^  ^  ^            |               |  |
+//                           |  |  '------------'               |  |
+//                           |  |  refused, unknown             |  |
+//                           |  '-------------------------------'  |
+//                           |    the lease may have ended, or     |
+//                           |    a renewal was refused            |
+//                           '------------ RESIGNING <-------------'
+//                             a smaller name for cool_down_ms, or stop
+// clang-format on
 //
 // A candidate is the first healthy member by name. If the first one does not
 // become leader, the next ones ask too, each one lease later than the one
@@ -44,7 +48,7 @@ struct election_rules {
 };
 
 // The leader's record in the coordination service.
-struct leader_seen {
+struct leader_report {
     bool held; // the service says that the lease has not ended
     struct member_id id;
     uint64_t epoch; // the last epoch given out; 0: none
@@ -53,8 +57,8 @@ struct leader_seen {
 struct election {
     struct election_rules rules;
     enum election_role role;
-    struct leader_seen seen; // what was seen last, or won
-    struct interval started; // when the node saw the service for the first time
+    struct leader_report seen; // what was seen last, or won
+    struct interval started;   // when the node saw the service for the first time
     bool started_known;
     bool led;               // a leader was seen since the start; before: a cold start
     struct interval vacant; // since when no leader was seen
@@ -68,8 +72,8 @@ struct election {
 void election_rules_defaults(struct election_rules *r, int64_t lease_ms);
 void election_init(struct election *e, const struct election_rules *r);
 // A list of the service arrived.
-void election_see(struct election *e, const struct leader_seen *seen, const struct member_id *self,
-                  struct interval now);
+void election_see(struct election *e, const struct leader_report *seen,
+                  const struct member_id *self, struct interval now);
 // Decides what to do now. `stopping`: the node leaves and has nothing left to
 // lead.
 enum election_action election_decide(const struct election *e, const struct members *m,

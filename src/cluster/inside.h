@@ -12,7 +12,7 @@
 enum open_kind { OPEN_SESSION, OPEN_LIST, OPEN_LEAD, OPEN_PLAN, OPEN_KINDS };
 
 // A request that is under way. Each kind has one at a time.
-struct open {
+struct service_request {
     uint64_t request; // 0: none
     enum cluster_effect_kind kind;
     struct interval sent;
@@ -20,21 +20,23 @@ struct open {
 
 // One shard that the node serves, wants or still has to release.
 //
-//                 wanted            granted               owned
-//     (no row) ------------> ASKED --------> CLAIMED -------------> SERVING
-//         ^                   |  conflict:                 |  |  '- session
-//         ended: claims and owns |                   '- again later      fenced
-//         <-'  |     again, and serves meanwhile | |        | the plan says
-//         another node, stop |                    released              v v
-//         '------------------------------------- RELEASING <- HANDING
+// clang-format off
+//              wanted         granted          owned
+//     (no row) -----> ASKED ---------> CLAIMED -----> SERVING ---.
+//        ^            |   ^                            |  |  ^   | session ended: claims and owns
+//        |            '---'                            |  |  '---' again, and serves meanwhile
+//        |     conflict: again later            fenced |  |
+//        |                                             |  | the plan names another node, stop
+//        |   released                                  |  v
+//        '--------------------------------- RELEASING <+- HANDING
+// clang-format on
 struct ownership {
     struct shard_key shard;
     bool used;    // there are calls for it; only such shards are wanted if the node is lazy
     bool wanted;  // by the plan
     bool serving; // between TAKE and STOP_TAKING
     bool handed;  // given away: release the claim
-    bool doubt;   // the service may have granted a claim that this node does not
-                  // know
+    bool doubt;   // the service may have granted a claim that this node does not know
     uint64_t request;
     enum cluster_effect_kind asked;
     uint64_t asked_session;
@@ -55,7 +57,7 @@ struct cluster {
     size_t effects_taken;
     size_t effects_len;
     size_t effects_cap;
-    struct open open[OPEN_KINDS];
+    struct service_request open[OPEN_KINDS];
 
     // session.c
     struct members members;
@@ -94,7 +96,7 @@ struct cluster {
     struct shard_key *busy; // shards with a known traffic
     uint32_t *traffic;
     size_t traffic_len;
-    struct held { // shards that no plan has, and the nodes that serve them
+    struct held_shards { // shards that no plan has, and the nodes that serve them
         struct shard_key shard;
         struct member_id holder;
     } * held; // by shard
@@ -119,8 +121,10 @@ int64_t retry_time(struct cluster *c); // around retry_ms from now
 
 // session.c
 void session_tick(struct cluster *c);
-void session_answer(struct cluster *c, const struct open *open, const struct cluster_event *e);
-void session_view(struct cluster *c, const struct open *open, const struct cluster_event *e);
+void session_answer(struct cluster *c, const struct service_request *open,
+                    const struct cluster_event *e);
+void session_view(struct cluster *c, const struct service_request *open,
+                  const struct cluster_event *e);
 void session_contact(struct cluster *c, enum err err, struct interval sent);
 void session_ended(struct cluster *c); // the service says so
 bool session_may_claim(const struct cluster *c);
@@ -128,7 +132,8 @@ int64_t session_wake_at(const struct cluster *c);
 
 // lead.c
 void lead_tick(struct cluster *c);
-void lead_answer(struct cluster *c, const struct open *open, const struct cluster_event *e);
+void lead_answer(struct cluster *c, const struct service_request *open,
+                 const struct cluster_event *e);
 void lead_lost(struct cluster *c); // the session or the name is gone
 void plan_answer(struct cluster *c, const struct cluster_event *e);
 void plan_adopt(struct cluster *c, const struct plan *plan);

@@ -47,7 +47,7 @@ static void asked_answer(struct cluster *c, const struct cluster_event *e)
         c->ask_at = retry_time(c); // the answer came too late: the session must be renewed first
 }
 
-static void renewal_answer(struct cluster *c, const struct open *open,
+static void renewal_answer(struct cluster *c, const struct service_request *open,
                            const struct cluster_event *e)
 {
     if (c->election.role != ELECTION_LEADING) return; // stepped down meanwhile
@@ -61,7 +61,8 @@ static void renewal_answer(struct cluster *c, const struct open *open,
     if (refused) demoted(c);
 }
 
-void lead_answer(struct cluster *c, const struct open *open, const struct cluster_event *e)
+void lead_answer(struct cluster *c, const struct service_request *open,
+                 const struct cluster_event *e)
 {
     if (open->kind == CLUSTER_LEAD) {
         asked_answer(c, e);
@@ -135,7 +136,8 @@ static size_t plan_members(const struct cluster *c, struct placement_member *out
         out[len] = (struct placement_member){.id = m->seen.id, .capacity = capacity};
         if (!role_of(m->life, &out[len].role)) continue;
         // It lives, so it hands its shards over in order.
-        bool cut = reach_is_cut(&c->reach, &c->members, &m->seen.id, c->now);
+        bool cut =
+            !MUTANT(REACH_IGNORED) && reach_is_cut(&c->reach, &c->members, &m->seen.id, c->now);
         if (cut && out[len].role == PLACEMENT_TAKES) out[len].role = PLACEMENT_LEAVES;
         len++;
     }
@@ -157,7 +159,7 @@ void lead_held(struct cluster *c, const struct shard_key *shard, const struct me
         memmove(&c->held[at + 1], &c->held[at], (c->held_len - at) * sizeof *c->held);
         c->held_len++;
     }
-    c->held[at] = (struct held){*shard, *holder};
+    c->held[at] = (struct held_shards){*shard, *holder};
 }
 
 static uint32_t node_index(struct plan *p, const struct member_id *id)
@@ -177,7 +179,7 @@ static void last_plan(const struct cluster *c, struct plan *out)
     size_t kept = out->rows_len, at = 0;
     out->rows = memory_resize(out->rows, (kept + c->held_len + 1) * sizeof *out->rows);
     for (size_t i = 0; i < c->held_len; i++) {
-        const struct held *h = &c->held[i];
+        const struct held_shards *h = &c->held[i];
         if (plan_find(&c->plan, &h->shard) || !members_find(&c->members, &h->holder)) continue;
         while (at < out->rows_len && shard_key_compare(&out->rows[at].shard, &h->shard) < 0)
             at++;

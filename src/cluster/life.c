@@ -145,13 +145,14 @@ int64_t members_wake_at(const struct members *m, const struct life_rules *r, str
     return at;
 }
 
-static bool is_fresh(const struct member *m, const struct member_seen *seen)
+static bool is_fresh(const struct member *m, const struct member_report *seen)
 {
     return seen->beat.lo > m->seen.beat.lo || seen->beat.hi > m->seen.beat.hi;
 }
 
-static void see_again(struct member *m, const struct life_rules *r, const struct member_seen *seen,
-                      struct interval now, struct life_changes *changes)
+static void see_again(struct member *m, const struct life_rules *r,
+                      const struct member_report *seen, struct interval now,
+                      struct life_changes *changes)
 {
     CHECK(member_id_equal(&m->seen.id, &seen->id));
     bool fresh = is_fresh(m, seen);
@@ -180,7 +181,7 @@ static struct member *named(struct members *m, const char *name)
     return NULL;
 }
 
-static void add(struct members *m, const struct member_seen *seen, struct interval now)
+static void add(struct members *m, const struct member_report *seen, struct interval now)
 {
     if (m->len >= MEMBERS_MAX) return;
     if (m->len == m->cap) {
@@ -198,7 +199,8 @@ static void add(struct members *m, const struct member_seen *seen, struct interv
 }
 
 // Is there a record in the list that replaces this one?
-static bool is_replaced(const struct member_seen *seen, const struct member_seen *list, size_t len)
+static bool is_replaced(const struct member_report *seen, const struct member_report *list,
+                        size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if (member_id_named(&list[i].id, &seen->id) && list[i].joined > seen->joined) return true;
@@ -206,8 +208,8 @@ static bool is_replaced(const struct member_seen *seen, const struct member_seen
     return false;
 }
 
-static const struct member_seen *record_of(const struct member *m, const struct member_seen *list,
-                                           size_t len)
+static const struct member_report *record_of(const struct member *m,
+                                             const struct member_report *list, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         if (member_id_equal(&list[i].id, &m->seen.id)) return &list[i];
@@ -215,12 +217,12 @@ static const struct member_seen *record_of(const struct member *m, const struct 
     return NULL;
 }
 
-void members_see(struct members *m, const struct life_rules *r, const struct member_seen *list,
+void members_see(struct members *m, const struct life_rules *r, const struct member_report *list,
                  size_t list_len, struct interval now, struct life_changes *changes)
 {
     for (size_t i = 0; i < m->len; i++) {
         struct member *one = &m->rows[i];
-        const struct member_seen *seen = record_of(one, list, list_len);
+        const struct member_report *seen = record_of(one, list, list_len);
         if (is_replaced(&one->seen, list, list_len))
             cause(one, LIFE_REPLACED, now, changes);
         else if (!seen)

@@ -3,17 +3,18 @@
 // coordination service. The observer draws negative conclusions only when they
 // are sure (lease.h).
 //
-//                 steady                 late                silent
-//     (record) --> JOINING ----> HEALTHY ------> SUSPECT ---------> UNHEALTHY
-//     --.
-//                     |             ^    <------    |                   | |
-//                     forgotten |             |      beat     | |       v |
-//                     '---------------+------ steady -----'      GONE
-//                     '---- leaves (from every state) ----> LEAVING -- silent
-//                     --^
+// clang-format off
+//     (record) --> JOINING --steady--> HEALTHY --late--> SUSPECT --silent--> UNHEALTHY
+//                                       ^  ^                |                 |    |
+//                                       |  '------ beat ----'                 |    |
+//                                       '----------------- steady ------------'    |
+//                                                                                  |
+//     every state --leaves--> LEAVING --silent--> GONE <-------- forgotten --------'
 //
-//     removed, replaced: every state --> GONE
+//     JOINING, HEALTHY: silent --> UNHEALTHY
+//     forgotten, removed, replaced: every state --> GONE
 //     stays: LEAVING --> JOINING
+// clang-format on
 //
 // life.c has the table. A node is a name and an incarnation. If two records
 // have one name, the record that joined later replaces the other.
@@ -50,7 +51,7 @@ const char *life_name(enum life life);
 enum life life_after(enum life life, enum life_cause cause);
 
 // A record as the coordination service has it.
-struct member_seen {
+struct member_report {
     struct member_id id;
     uint64_t joined; // rises with every join in one coordination service
     uint32_t capacity;
@@ -59,7 +60,7 @@ struct member_seen {
 };
 
 struct member {
-    struct member_seen seen;
+    struct member_report seen;
     enum life life;
     struct interval first_seen;
     struct interval changed; // when the life last changed
@@ -92,7 +93,7 @@ void life_changes_done(struct life_changes *c);
 // Takes over a list of records, in any order; records after MEMBERS_MAX names
 // are ignored. Members without a record are dropped. Appends what changed to
 // `changes`.
-void members_see(struct members *m, const struct life_rules *r, const struct member_seen *list,
+void members_see(struct members *m, const struct life_rules *r, const struct member_report *list,
                  size_t list_len, struct interval now, struct life_changes *changes);
 // Does what the time causes.
 void members_tick(struct members *m, const struct life_rules *r, struct interval now,

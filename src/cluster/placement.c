@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/interval.h"
 #include "base/memory.h"
+#include "base/mutant.h"
 #include "cluster/round.h"
 
 #include <string.h>
@@ -87,11 +88,13 @@ static uint64_t queue_whole(const struct round *r, uint32_t queue, uint32_t memb
 uint32_t queue_largest(const struct round *r, uint32_t queue, uint32_t member)
 {
     if (r->in->members[member].role == PLACEMENT_LEAVES) return 0;
+    if (MUTANT(QUEUE_BOUND_OFF)) return UINT32_MAX;
     return (uint32_t)((queue_whole(r, queue, member) + r->capacity - 1) / r->capacity);
 }
 
 uint32_t queue_least(const struct round *r, uint32_t queue, uint32_t member)
 {
+    if (MUTANT(QUEUE_BOUND_OFF)) return 0;
     return takes(r, member) ? (uint32_t)(queue_whole(r, queue, member) / r->capacity) : 0;
 }
 

@@ -2,6 +2,8 @@
 // Counts reports. There are few: members report only what fails.
 #include "cluster/reach.h"
 
+#include "base/mutant.h"
+
 static bool is_between(const struct reach_report *row, const struct member_id *a,
                        const struct member_id *b)
 {
@@ -20,7 +22,8 @@ void reach_note(struct reach *r, const struct member_id *by, const struct member
         at++;
     if (at == REACH_MAX || member_id_equal(by, about)) return;
     if (at == r->len) r->len++;
-    r->rows[at] = (struct reach_report){*by, *about, now.hi + REACH_VALID_MS};
+    int64_t until = MUTANT(REACH_FOREVER) ? TIME_NEVER : now.hi + REACH_VALID_MS;
+    r->rows[at] = (struct reach_report){*by, *about, until};
 }
 
 static bool is_live(const struct member *m)

@@ -62,7 +62,8 @@ static void left(struct cluster *c, enum err err)
     if (!failed || over) c->stopped = true;
 }
 
-void session_answer(struct cluster *c, const struct open *open, const struct cluster_event *e)
+void session_answer(struct cluster *c, const struct service_request *open,
+                    const struct cluster_event *e)
 {
     if (open->kind == CLUSTER_LEAVE) {
         left(c, e->err);
@@ -107,7 +108,7 @@ static bool name_is_taken(const struct cluster *c)
 
 // A watch and a list can overtake each other. A list that was sent later is right even if its
 // number is lower: the service may have been restored from a backup.
-static bool is_overtaken(const struct cluster *c, const struct open *open,
+static bool is_overtaken(const struct cluster *c, const struct service_request *open,
                          const struct cluster_view *view)
 {
     return view->at < c->view_at && open->request <= c->view_after;
@@ -127,7 +128,7 @@ static void look(struct cluster *c, const struct cluster_view *view)
 
 // A LIST that was sent before the session, or before this node led, is followed by another at once.
 // While a member that fell silent is still listed, the next one follows soon.
-static int64_t next_list(struct cluster *c, const struct open *open, enum err err)
+static int64_t next_list(struct cluster *c, const struct service_request *open, enum err err)
 {
     if (err != ERR_OK) return retry_time(c);
     bool too_old = open->request <= c->fresh_after ||
@@ -136,7 +137,8 @@ static int64_t next_list(struct cluster *c, const struct open *open, enum err er
     return cluster_awaits_end(c) ? retry_time(c) : c->now.hi + c->config.list_ms;
 }
 
-void session_view(struct cluster *c, const struct open *open, const struct cluster_event *e)
+void session_view(struct cluster *c, const struct service_request *open,
+                  const struct cluster_event *e)
 {
     if (open->request != 0) {
         c->list_at = next_list(c, open, e->err);

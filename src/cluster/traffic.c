@@ -4,6 +4,7 @@
 // traffic that varies around one level moves nothing.
 #include "base/interval.h"
 #include "base/memory.h"
+#include "base/mutant.h"
 #include "cluster/round.h"
 
 struct traffic {
@@ -118,6 +119,7 @@ static bool relieve(struct traffic *t, uint32_t from)
     uint64_t gain = r->in->options.traffic_gain_percent * mean(t) / 100;
     uint64_t now = level(t, t->of[from], from);
     struct exchange best = {.row = r->out->rows_len, .left = now > gain ? now - gain : 0};
+    if (MUTANT(TRAFFIC_NO_GAIN)) best.left = now + 1;
     find_idle(t, from);
     for (size_t row = 0; row < r->out->rows_len && r->moves_left > 0; row++) {
         const struct plan_row *p = &r->out->rows[row];

@@ -6,10 +6,12 @@
 // renews it for the length of the lease. The session carries everything that the node holds: its
 // name, the leader's lease and its claims. When the session ends, all of them are free.
 //
+// clang-format off
 //     none --join--> joined --heartbeat--> joined --leave--> none
 //                      | the lease ended (NOT_FOUND), or another incarnation of the name (FENCED)
 //                      v
 //                     none
+// clang-format on
 //
 // A claim has a token, and so has the leader's lease (its epoch). Within one backend the tokens of
 // one shard only rise: a new token is greater than every earlier one and than `after`, the token

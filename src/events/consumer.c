@@ -123,7 +123,7 @@ static bool id_known(struct consumer *c, struct hash128 id)
 // If the oldest id is forgotten, its row remembers the sequence.
 static void id_add(struct consumer *c, struct hash128 id, uint32_t row, uint64_t sequence)
 {
-    struct known *k = &c->ids[c->ids_next];
+    struct known_id *k = &c->ids[c->ids_next];
     if (c->ids_len == c->config.ids_max) {
         map_remove(&c->by_id, k->id.lo, (uint32_t)c->ids_next);
         if (k->row != NO_ROW && k->row < c->rows_len && c->rows[k->row].next <= k->sequence)
@@ -131,7 +131,7 @@ static void id_add(struct consumer *c, struct hash128 id, uint32_t row, uint64_t
     } else {
         c->ids_len++;
     }
-    *k = (struct known){.id = id, .row = row, .sequence = sequence};
+    *k = (struct known_id){.id = id, .row = row, .sequence = sequence};
     map_add(&c->by_id, id.lo, (uint32_t)c->ids_next);
     c->ids_next = (c->ids_next + 1) % c->config.ids_max;
 }
@@ -258,14 +258,14 @@ static bool is_gap(const struct item *i)
     return !i->why && strcmp(i->in.envelope.event_type, ENVELOPE_GAP) == 0;
 }
 
-static bool return_item(struct consumer *c, struct item *i, struct consumer_out *out)
+static bool return_item(struct consumer *c, struct item *i, struct consumer_result *out)
 {
     c->out = i;
-    *out = (struct consumer_out){.kind = i->why ? CONSUMER_REFUSED : CONSUMER_EVENT,
-                                 .number = i->number,
-                                 .text = i->text,
-                                 .envelope = i->why ? NULL : &i->in.envelope,
-                                 .why = i->why ? i->why : ""};
+    *out = (struct consumer_result){.kind = i->why ? CONSUMER_REFUSED : CONSUMER_EVENT,
+                                    .number = i->number,
+                                    .text = i->text,
+                                    .envelope = i->why ? NULL : &i->in.envelope,
+                                    .why = i->why ? i->why : ""};
     c->counts.events += !i->why;
     c->counts.refused += i->why != NULL;
     return true;
@@ -273,25 +273,25 @@ static bool return_item(struct consumer *c, struct item *i, struct consumer_out 
 
 // `of` is the message that shows the gap.
 static bool return_gap(struct consumer *c, const struct item *of, uint64_t first, uint64_t last,
-                       const char *why, struct consumer_out *out)
+                       const char *why, struct consumer_result *out)
 {
     CHECK(first > 0 && first <= last);
     memcpy(c->life, of->in.envelope.event_id, CONSUMER_LIFE_LEN);
     (void)snprintf(c->queue, sizeof c->queue, "%s", of->in.envelope.queue);
-    *out = (struct consumer_out){.kind = CONSUMER_GAP,
-                                 .why = why,
-                                 .life = c->life,
-                                 .queue = c->queue,
-                                 .shard = of->in.envelope.shard,
-                                 .first = first,
-                                 .last = last};
+    *out = (struct consumer_result){.kind = CONSUMER_GAP,
+                                    .why = why,
+                                    .life = c->life,
+                                    .queue = c->queue,
+                                    .shard = of->in.envelope.shard,
+                                    .first = first,
+                                    .last = last};
     c->counts.gaps++;
     c->counts.missing += last - first + 1;
     return true;
 }
 
 static bool return_told_gap(struct consumer *c, struct item *i, uint64_t first,
-                            struct consumer_out *out)
+                            struct consumer_result *out)
 {
     (void)return_gap(c, i, first, i->last, "the publisher skipped the events", out);
     c->out = i;
@@ -309,7 +309,7 @@ static bool is_overdue(const struct consumer *c, const struct item *i, int64_t n
 
 // Returns what the row has next. False: it has nothing, or waits for a missing event.
 static bool row_next(struct consumer *c, struct place_row *row, int64_t now,
-                     struct consumer_out *out)
+                     struct consumer_result *out)
 {
     while (row->held_len > 0) {
         struct item *i = row->held[0];
@@ -334,7 +334,7 @@ static bool row_next(struct consumer *c, struct place_row *row, int64_t now,
 }
 
 // Events that wait in no row come out as they came in.
-static bool ready_next(struct consumer *c, struct consumer_out *out)
+static bool ready_next(struct consumer *c, struct consumer_result *out)
 {
     if (c->ready_len == 0) return false;
     struct item *i = c->ready[0];
@@ -346,9 +346,9 @@ static bool ready_next(struct consumer *c, struct consumer_out *out)
     return is_gap(i) ? return_told_gap(c, i, i->first, out) : return_item(c, i, out);
 }
 
-bool consumer_next(struct consumer *c, int64_t now, struct consumer_out *out)
+bool consumer_next(struct consumer *c, int64_t now, struct consumer_result *out)
 {
-    *out = (struct consumer_out){0};
+    *out = (struct consumer_result){0};
     item_free(c->out);
     c->out = NULL;
     if (ready_next(c, out)) return true;

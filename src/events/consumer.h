@@ -38,7 +38,7 @@ struct consumer_config {
 enum consumer_kind { CONSUMER_EVENT, CONSUMER_GAP, CONSUMER_REFUSED };
 
 // Valid until the next call.
-struct consumer_out {
+struct consumer_result {
     enum consumer_kind kind;
     uint64_t number;                 // of the message in the stream; 0: none
     struct bytes text;               // the message: EVENT, REFUSED, and a GAP that was published
@@ -69,7 +69,7 @@ void consumer_free(struct consumer *c); // NULL is allowed
 // subscription. The text is copied.
 void consumer_take(struct consumer *c, uint64_t number, struct bytes text, int64_t now);
 // False: nothing can be returned now.
-bool consumer_next(struct consumer *c, int64_t now, struct consumer_out *out);
+bool consumer_next(struct consumer *c, int64_t now, struct consumer_result *out);
 int64_t consumer_wake_at(const struct consumer *c); // INT64_MAX: when a message comes
 struct consumer_counts consumer_counts(const struct consumer *c);
 

@@ -12,7 +12,7 @@ struct item {
     uint64_t first; // sequences that it stands for: one, or the range of a gap event
     uint64_t last;
     int64_t at; // when it was taken
-    struct envelope_in in;
+    struct read_envelope in;
     struct bytes text; // owned
     char *why;         // the message was refused; NULL: it was not
 };
@@ -32,7 +32,7 @@ struct place_row {
 };
 
 // The newest ids, in a ring.
-struct known {
+struct known_id {
     struct hash128 id;
     uint32_t row; // UINT32_MAX: none
     uint64_t sequence;
@@ -44,7 +44,7 @@ struct consumer {
     struct place_row *rows;
     size_t rows_len;
     struct map by_place; // hash of life and shard: index of the row
-    struct known *ids;
+    struct known_id *ids;
     size_t ids_len;
     size_t ids_next;
     struct map by_id;

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/digits.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -25,43 +26,13 @@ static void key_put(char out[ENVELOPE_KEY_MAX], const char *kind, const char *qu
     CHECK(strlen(queue) <= SUBJECT_NAME_MAX);
     char *at = put_text(out, kind);
     *at++ = ':';
-    at = subject_token_put(at, bytes_str(queue));
+    at = token_put(at, bytes_str(queue));
     if (name.len > 0) {
         *at++ = ':';
-        at = subject_token_put(at, name);
+        at = token_put(at, name);
     }
     *at = '\0';
     CHECK(at < out + ENVELOPE_KEY_MAX);
-}
-
-// The fold's key has the queue's name added, because other queues have the same keys.
-static void fold_key_put(const struct envelope_place *place, struct envelope_room *room)
-{
-    const char *colon = strchr(place->key, ':');
-    char kind[16];
-    if (!colon || (size_t)(colon - place->key) >= sizeof kind) {
-        (void)snprintf(room->key, sizeof room->key, "task:%s", place->key);
-        return;
-    }
-    (void)snprintf(kind, sizeof kind, "%.*s", (int)(colon - place->key), place->key);
-    key_put(room->key, kind, place->queue, bytes_str(colon + 1));
-}
-
-static void ordering_key_put(const struct envelope_place *place, const char *message,
-                             struct envelope_room *room)
-{
-    if (place->key && *place->key) {
-        fold_key_put(place, room);
-        return;
-    }
-    if (place->group.len > 0)
-        key_put(room->key, "group", place->queue, place->group);
-    else if (place->workflow_order && place->workflow.len > 0)
-        key_put(room->key, "workflow", place->queue, place->workflow);
-    else if (*message)
-        (void)snprintf(room->key, sizeof room->key, "task:%s", message);
-    else
-        key_put(room->key, "queue", place->queue, BYTES_EMPTY);
 }
 
 static struct envelope_origin origin_of(const struct sluice_origin *from)
@@ -100,22 +71,10 @@ struct envelope envelope_empty(void)
                              .payload = empty_payload()};
 }
 
-// A final zero ends the id. A workflow's id has no zero inside, because every interface takes it as
-// text.
-static void workflow_put(struct bytes workflow, struct envelope_room *room)
-{
-    CHECK(workflow.len <= SUBJECT_NAME_MAX);
-    if (workflow.len > 0) memcpy(room->workflow, workflow.data, workflow.len);
-    room->workflow[workflow.len] = '\0';
-}
-
-struct envelope envelope_of(const struct sluice_event *e, const struct envelope_place *place,
-                            struct envelope_room *room)
+struct envelope envelope_of(const struct sluice_event *e, const struct envelope_place *place)
 {
     struct envelope out = envelope_empty();
     CHECK(e->id[0] && e->type[0]);
-    ordering_key_put(place, e->message, room);
-    workflow_put(place->workflow, room);
     out.event_id = e->id;
     out.event_type = e->type;
     out.timestamp = e->time;
@@ -123,8 +82,8 @@ struct envelope envelope_of(const struct sluice_event *e, const struct envelope_
     out.queue = place->queue;
     out.shard = e->shard;
     out.task_id = e->message;
-    out.workflow_id = room->workflow;
-    out.ordering_key = room->key;
+    out.workflow_id = e->workflow ? e->workflow : "";
+    out.ordering_key = e->ordering_key ? e->ordering_key : "";
     out.sequence = e->sequence;
     out.attempt = e->attempt;
     out.payload.status = e->status;
@@ -144,12 +103,14 @@ struct envelope envelope_gap(const char *queue_id, const struct envelope_place *
                              uint32_t shard, uint64_t first, uint64_t last, int64_t now,
                              struct envelope_room *room, char id[ENVELOPE_ID_MAX])
 {
+    char shard_text[DIGITS_MAX + 1];
     struct envelope out = envelope_empty();
     CHECK(first > 0 && first <= last);
     CHECK(strlen(queue_id) == QUEUE_HEX);
     (void)snprintf(id, ENVELOPE_ID_MAX, "%s-%u-gap-%llu-%llu", queue_id, shard,
                    (unsigned long long)first, (unsigned long long)last);
-    key_put(room->key, "queue", place->queue, BYTES_EMPTY);
+    (void)snprintf(shard_text, sizeof shard_text, "%u", shard);
+    key_put(room->key, "queue", place->queue, bytes_str(shard_text));
     out.event_id = id;
     out.event_type = ENVELOPE_GAP;
     out.timestamp = now;
@@ -229,7 +190,7 @@ static void put_source(const struct envelope *e, envelope_header *put, void *ctx
     at = put_text(at, "/sluice");
     if (*e->queue) {
         at = put_text(at, "/queues/");
-        at = subject_token_put(at, bytes_str(e->queue));
+        at = token_put(at, bytes_str(e->queue));
         at = put_text(at, "/shards/");
         at = digits_put(at, e->shard);
     } else {

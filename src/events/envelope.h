@@ -75,29 +75,16 @@ struct envelope envelope_empty(void); // all texts are "", and the version is th
 struct envelope_place {
     const char *queue;
     const char *node;
-    struct bytes group;    // of the event's message; empty: none
-    struct bytes workflow; // of the event or its message; empty: none
-    bool workflow_order;   // the queue's setting
-    // The key as the fold names it: "group:<name>", "workflow:<id>", "queue:<shard>" or a message's
-    // id. It wins over group and workflow. NULL: not known.
-    const char *key;
 };
 
-// The texts that envelope_of makes.
+// The key that envelope_gap and envelope_cluster make.
 struct envelope_room {
     char key[ENVELOPE_KEY_MAX];
-    char workflow[SUBJECT_NAME_MAX + 1];
 };
 
-// Makes the envelope of an event. It borrows the event's texts, the place and the room.
-//
-// The ordering key is made of the fold's key: "group:<queue>:<token>", "workflow:<queue>:<token>",
-// "queue:<queue>:<shard>" or "task:<message id>". Without the fold's key it is
-// "group:<queue>:<token>" if the message has a group. Otherwise it is "workflow:<queue>:<token>" if
-// the queue has workflowOrder and there is a workflow. Otherwise it is "task:<message id>", or
-// "queue:<queue>" for an event about the queue.
-struct envelope envelope_of(const struct sluice_event *e, const struct envelope_place *place,
-                            struct envelope_room *room);
+// Makes the envelope of an event. It borrows the texts of the event and of the place. The ordering
+// key and the workflow are those of the event.
+struct envelope envelope_of(const struct sluice_event *e, const struct envelope_place *place);
 
 // The event that stands for events that were never published: sequences first to last of a shard.
 // queue_id is 32 hex digits. The id is the same for every publication of the same gap.
@@ -120,7 +107,7 @@ struct subject envelope_subject(const struct envelope *e);
 void envelope_print(const struct envelope *e, struct buf *to);
 
 // An envelope that was read, and what its texts lie in.
-struct envelope_in {
+struct read_envelope {
     struct envelope envelope;
     struct json *tree; // NULL: nothing was read
 };
@@ -128,9 +115,9 @@ struct envelope_in {
 // that this program does not know. INVALID: `why` says what is wrong. If schema_version is another
 // one, then out->envelope.schema_version has it, and is 0 otherwise. Call envelope_in_done in each
 // case.
-MUST_USE enum err envelope_read(struct bytes text, struct envelope_in *out,
+MUST_USE enum err envelope_read(struct bytes text, struct read_envelope *out,
                                 char why[ENVELOPE_WHY_MAX]);
-void envelope_in_done(struct envelope_in *in);
+void envelope_in_done(struct read_envelope *in);
 
 // Headers of the message on the bus: the CloudEvents 1.0 attributes ("ce-id", ...), by the NATS
 // binding's binary mode. The value is percent-encoded as the binding asks.

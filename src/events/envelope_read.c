@@ -191,9 +191,9 @@ static enum err take_envelope(const struct json *tree, struct envelope *e, char 
     return err ? err : take_payload(tree, &e->payload, why);
 }
 
-enum err envelope_read(struct bytes text, struct envelope_in *out, char why[ENVELOPE_WHY_MAX])
+enum err envelope_read(struct bytes text, struct read_envelope *out, char why[ENVELOPE_WHY_MAX])
 {
-    *out = (struct envelope_in){.envelope = envelope_empty()};
+    *out = (struct read_envelope){.envelope = envelope_empty()};
     out->envelope.schema_version = 0;
     if (text.len > ENVELOPE_MAX)
         return refuse(why, "the envelope has %zu bytes; at most %zu are allowed", text.len,
@@ -206,8 +206,8 @@ enum err envelope_read(struct bytes text, struct envelope_in *out, char why[ENVE
     return take_envelope(out->tree, &out->envelope, why);
 }
 
-void envelope_in_done(struct envelope_in *in)
+void envelope_in_done(struct read_envelope *in)
 {
     if (in->tree) json_free(in->tree);
-    *in = (struct envelope_in){.envelope = envelope_empty()};
+    *in = (struct read_envelope){.envelope = envelope_empty()};
 }

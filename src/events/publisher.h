@@ -2,11 +2,13 @@
 // The publisher of one shard's events: it decides, and touches nothing. A reader of the journal
 // feeds it, a bus answers it, and its effects say what to do next.
 //
+// clang-format off
 //            own                    synced
 //     IDLE ------> SYNCING <------------------> RUNNING
 //      ^              |    error, no ack in time,   |
 //      |     lose     |    reconnect, lost tail     |
 //      '--------------'-----------------------------'
+// clang-format on
 //
 // The rules:
 //   1. Events leave in the order of their sequence. At most `window` of them are unacknowledged.

@@ -17,12 +17,13 @@ static const char *const types[] = {"object", "array",   "string", "integer",
 static const char *const notes[] = {"$schema", "$comment", "title",     "description",
                                     "default", "examples", "deprecated"};
 
-struct reading {
+struct schema_reader {
     struct schema_path path;
     char *why;
 };
 
-__attribute__((format(printf, 2, 3))) static bool refuse(struct reading *r, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool refuse(struct schema_reader *r,
+                                                         const char *format, ...)
 {
     va_list rest;
     int len = snprintf(r->why, SCHEMA_WHY_MAX, "%s: ", schema_path_text(&r->path));
@@ -105,9 +106,9 @@ bool schema_type_allows(const struct json *schema, const char *type)
 
 // Each keyword has a function that checks its value.
 
-static bool check_schema(struct reading *r, struct json *schema);
+static bool check_schema(struct schema_reader *r, struct json *schema);
 
-static bool check_type_name(struct reading *r, const struct json *value)
+static bool check_type_name(struct schema_reader *r, const struct json *value)
 {
     char text[64];
     bool good =
@@ -116,7 +117,7 @@ static bool check_type_name(struct reading *r, const struct json *value)
     return good || refuse(r, "%s is not the name of a type", schema_value_text(value, text));
 }
 
-static bool check_type(struct reading *r, struct json *value)
+static bool check_type(struct schema_reader *r, struct json *value)
 {
     if (json_kind(value) != JSON_KIND_LIST) return check_type_name(r, value);
     for (size_t i = 0; i < json_list_len(value); i++)
@@ -124,7 +125,7 @@ static bool check_type(struct reading *r, struct json *value)
     return json_list_len(value) > 0 || refuse(r, "the list is empty");
 }
 
-static bool check_properties(struct reading *r, struct json *value)
+static bool check_properties(struct schema_reader *r, struct json *value)
 {
     const char *name;
     struct json *child;
@@ -138,7 +139,7 @@ static bool check_properties(struct reading *r, struct json *value)
     return good;
 }
 
-static bool check_required(struct reading *r, struct json *value)
+static bool check_required(struct schema_reader *r, struct json *value)
 {
     if (json_kind(value) != JSON_KIND_LIST) return refuse(r, "it is not a list");
     for (size_t i = 0; i < json_list_len(value); i++)
@@ -147,19 +148,19 @@ static bool check_required(struct reading *r, struct json *value)
     return true;
 }
 
-static bool check_flag(struct reading *r, struct json *value)
+static bool check_flag(struct schema_reader *r, struct json *value)
 {
     return json_kind(value) == JSON_KIND_BOOL || refuse(r, "it is neither true nor false");
 }
 
-static bool check_const(struct reading *r, struct json *value)
+static bool check_const(struct schema_reader *r, struct json *value)
 {
     return is_scalar(value) ||
            refuse(r, "it is %s, not a string, a whole number, a boolean or null",
                   json_kind_name(json_kind(value)));
 }
 
-static bool check_enum(struct reading *r, struct json *value)
+static bool check_enum(struct schema_reader *r, struct json *value)
 {
     if (json_kind(value) != JSON_KIND_LIST) return refuse(r, "it is not a list");
     for (size_t i = 0; i < json_list_len(value); i++)
@@ -167,19 +168,19 @@ static bool check_enum(struct reading *r, struct json *value)
     return json_list_len(value) > 0 || refuse(r, "the list is empty");
 }
 
-static bool check_number(struct reading *r, struct json *value)
+static bool check_number(struct schema_reader *r, struct json *value)
 {
     return json_kind(value) == JSON_KIND_NUMBER || refuse(r, "it is not a whole number");
 }
 
-static bool check_format(struct reading *r, struct json *value)
+static bool check_format(struct schema_reader *r, struct json *value)
 {
     bool good = json_kind(value) == JSON_KIND_TEXT &&
                 bytes_equal(json_as_text(value), bytes_str("date-time"));
     return good || refuse(r, "the only format is \"date-time\"");
 }
 
-static bool check_id(struct reading *r, struct json *value)
+static bool check_id(struct schema_reader *r, struct json *value)
 {
     return json_kind(value) == JSON_KIND_TEXT ||
            refuse(r, "it is %s, not a string", json_kind_name(json_kind(value)));
@@ -187,7 +188,7 @@ static bool check_id(struct reading *r, struct json *value)
 
 static const struct keyword {
     const char *name;
-    bool (*check)(struct reading *r, struct json *value);
+    bool (*check)(struct schema_reader *r, struct json *value);
 } keywords[] = {
     {"type", check_type},
     {"properties", check_properties},
@@ -204,7 +205,7 @@ static const struct keyword {
     {"$id", check_id},
 };
 
-static bool check_keyword(struct reading *r, const char *name, struct json *value)
+static bool check_keyword(struct schema_reader *r, const char *name, struct json *value)
 {
     if (is_one_of(name, notes, sizeof notes / sizeof *notes)) return true;
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++)
@@ -212,7 +213,7 @@ static bool check_keyword(struct reading *r, const char *name, struct json *valu
     return refuse(r, "the keyword is not in the subset that docs/events.md describes");
 }
 
-static bool check_schema(struct reading *r, struct json *schema)
+static bool check_schema(struct schema_reader *r, struct json *schema)
 {
     const char *name;
     struct json *value;
@@ -228,21 +229,21 @@ static bool check_schema(struct reading *r, struct json *schema)
 
 enum err schema_parse(struct bytes text, struct schema **out, char why[SCHEMA_WHY_MAX])
 {
-    struct reading r = {.why = why};
+    struct schema_reader r = {.why = why};
     char wrong[256];
     *out = NULL;
     if (text.len > SCHEMA_TEXT_MAX) {
-        (void)refuse(&r, "the schema has %zu bytes; at most %zu are allowed", text.len,
-                     SCHEMA_TEXT_MAX);
+        (void)snprintf(why, SCHEMA_WHY_MAX, "the schema has %zu bytes; at most %zu are allowed",
+                       text.len, SCHEMA_TEXT_MAX);
         return ERR_INVALID;
     }
     if (json_weigh((const char *)text.data, text.len).depth > SCHEMA_DEPTH_MAX) {
-        (void)refuse(&r, "the schema nests deeper than %d", SCHEMA_DEPTH_MAX);
+        (void)snprintf(why, SCHEMA_WHY_MAX, "the schema nests deeper than %d", SCHEMA_DEPTH_MAX);
         return ERR_INVALID;
     }
     struct json *tree = json_parse((const char *)text.data, text.len, wrong, sizeof wrong);
     if (!tree) {
-        (void)refuse(&r, "it is not JSON: %s", wrong);
+        (void)snprintf(why, SCHEMA_WHY_MAX, "it is not JSON: %s", wrong); // no place in it
         return ERR_INVALID;
     }
     if (!check_schema(&r, tree)) {

@@ -48,7 +48,10 @@ enum schema_change schema_compare(const struct schema *old, const struct schema 
 
 // The schemas of this program, by version and event type.
 struct schema_set;
+struct schema_text;
 struct schema_set *schema_set_new(void);
+// Of other texts, which it borrows. Each is a schema: it ends the process if one is not.
+struct schema_set *schema_set_of(const struct schema_text *texts, size_t len);
 void schema_set_free(struct schema_set *set); // NULL is allowed
 // NULL: this program has none.
 const struct schema *schema_set_find(const struct schema_set *set, uint32_t version,
@@ -61,7 +64,7 @@ bool schema_set_accepts(const struct schema_set *set, const struct envelope *e,
 // For a consumer. Reads an envelope (envelope_read) and compares it with the schema of its version
 // and type. A type that this program does not know has no schema, and is accepted.
 MUST_USE enum err schema_set_read(const struct schema_set *set, struct bytes text,
-                                  struct envelope_in *out, char why[SCHEMA_WHY_MAX]);
+                                  struct read_envelope *out, char why[SCHEMA_WHY_MAX]);
 
 // The texts, made from schemas/ by tools/embed.
 struct schema_text {

@@ -12,7 +12,7 @@
 #define OLDER "an older consumer"
 #define NEWER "a newer consumer"
 
-struct comparing {
+struct comparison {
     struct schema_path path;
     enum schema_change worst;
     schema_report *report;
@@ -28,7 +28,7 @@ const char *schema_change_name(enum schema_change change)
 }
 
 __attribute__((format(printf, 4, 5))) static void
-tell(struct comparing *c, enum schema_change change, const char *name, const char *format, ...)
+tell(struct comparison *c, enum schema_change change, const char *name, const char *format, ...)
 {
     char what[SCHEMA_WHY_MAX];
     va_list rest;
@@ -41,7 +41,7 @@ tell(struct comparing *c, enum schema_change change, const char *name, const cha
     if (change > c->worst) c->worst = change;
 }
 
-static void compare(struct comparing *c, const struct json *old, const struct json *new);
+static void compare(struct comparison *c, const struct json *old, const struct json *new);
 
 static const char *const type_names[] = {"object", "array",   "string", "integer",
                                          "number", "boolean", "null"};
@@ -53,7 +53,7 @@ static bool allows(const struct json *schema, const char *type)
     return strcmp(type, "integer") == 0 && schema_type_allows(schema, "number");
 }
 
-static void compare_types(struct comparing *c, const struct json *old, const struct json *new)
+static void compare_types(struct comparison *c, const struct json *old, const struct json *new)
 {
     for (size_t i = 0; i < sizeof type_names / sizeof *type_names; i++) {
         const char *type = type_names[i];
@@ -93,7 +93,7 @@ static bool choices_have(const struct choices *c, const struct json *value)
     return c->one ? schema_same_value(c->one, value) : schema_list_has(c->list, value);
 }
 
-static void compare_choices(struct comparing *c, const struct json *old, const struct json *new)
+static void compare_choices(struct comparison *c, const struct json *old, const struct json *new)
 {
     char text[64];
     struct choices before = choices_of(old), after = choices_of(new);
@@ -125,7 +125,7 @@ static const char *bound_text(const struct json *bound, char out[64])
     return bound ? schema_value_text(bound, out) : "none";
 }
 
-static void compare_bound(struct comparing *c, const char *name, bool low, const struct json *old,
+static void compare_bound(struct comparison *c, const char *name, bool low, const struct json *old,
                           const struct json *new)
 {
     char texts[2][64];
@@ -138,7 +138,7 @@ static void compare_bound(struct comparing *c, const char *name, bool low, const
          wider ? OLDER " does not expect such values" : NEWER " refuses events that are kept");
 }
 
-static void compare_format(struct comparing *c, const struct json *old, const struct json *new)
+static void compare_format(struct comparison *c, const struct json *old, const struct json *new)
 {
     bool before = json_member(old, "format"), after = json_member(new, "format");
     if (before && !after)
@@ -153,7 +153,7 @@ static bool is_open(const struct json *schema)
     return !more || json_as_bool(more);
 }
 
-static void compare_open(struct comparing *c, const struct json *old, const struct json *new)
+static void compare_open(struct comparison *c, const struct json *old, const struct json *new)
 {
     if (is_open(old) && !is_open(new))
         tell(c, SCHEMA_BREAKING, "additionalProperties",
@@ -163,7 +163,7 @@ static void compare_open(struct comparing *c, const struct json *old, const stru
              "other properties are allowed now: " OLDER " refuses them");
 }
 
-static void compare_required(struct comparing *c, const struct json *old, const struct json *new)
+static void compare_required(struct comparison *c, const struct json *old, const struct json *new)
 {
     const struct json *before = json_member(old, "required"), *after = json_member(new, "required");
     for (size_t i = 0; before && i < json_list_len(before); i++) {
@@ -180,7 +180,7 @@ static void compare_required(struct comparing *c, const struct json *old, const 
     }
 }
 
-static void compare_property(struct comparing *c, const char *name, const struct json *before,
+static void compare_property(struct comparison *c, const char *name, const struct json *before,
                              const struct json *after, bool open)
 {
     if (before && after) {
@@ -197,7 +197,7 @@ static void compare_property(struct comparing *c, const char *name, const struct
     }
 }
 
-static void compare_properties(struct comparing *c, const struct json *old, const struct json *new)
+static void compare_properties(struct comparison *c, const struct json *old, const struct json *new)
 {
     struct json *before = json_member(old, "properties"), *after = json_member(new, "properties");
     struct json *value;
@@ -211,7 +211,7 @@ static void compare_properties(struct comparing *c, const struct json *old, cons
     schema_path_pop(&c->path, at);
 }
 
-static void compare_items(struct comparing *c, const struct json *old, const struct json *new)
+static void compare_items(struct comparison *c, const struct json *old, const struct json *new)
 {
     const struct json *before = json_member(old, "items"), *after = json_member(new, "items");
     if (before && after) {
@@ -226,7 +226,7 @@ static void compare_items(struct comparing *c, const struct json *old, const str
     }
 }
 
-static void compare(struct comparing *c, const struct json *old, const struct json *new)
+static void compare(struct comparison *c, const struct json *old, const struct json *new)
 {
     compare_types(c, old, new);
     compare_choices(c, old, new);
@@ -241,7 +241,7 @@ static void compare(struct comparing *c, const struct json *old, const struct js
     compare_items(c, old, new);
 }
 
-static void compare_names(struct comparing *c, const struct json *old, const struct json *new)
+static void compare_names(struct comparison *c, const struct json *old, const struct json *new)
 {
     char texts[2][64];
     const struct json *before = json_member(old, "$id"), *after = json_member(new, "$id");
@@ -253,7 +253,7 @@ static void compare_names(struct comparing *c, const struct json *old, const str
 enum schema_change schema_compare(const struct schema *old, const struct schema *new,
                                   schema_report *report, void *ctx)
 {
-    struct comparing c = {.report = report, .ctx = ctx};
+    struct comparison c = {.report = report, .ctx = ctx};
     compare_names(&c, old->tree, new->tree);
     compare(&c, old->tree, new->tree);
     return c.worst;

@@ -107,15 +107,20 @@ static void row_fill(struct row *row)
 
 struct schema_set *schema_set_new(void)
 {
+    return schema_set_of(schema_texts, schema_texts_len);
+}
+
+struct schema_set *schema_set_of(const struct schema_text *texts, size_t len)
+{
     struct schema_set *set = NEW(struct schema_set);
     char why[SCHEMA_WHY_MAX];
-    set->len = schema_texts_len;
+    set->len = len;
     set->rows = memory_zeroed(set->len, sizeof *set->rows);
     for (size_t i = 0; i < set->len; i++) {
         struct row *row = &set->rows[i];
-        row->text = &schema_texts[i];
+        row->text = &texts[i];
         enum err err = schema_parse(bytes_str(row->text->text), &row->schema, why);
-        CHECK(err == ERR_OK); // the build has checked them
+        CHECK(err == ERR_OK); // the build has checked those of this program
         row_fill(row);
     }
     return set;
@@ -177,7 +182,7 @@ bool schema_set_accepts(const struct schema_set *set, const struct envelope *e,
     return false;
 }
 
-enum err schema_set_read(const struct schema_set *set, struct bytes text, struct envelope_in *out,
+enum err schema_set_read(const struct schema_set *set, struct bytes text, struct read_envelope *out,
                          char why[SCHEMA_WHY_MAX])
 {
     char wrong[ENVELOPE_WHY_MAX] = "";

@@ -7,12 +7,13 @@
 #include <stdarg.h>
 #include <string.h>
 
-struct holding {
+struct value_check {
     struct schema_path path; // of the value
     char *why;
 };
 
-__attribute__((format(printf, 2, 3))) static bool refuse(struct holding *h, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static bool refuse(struct value_check *h, const char *format,
+                                                         ...)
 {
     va_list rest;
     int len = snprintf(h->why, SCHEMA_WHY_MAX, "%s: ", schema_path_text(&h->path));
@@ -22,7 +23,7 @@ __attribute__((format(printf, 2, 3))) static bool refuse(struct holding *h, cons
     return false;
 }
 
-static bool holds(struct holding *h, const struct json *schema, struct json *value);
+static bool holds(struct value_check *h, const struct json *schema, struct json *value);
 
 static const char *type_of(const struct json *value)
 {
@@ -35,7 +36,7 @@ static const char *type_of(const struct json *value)
     return names[json_kind(value)];
 }
 
-static bool type_holds(struct holding *h, const struct json *schema, const struct json *value)
+static bool type_holds(struct value_check *h, const struct json *schema, const struct json *value)
 {
     const char *type = type_of(value);
     if (schema_type_allows(schema, type)) return true;
@@ -43,7 +44,7 @@ static bool type_holds(struct holding *h, const struct json *schema, const struc
     return refuse(h, "the type %s is not allowed", type);
 }
 
-static bool choice_holds(struct holding *h, const struct json *schema, const struct json *value)
+static bool choice_holds(struct value_check *h, const struct json *schema, const struct json *value)
 {
     char text[64], right[64];
     const struct json *one = json_member(schema, "const"), *some = json_member(schema, "enum");
@@ -56,7 +57,7 @@ static bool choice_holds(struct holding *h, const struct json *schema, const str
 }
 
 // Compares a size or a number with two bounds of the schema.
-static bool bounds_hold(struct holding *h, const struct json *schema, const char *low,
+static bool bounds_hold(struct value_check *h, const struct json *schema, const char *low,
                         const char *high, int64_t value)
 {
     const struct json *min = json_member(schema, low), *max = json_member(schema, high);
@@ -69,7 +70,7 @@ static bool bounds_hold(struct holding *h, const struct json *schema, const char
     return true;
 }
 
-static bool text_holds(struct holding *h, const struct json *schema, const struct json *value)
+static bool text_holds(struct value_check *h, const struct json *schema, const struct json *value)
 {
     int64_t ms;
     struct bytes text = json_as_text(value);
@@ -78,7 +79,7 @@ static bool text_holds(struct holding *h, const struct json *schema, const struc
     return refuse(h, "it is not a time such as 2030-01-31T12:00:00.000Z");
 }
 
-static bool member_holds(struct holding *h, const struct json *schema, const char *name,
+static bool member_holds(struct value_check *h, const struct json *schema, const char *name,
                          struct json *value)
 {
     const struct json *properties = json_member(schema, "properties");
@@ -91,7 +92,7 @@ static bool member_holds(struct holding *h, const struct json *schema, const cha
     return good;
 }
 
-static bool object_holds(struct holding *h, const struct json *schema, struct json *value)
+static bool object_holds(struct value_check *h, const struct json *schema, struct json *value)
 {
     const char *name;
     struct json *child;
@@ -105,7 +106,7 @@ static bool object_holds(struct holding *h, const struct json *schema, struct js
     return true;
 }
 
-static bool list_holds(struct holding *h, const struct json *schema, struct json *value)
+static bool list_holds(struct value_check *h, const struct json *schema, struct json *value)
 {
     const struct json *items = json_member(schema, "items");
     for (size_t i = 0; items && i < json_list_len(value); i++) {
@@ -119,7 +120,7 @@ static bool list_holds(struct holding *h, const struct json *schema, struct json
     return true;
 }
 
-static bool holds(struct holding *h, const struct json *schema, struct json *value)
+static bool holds(struct value_check *h, const struct json *schema, struct json *value)
 {
     CHECK(json_kind(schema) == JSON_KIND_OBJECT);
     if (!type_holds(h, schema, value) || !choice_holds(h, schema, value)) return false;
@@ -139,6 +140,6 @@ static bool holds(struct holding *h, const struct json *schema, struct json *val
 
 bool schema_holds(const struct schema *s, const struct json *value, char why[SCHEMA_WHY_MAX])
 {
-    struct holding h = {.why = why};
+    struct value_check h = {.why = why};
     return holds(&h, s->tree, (struct json *)value);
 }

@@ -17,14 +17,14 @@ static void put_row(struct stream_cursor *c, const char *life)
     memcpy(row->life, life, CURSOR_LIFE);
 }
 
-static void put_place(struct stream_cursor *c, const struct stream_place *place)
+static void put_place(struct stream_cursor *c, const struct stream_position *place)
 {
     c->places = memory_resize(c->places, (c->places_len + 1) * sizeof *c->places);
     c->places[c->places_len++] = *place;
     c->rows[c->len - 1].shards++;
 }
 
-int stream_place_compare(const struct stream_place *a, const struct stream_place *b)
+int stream_place_compare(const struct stream_position *a, const struct stream_position *b)
 {
     if (a->slot != b->slot) return a->slot < b->slot ? -1 : 1;
     if (a->n != b->n) return a->n < b->n ? -1 : 1;
@@ -44,7 +44,7 @@ static const char *read_number(const char *text, uint64_t *out)
     return digits > 0 ? text + digits : NULL;
 }
 
-static const char *read_place(const char *text, struct stream_place *out)
+static const char *read_place(const char *text, struct stream_position *out)
 {
     text = read_number(text, &out->slot);
     return text && *text == '_' ? read_number(text + 1, &out->n) : NULL;
@@ -57,7 +57,7 @@ static const char *read_row(struct stream_cursor *c, const char *text)
     put_row(c, text);
     text += CURSOR_LIFE;
     while (text && *text == '.') {
-        struct stream_place place;
+        struct stream_position place;
         text = read_place(text + 1, &place);
         if (text) put_place(c, &place);
     }
@@ -80,8 +80,8 @@ void stream_cursor_done(struct stream_cursor *c)
     *c = (struct stream_cursor){0};
 }
 
-const struct stream_place *stream_cursor_find(const struct stream_cursor *c, const char *life,
-                                              uint32_t shards)
+const struct stream_position *stream_cursor_find(const struct stream_cursor *c, const char *life,
+                                                 uint32_t shards)
 {
     for (size_t i = 0; i < c->len; i++)
         if (strncmp(c->rows[i].life, life, CURSOR_LIFE) == 0 && c->rows[i].shards == shards)
@@ -97,7 +97,7 @@ static void put_number(struct buf *to, char before, uint64_t number)
 }
 
 void stream_cursor_put(struct buf *to, bool first, const char *life,
-                       const struct stream_place *places, uint32_t shards)
+                       const struct stream_position *places, uint32_t shards)
 {
     CHECK(strlen(life) >= CURSOR_LIFE);
     if (!first) buf_put(to, bytes_str("-"));

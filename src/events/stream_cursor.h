@@ -13,12 +13,12 @@
 #define CURSOR_LIFE 8 // digits of a queue's id
 
 // Of an event in its shard. Slot 0: before all events.
-struct stream_place {
+struct stream_position {
     uint64_t slot;
     uint64_t n; // number of the event in its slot, from 1
 };
 
-int stream_place_compare(const struct stream_place *a, const struct stream_place *b);
+int stream_place_compare(const struct stream_position *a, const struct stream_position *b);
 
 struct cursor_row {
     char life[CURSOR_LIFE + 1];
@@ -29,7 +29,7 @@ struct cursor_row {
 struct stream_cursor {
     struct cursor_row *rows;
     size_t len;
-    struct stream_place *places;
+    struct stream_position *places;
     size_t places_len;
 };
 
@@ -38,7 +38,7 @@ bool stream_cursor_read(const char *text, struct stream_cursor *out);
 void stream_cursor_done(struct stream_cursor *c);
 // The places in the queue with this id, by shard. NULL: the cursor does not have the queue, or
 // with another number of shards.
-const struct stream_place *stream_cursor_find(const struct stream_cursor *c, const char *life,
-                                              uint32_t shards);
+const struct stream_position *stream_cursor_find(const struct stream_cursor *c, const char *life,
+                                                 uint32_t shards);
 void stream_cursor_put(struct buf *to, bool first, const char *life,
-                       const struct stream_place *places, uint32_t shards);
+                       const struct stream_position *places, uint32_t shards);

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/digits.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -27,29 +28,6 @@ static const struct kind {
     [SUBJECT_WORKFLOW] = {"workflow", {PART_QUEUE, PART_WORKFLOW, PART_EVENT}},
     [SUBJECT_CLUSTER] = {"cluster", {PART_EVENT, PART_NONE, PART_NONE}},
 };
-
-static bool is_plain(uint8_t c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
-}
-
-char *subject_token_put(char *at, struct bytes name)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    CHECK(name.len <= SUBJECT_NAME_MAX);
-    for (size_t i = 0; i < name.len; i++) {
-        uint8_t c = name.data[i];
-        if (is_plain(c)) {
-            *at++ = (char)c;
-            continue;
-        }
-        *at++ = '=';
-        *at++ = digits[c >> 4];
-        *at++ = digits[c & 15];
-    }
-    return at;
-}
 
 static char *put_text(char *at, const char *text)
 {
@@ -91,7 +69,7 @@ enum err subject_print(const struct subject *s, char out[SUBJECT_MAX])
         }
         enum err err = check_name(name_of(s, part));
         if (err) return err;
-        at = subject_token_put(at, name_of(s, part));
+        at = token_put(at, name_of(s, part));
     }
     *at = '\0';
     CHECK(at < out + SUBJECT_MAX);
@@ -103,7 +81,7 @@ enum err subject_stream(struct bytes queue, char out[SUBJECT_STREAM_MAX])
     enum err err = check_name(queue);
     if (err) return err;
     char *at = put_text(out, STREAM_PREFIX);
-    at = subject_token_put(at, queue);
+    at = token_put(at, queue);
     *at = '\0';
     CHECK(at < out + SUBJECT_STREAM_MAX);
     return ERR_OK;
@@ -116,7 +94,7 @@ enum err subject_shard_stream(struct bytes queue, uint32_t shard, char out[SUBJE
     char *at = put_text(out, SHARD_PREFIX);
     at = digits_put(at, shard);
     *at++ = '_';
-    at = subject_token_put(at, queue);
+    at = token_put(at, queue);
     *at = '\0';
     CHECK(at < out + SUBJECT_STREAM_MAX);
     return ERR_OK;
@@ -181,13 +159,13 @@ static bool read_token(struct bytes token, char **room, struct bytes *out)
     char *at = *room;
     for (size_t i = 0; i < token.len; i++) {
         uint8_t c = token.data[i];
-        if (is_plain(c)) {
+        if (token_has_plain(c)) {
             *at++ = (char)c;
             continue;
         }
         if (c != '=' || token.len - i < 3) return false;
         int high = upper_hex(token.data[i + 1]), low = upper_hex(token.data[i + 2]);
-        if (high < 0 || low < 0 || is_plain((uint8_t)(high << 4 | low))) return false;
+        if (high < 0 || low < 0 || token_has_plain((uint8_t)(high << 4 | low))) return false;
         *at++ = (char)(high << 4 | low);
         i += 2;
     }
@@ -272,7 +250,7 @@ static enum err put_match(char **at, struct bytes name)
     *(*at)++ = '.';
     if (name.len > SUBJECT_NAME_MAX) return ERR_LIMIT;
     if (name.len > 0)
-        *at = subject_token_put(*at, name);
+        *at = token_put(*at, name);
     else
         *(*at)++ = '*';
     return ERR_OK;

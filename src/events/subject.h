@@ -42,10 +42,6 @@ MUST_USE enum err subject_print(const struct subject *s, char out[SUBJECT_MAX]);
 MUST_USE enum err subject_read(struct bytes text, char room[SUBJECT_MAX], struct subject *out,
                                char why[SUBJECT_WHY_MAX]);
 
-// Writes the token of a name, without a final zero, and returns its end. The name has at most
-// SUBJECT_NAME_MAX bytes, and `at` has room for three times its length.
-char *subject_token_put(char *at, struct bytes name);
-
 // The name of the queue's stream: "SLUICE_<token>". LIMIT and INVALID as above.
 MUST_USE enum err subject_stream(struct bytes queue, char out[SUBJECT_STREAM_MAX]);
 // With a stream for each shard: "SLUICE-<shard>_<token>". A queue has at most so many.

@@ -60,7 +60,8 @@ bool answer_digits(struct bytes text, uint64_t *out)
 }
 
 // Reads what follows the first word. *size is the length of the body.
-static bool read_rest(struct bytes rest, enum shape shape, struct answer *out, uint64_t *size)
+static bool read_rest(struct bytes rest, enum shape shape, struct beanstalk_answer *out,
+                      uint64_t *size)
 {
     *size = 0;
     if (shape == PLAIN) return rest.len == 0;
@@ -71,7 +72,7 @@ static bool read_rest(struct bytes rest, enum shape shape, struct answer *out, u
     return ok && rest.len == 0 && *size <= ANSWER_BODY_MAX;
 }
 
-static bool read_line(struct answer *out, enum shape *shape, uint64_t *size)
+static bool read_line(struct beanstalk_answer *out, enum shape *shape, uint64_t *size)
 {
     struct bytes rest = out->line, first = answer_next_word(&rest);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
@@ -83,11 +84,11 @@ static bool read_line(struct answer *out, enum shape *shape, uint64_t *size)
     return false;
 }
 
-enum answer_step answer_read(struct bytes from, struct answer *out, size_t *used)
+enum answer_step answer_read(struct bytes from, struct beanstalk_answer *out, size_t *used)
 {
     size_t looked = from.len < ANSWER_LINE_MAX ? from.len : ANSWER_LINE_MAX;
     const uint8_t *end = looked ? memchr(from.data, '\n', looked) : NULL;
-    *out = (struct answer){.line = bytes_of(from.data, looked)};
+    *out = (struct beanstalk_answer){.line = bytes_of(from.data, looked)};
     *used = 0;
     if (!end) return looked < ANSWER_LINE_MAX ? ANSWER_MORE : ANSWER_BAD;
     size_t line = (size_t)(end - from.data) + 1;

@@ -24,7 +24,7 @@ enum answer_word {
     ANSWER_WATCHING,
 };
 
-struct answer {
+struct beanstalk_answer {
     enum answer_word word;
     uint64_t id;       // FOUND, INSERTED, RESERVED
     struct bytes line; // the first line, without its end
@@ -35,7 +35,7 @@ enum answer_step { ANSWER_MORE, ANSWER_ONE, ANSWER_BAD };
 
 // Reads the first answer of `from`. ANSWER_MORE: it is not complete. ANSWER_BAD: no beanstalkd
 // server answers so. *used is the length of the answer.
-enum answer_step answer_read(struct bytes from, struct answer *out, size_t *used);
+enum answer_step answer_read(struct bytes from, struct beanstalk_answer *out, size_t *used);
 
 // Finds "name: value" in the body of an OK answer. Returns false if it is absent.
 bool answer_value(struct bytes body, const char *name, struct bytes *out);

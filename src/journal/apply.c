@@ -71,6 +71,7 @@ static void fold_entry(struct journal *j, struct bytes bytes, const struct entry
                                   .bytes = bytes,
                                   .ops = e->ops,
                                   .ops_len = e->ops_len};
+        journal_view_refresh(j);
         j->fold.apply(j->fold.ctx, &view, results, text);
     }
     bool at_stake = j->batch.active && j->batch.slot == e->slot;

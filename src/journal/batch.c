@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-void pending_push(struct pending_list *l, struct pending *p)
+void pending_push(struct pending_list *l, struct pending_call *p)
 {
     CHECK(!l->head == !l->tail);
     CHECK(!l->head == (l->len == 0));
@@ -22,9 +22,9 @@ void pending_push(struct pending_list *l, struct pending *p)
     l->len++;
 }
 
-static struct pending *pending_pop(struct pending_list *l)
+static struct pending_call *pending_pop(struct pending_list *l)
 {
-    struct pending *p = l->head;
+    struct pending_call *p = l->head;
     if (!p) return NULL;
     CHECK(l->len > 0);
     l->len--;
@@ -35,7 +35,7 @@ static struct pending *pending_pop(struct pending_list *l)
     return p;
 }
 
-static void pending_free(struct pending *p)
+static void pending_free(struct pending_call *p)
 {
     CHECK(!p->next); // it is in no list
     bytes_free(p->op.payload);
@@ -44,7 +44,7 @@ static void pending_free(struct pending *p)
 
 void pending_free_all(struct pending_list *l)
 {
-    for (struct pending *p; (p = pending_pop(l));)
+    for (struct pending_call *p; (p = pending_pop(l));)
         pending_free(p);
 }
 
@@ -62,7 +62,7 @@ static void reply_push(struct journal *j, const struct journal_reply *out)
     j->replies_tail = r;
 }
 
-void journal_answer(struct journal *j, struct pending *p, enum err err, uint64_t slot,
+void journal_answer(struct journal *j, struct pending_call *p, enum err err, uint64_t slot,
                     struct bytes body)
 {
     CHECK(slot <= j->core.slot); // an answer names only a slot that is folded
@@ -74,24 +74,24 @@ void journal_answer(struct journal *j, struct pending *p, enum err err, uint64_t
 
 void journal_answer_all(struct journal *j, struct pending_list *l, enum err err)
 {
-    for (struct pending *p; (p = pending_pop(l));) {
+    for (struct pending_call *p; (p = pending_pop(l));) {
         journal_answer(j, p, err, 0, BYTES_EMPTY);
         pending_free(p);
     }
     CHECK(l->len == 0);
 }
 
-static void note_deadline(struct journal *j, const struct pending *p)
+static void note_deadline(struct journal *j, const struct pending_call *p)
 {
     if (!p->answered && p->deadline < j->deadline_at) j->deadline_at = p->deadline;
 }
 
 // Returns true if p repeats an op that got no answer and is in flight. That op may still be
 // applied, and then so was p.
-static bool is_in_flight(const struct journal *j, const struct pending *p)
+static bool is_in_flight(const struct journal *j, const struct pending_call *p)
 {
     CHECK(j->batch.active || !j->batch.ops.head);
-    for (const struct pending *o = j->batch.ops.head; o; o = o->next)
+    for (const struct pending_call *o = j->batch.ops.head; o; o = o->next)
         if (p->op.payload.len > 0 && o->op.kind == p->op.kind &&
             bytes_equal(o->op.payload, p->op.payload))
             return true;
@@ -102,7 +102,7 @@ static bool list_holds(const struct pending_list *l, bool (*is)(void *ctx, const
                        void *ctx)
 {
     CHECK(!l->head == (l->len == 0));
-    for (const struct pending *p = l->head; p; p = p->next)
+    for (const struct pending_call *p = l->head; p; p = p->next)
         if (is(ctx, &p->op)) return true;
     return false;
 }
@@ -116,7 +116,7 @@ static void expire_waiting(struct journal *j, struct pending_list *l)
 {
     CHECK(l != &j->batch.ops); // an op in flight is never answered as failed
     struct pending_list kept = {0};
-    for (struct pending *p; (p = pending_pop(l));) {
+    for (struct pending_call *p; (p = pending_pop(l));) {
         if (p->deadline > j->heard_lo) {
             note_deadline(j, p);
             pending_push(&kept, p);
@@ -136,7 +136,7 @@ void journal_expire(struct journal *j)
     j->deadline_at = TIME_NEVER;
     expire_waiting(j, &j->queue);
     expire_waiting(j, &j->syncs);
-    for (struct pending *p = j->batch.ops.head; p; p = p->next) {
+    for (struct pending_call *p = j->batch.ops.head; p; p = p->next) {
         if (p->deadline <= j->heard_lo) journal_answer(j, p, ERR_UNKNOWN, 0, BYTES_EMPTY);
         note_deadline(j, p);
     }
@@ -145,7 +145,7 @@ void journal_expire(struct journal *j)
 
 static void hasten(struct journal *j, struct pending_list *l, uint64_t ticket, int64_t deadline)
 {
-    for (struct pending *p = l->head; p; p = p->next) {
+    for (struct pending_call *p = l->head; p; p = p->next) {
         if (p->ticket != ticket || p->answered) continue;
         CHECK(deadline <= p->deadline);
         p->deadline = deadline;
@@ -198,7 +198,7 @@ static bool answer_if_idle(struct journal *j, size_t before)
 {
     CHECK(j->queue.head);
     if (!is_idle(j, &j->queue.head->op, before)) return false;
-    struct pending *p = pending_pop(&j->queue);
+    struct pending_call *p = pending_pop(&j->queue);
     journal_answer(j, p, ERR_OK, 0, BYTES_EMPTY);
     pending_free(p);
     return true;
@@ -220,7 +220,7 @@ static size_t take_ops(struct journal *j, size_t space)
         if (answer_if_idle(j, count)) continue;
         size_t need = op_len(&j->queue.head->op);
         if (need > space && count > 0) break;
-        struct pending *p = pending_pop(&j->queue);
+        struct pending_call *p = pending_pop(&j->queue);
         if (need > space) {
             journal_answer(j, p, ERR_LIMIT, 0, BYTES_EMPTY);
             pending_free(p);
@@ -247,7 +247,7 @@ static void encode(struct journal *j, size_t count)
         ops[n++] = (struct op){.kind = JOURNAL_OP_DIGEST, .payload = buf_bytes(&digest)};
     }
     b->first_op = n;
-    for (struct pending *p = b->ops.head; p; p = p->next)
+    for (struct pending_call *p = b->ops.head; p; p = p->next)
         ops[n++] = p->op;
     CHECK(n == b->first_op + count);
     uint16_t rules = journal_rules_needed(j, ops, n);
@@ -313,7 +313,7 @@ void batch_fail(struct journal *j, enum err err)
 void batch_unknown(struct journal *j)
 {
     CHECK(j->batch.active && j->batch.maybe_landed);
-    for (struct pending *p = j->batch.ops.head; p; p = p->next)
+    for (struct pending_call *p = j->batch.ops.head; p; p = p->next)
         journal_answer(j, p, ERR_UNKNOWN, 0, BYTES_EMPTY);
 }
 
@@ -321,7 +321,7 @@ void batch_requeue(struct journal *j)
 {
     CHECK(j->batch.active);
     struct pending_list again = {0};
-    for (struct pending *p; (p = pending_pop(&j->batch.ops));) {
+    for (struct pending_call *p; (p = pending_pop(&j->batch.ops));) {
         if (p->answered) {
             pending_free(p); // its caller was answered "unknown"
         } else {
@@ -345,7 +345,7 @@ bool batch_refuse_growth(struct journal *j)
     CHECK(b->active && !b->maybe_landed);
     if (!b->grows) return false;
     struct pending_list kept = {0}, refused = {0};
-    for (struct pending *p; (p = pending_pop(&b->ops));)
+    for (struct pending_call *p; (p = pending_pop(&b->ops));)
         pending_push(p->grows ? &refused : &kept, p);
     journal_answer_all(j, &refused, ERR_LIMIT);
     b->ops = kept;
@@ -365,7 +365,7 @@ void batch_committed(struct journal *j, const struct op_result *results, bool is
     CHECK(is_void || results);
     struct batch *b = &j->batch;
     size_t i = b->first_op;
-    for (struct pending *p; (p = pending_pop(&b->ops)); i++) {
+    for (struct pending_call *p; (p = pending_pop(&b->ops)); i++) {
         if (is_void) {
             journal_answer(j, p, ERR_FENCED, b->slot, BYTES_EMPTY);
         } else {
@@ -384,7 +384,7 @@ void batch_committed(struct journal *j, const struct op_result *results, bool is
 static void answer_from_memory(struct journal *j)
 {
     CHECK(j->batch.active);
-    for (struct pending *p; (p = pending_pop(&j->batch.ops));) {
+    for (struct pending_call *p; (p = pending_pop(&j->batch.ops));) {
         struct op_result r = {0};
         buf_clear(&j->text);
         bool machine = p->op.kind >= OP_KIND_MACHINE;

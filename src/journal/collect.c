@@ -3,10 +3,12 @@
 // A paused writer can create a dropped slot again. So the floor is durable before the first drop,
 // and it rises only to a snapshot whose next slot was read.
 //
+// clang-format off
 //     SNAPSHOTS -> FLOORS -> PROOF_SNAPSHOT -> PROOF_SLOT -> RAISING -> EXTENTS <-> DROPPING
 //                    |                                                     ^            |
 //                    '------ nothing to raise, or too soon ----------------'            v
 //                                                               done <- SWEEPING <- DELETING
+// clang-format on
 //
 // A journal that has ended (its queue was deleted) has no live messages, so all of it can be
 // removed except its end. A floor needs a snapshot, a slot after it, and a snapshot of that slot.

@@ -7,7 +7,7 @@
 static void put_pending(const struct pending_list *l, struct buf *out)
 {
     CHECK(!l->head == (l->len == 0));
-    for (const struct pending *p = l->head; p; p = p->next) {
+    for (const struct pending_call *p = l->head; p; p = p->next) {
         buf_put_u64(out, p->ticket);
         buf_put_u16(out, p->op.kind);
         buf_put_sized(out, p->op.payload);
@@ -31,7 +31,7 @@ static void put_batch(const struct batch *b, struct buf *out)
     put_pending(&b->ops, out);
 }
 
-static void put_held(const struct held *h, struct buf *out)
+static void put_held(const struct held_request *h, struct buf *out)
 {
     CHECK(h->kind == HELD_ROWS || h->rows_len == 0);
     buf_put_u8(out, (uint8_t)h->kind);

@@ -5,6 +5,7 @@
 //
 // The main requests, one at a time:
 //
+// clang-format off
 //     start --> LISTING --> LOADING --> READING <---------- refused append, sync
 //                  ^                     |   ^                    ^
 //                  |                  gap|   |rows                |
@@ -12,6 +13,7 @@
 //        at or under the floor         IDLE --> PUTTING ----------'
 //                  |                     ^          |
 //                  '------ CHECKING <----+----------'
+// clang-format on
 //
 // In CHECKING, an answer that is not fresh waits until the floor was read.
 //
@@ -38,8 +40,8 @@ enum phase {
 };
 
 // An op or a sync that waits for its answer.
-struct pending {
-    struct pending *next;
+struct pending_call {
+    struct pending_call *next;
     uint64_t ticket;
     struct op op; // payload owned
     int64_t deadline;
@@ -49,8 +51,8 @@ struct pending {
 };
 
 struct pending_list {
-    struct pending *head;
-    struct pending *tail;
+    struct pending_call *head;
+    struct pending_call *tail;
     size_t len;
 };
 
@@ -77,7 +79,7 @@ struct held_row {
     struct bytes body; // owned
 };
 
-struct held {
+struct held_request {
     enum held_kind kind;
     uint64_t request;
     struct interval time;
@@ -134,7 +136,7 @@ struct journal {
     struct pending_list queue;
     struct pending_list syncs;
     struct batch batch;
-    struct held held;
+    struct held_request held;
     int64_t deadline_at; // no deadline is earlier than this
 
     uint64_t next_request;
@@ -159,13 +161,16 @@ struct journal {
     struct reply *replies_tail;
     struct reply *reply_out; // the reply whose body the caller may still read
     struct buf text;         // scratch for results
+    struct journal_view view;
 };
 
+// Each change of a field that the view shows ends with this.
+void journal_view_refresh(struct journal *j);
 void journal_note_time(struct journal *j, struct interval now);
 
-void pending_push(struct pending_list *l, struct pending *p);
+void pending_push(struct pending_list *l, struct pending_call *p);
 void pending_free_all(struct pending_list *l);
-void journal_answer(struct journal *j, struct pending *p, enum err err, uint64_t slot,
+void journal_answer(struct journal *j, struct pending_call *p, enum err err, uint64_t slot,
                     struct bytes body);
 void journal_answer_all(struct journal *j, struct pending_list *l, enum err err);
 void journal_expire(struct journal *j); // answers the ops whose deadline passed
@@ -243,4 +248,4 @@ void journal_on_listing(struct journal *j, const struct response *r);
 void journal_on_loading(struct journal *j, const struct response *r);
 void journal_tail_seen(struct journal *j, uint64_t request);
 bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot);
-void held_clear(struct held *h);
+void held_clear(struct held_request *h);

@@ -62,6 +62,7 @@ struct journal *journal_new(const struct journal_config *config, const struct fo
     buf_init(&j->snap_bytes, SNAPSHOT_LEN_MAX);
     buf_init(&j->text, SIZE_MAX);
     j->fold.reset(j->fold.ctx);
+    journal_view_refresh(j);
     return j;
 }
 
@@ -115,15 +116,15 @@ void journal_start(struct journal *j, struct interval now)
     journal_advance(j);
 }
 
-static struct pending *pending_new(struct journal *j, uint64_t ticket, struct op op,
-                                   int64_t deadline)
+static struct pending_call *pending_new(struct journal *j, uint64_t ticket, struct op op,
+                                        int64_t deadline)
 {
     CHECK(op.payload.len <= JOURNAL_OP_MAX); // a longer one is refused before it is copied
-    struct pending *p = NEW(struct pending);
-    *p = (struct pending){.ticket = ticket,
-                          .op = {.kind = op.kind, .payload = bytes_copy(op.payload)},
-                          .deadline = deadline,
-                          .after_request = j->next_request};
+    struct pending_call *p = NEW(struct pending_call);
+    *p = (struct pending_call){.ticket = ticket,
+                               .op = {.kind = op.kind, .payload = bytes_copy(op.payload)},
+                               .deadline = deadline,
+                               .after_request = j->next_request};
     if (j->fold.grows && op.kind >= OP_KIND_MACHINE) p->grows = j->fold.grows(j->fold.ctx, &op);
     if (deadline < j->deadline_at) j->deadline_at = deadline;
     return p;
@@ -132,9 +133,10 @@ static struct pending *pending_new(struct journal *j, uint64_t ticket, struct op
 static void refuse(struct journal *j, uint64_t ticket, enum err err)
 {
     CHECK(err != ERR_OK);
-    struct pending *p = pending_new(j, ticket, (struct op){0}, TIME_NEVER);
+    struct pending_call *p = pending_new(j, ticket, (struct op){0}, TIME_NEVER);
     struct pending_list one = {p, p, 1};
     journal_answer_all(j, &one, err);
+    journal_view_refresh(j);
 }
 
 static uint16_t newest_rules(const struct journal *j)
@@ -249,8 +251,39 @@ int64_t journal_wake_at(const struct journal *j)
     return earlier(j->deadline_at, waits ? ready_at : TIME_NEVER);
 }
 
+static struct journal_view view_now(const struct journal *j)
+{
+    return (struct journal_view){.slot = journal_slot(j),
+                                 .epoch = journal_epoch(j),
+                                 .halt_err = journal_halt_err(j),
+                                 .is_owner = journal_is_owner(j),
+                                 .is_current = journal_is_current(j),
+                                 .has_waiting = journal_has_waiting(j),
+                                 .has_replies = j->replies != NULL};
+}
+
+void journal_view_refresh(struct journal *j)
+{
+    if (MUTANT(VIEW_OLD) && j->view.is_owner) return;
+    j->view = view_now(j);
+}
+
+const struct journal_view *journal_view(const struct journal *j)
+{
+    return &j->view;
+}
+
+static bool view_is_fresh(const struct journal *j)
+{
+    const struct journal_view a = j->view, b = view_now(j);
+    return a.slot == b.slot && a.epoch == b.epoch && a.halt_err == b.halt_err &&
+           a.is_owner == b.is_owner && a.is_current == b.is_current &&
+           a.has_waiting == b.has_waiting && a.has_replies == b.has_replies;
+}
+
 bool journal_next_request(struct journal *j, struct request *out)
 {
+    CHECK(view_is_fresh(j)); // after each event the caller takes requests
     return open_request_take(&j->main, out) || open_request_take(&j->snap, out);
 }
 
@@ -262,6 +295,7 @@ bool journal_next_reply(struct journal *j, struct journal_reply *out)
     if (!j->replies) return false;
     j->replies = j->replies->next;
     if (!j->replies) j->replies_tail = NULL;
+    j->view.has_replies = j->replies != NULL;
     *out = j->reply_out->out;
     return true;
 }

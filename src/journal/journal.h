@@ -148,6 +148,20 @@ struct journal_reply {
 };
 bool journal_next_reply(struct journal *j, struct journal_reply *out);
 
+// What a handle knows. It is current whenever a function of the journal returns, and when the
+// journal calls the fold's apply. So a caller that needs several of these facts does not ask for
+// each. The journal owns it.
+struct journal_view {
+    uint64_t slot;     // journal_slot
+    uint64_t epoch;    // journal_epoch
+    enum err halt_err; // journal_halt_err
+    bool is_owner;     // journal_is_owner
+    bool is_current;   // journal_is_current
+    bool has_waiting;  // journal_has_waiting
+    bool has_replies;  // journal_next_reply would return true
+};
+const struct journal_view *journal_view(const struct journal *j); // the same for its whole life
+
 uint64_t journal_slot(const struct journal *j); // the last slot folded
 // Returns true if an op that was submitted, answered or not, may still be committed and matches
 // `is`.

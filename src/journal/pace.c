@@ -170,7 +170,7 @@ static void note_rival(struct journal *j, const struct entry *e)
     }
     if (p->rivals_len < PACE_RIVALS_MAX) place = p->rivals_len++;
     CHECK(place < p->rivals_len);
-    p->rivals[place] = (struct rival){.writer = e->writer, .at = at};
+    p->rivals[place] = (struct rival_writer){.writer = e->writer, .at = at};
 }
 
 static bool takes_turns(const struct journal *j)

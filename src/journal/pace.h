@@ -10,7 +10,7 @@
 
 #define PACE_RIVALS_MAX 32
 
-struct rival {
+struct rival_writer {
     struct hash128 writer;
     int64_t at; // store time of its newest entry
 };
@@ -29,7 +29,7 @@ struct pace {
     int64_t join_until;
 
     // Other writers of the same journal.
-    struct rival rivals[PACE_RIVALS_MAX];
+    struct rival_writer rivals[PACE_RIVALS_MAX];
     size_t rivals_len;
     uint32_t run;      // own commits in a row without a pause for others
     uint32_t losses;   // ... and races lost in a row

@@ -102,7 +102,7 @@ static void choose_work(struct journal *j)
     }
 }
 
-void journal_advance(struct journal *j)
+static void advance_request(struct journal *j)
 {
     if (j->main.open || j->holds > 0) return;
     CHECK((j->phase == PHASE_CHECKING) == (j->held.kind != HELD_NOTHING));
@@ -139,13 +139,19 @@ void journal_advance(struct journal *j)
     j->fresh = false;
 }
 
-void held_clear(struct held *h)
+void journal_advance(struct journal *j)
+{
+    advance_request(j);
+    journal_view_refresh(j);
+}
+
+void held_clear(struct held_request *h)
 {
     CHECK(h->kind == HELD_ROWS || (!h->rows && h->rows_len == 0));
     for (size_t i = 0; i < h->rows_len; i++)
         bytes_free(h->rows[i].body);
     memory_free(h->rows);
-    *h = (struct held){0};
+    *h = (struct held_request){0};
 }
 
 void journal_tail_seen(struct journal *j, uint64_t request)
@@ -155,7 +161,7 @@ void journal_tail_seen(struct journal *j, uint64_t request)
     struct pending_list all = j->syncs;
     struct pending_list seen = {0};
     j->syncs = (struct pending_list){0};
-    for (struct pending *p = all.head, *next; p; p = next) {
+    for (struct pending_call *p = all.head, *next; p; p = next) {
         next = p->next;
         pending_push(p->after_request <= request ? &seen : &j->syncs, p);
     }
@@ -209,7 +215,7 @@ static void trust_gap(struct journal *j, uint64_t request, struct interval time)
     if (j->batch.active) journal_back_off(j);
 }
 
-static void trust_rows(struct journal *j, const struct held *h)
+static void trust_rows(struct journal *j, const struct held_request *h)
 {
     for (size_t i = 0; i < h->rows_len; i++) {
         const struct held_row *row = &h->rows[i];
@@ -222,8 +228,8 @@ static void trust_rows(struct journal *j, const struct held *h)
 static void trust_held(struct journal *j)
 {
     CHECK(j->held.kind != HELD_NOTHING);
-    struct held h = j->held;
-    j->held = (struct held){0};
+    struct held_request h = j->held;
+    j->held = (struct held_request){0};
     switch (h.kind) {
     case HELD_NOTHING:
         break;
@@ -242,9 +248,9 @@ static void trust_held(struct journal *j)
 
 static void held_keep(struct journal *j, enum held_kind kind, const struct response *r)
 {
-    struct held *h = &j->held;
+    struct held_request *h = &j->held;
     CHECK(h->kind == HELD_NOTHING);
-    *h = (struct held){.kind = kind, .request = r->id, .time = r->time};
+    *h = (struct held_request){.kind = kind, .request = r->id, .time = r->time};
     if (kind != HELD_ROWS) return;
     h->rows = memory_zeroed(r->rows_len, sizeof *h->rows);
     for (h->rows_len = 0; h->rows_len < r->rows_len; h->rows_len++) {

@@ -5,7 +5,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "queue/settings.h"
+#include "queue/codec/settings.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -240,7 +240,7 @@ bool json_next(struct json *object, void **at, const char **key, struct json **v
     return true;
 }
 
-struct flatten {
+struct flatten_context {
     struct json_pairs *out;
     char *error;
     size_t error_len;
@@ -263,7 +263,7 @@ static const char *unit_of(const char *key)
     return s && s->kind == SETTING_DURATION ? "ms" : "";
 }
 
-static bool flatten_leaf(struct flatten *f, const char *key, const json_t *value)
+static bool flatten_leaf(struct flatten_context *f, const char *key, const json_t *value)
 {
     char text[64];
     const char *words = NULL;
@@ -293,7 +293,7 @@ static bool flatten_leaf(struct flatten *f, const char *key, const json_t *value
     return true;
 }
 
-static bool flatten_object(struct flatten *f, const char *prefix, json_t *object, int depth)
+static bool flatten_object(struct flatten_context *f, const char *prefix, json_t *object, int depth)
 {
     const char *name;
     json_t *value;
@@ -323,7 +323,7 @@ bool json_flatten(const char *text, size_t len, struct json_pairs *out, char *er
     if (!done)
         (void)snprintf(error, error_len, "line 1, column 1: expected an object of settings");
     else
-        done = flatten_object(&(struct flatten){out, error, error_len}, "", root, 0);
+        done = flatten_object(&(struct flatten_context){out, error, error_len}, "", root, 0);
     json_decref(root);
     if (!done) json_pairs_done(out);
     return done;
@@ -333,7 +333,7 @@ bool json_pairs_of(struct json *object, struct json_pairs *out)
 {
     char why[160];
     *out = (struct json_pairs){0};
-    struct flatten f = {out, why, sizeof why};
+    struct flatten_context f = {out, why, sizeof why};
     if (json_is_object(real(object)) && flatten_object(&f, "", real(object), 0)) return true;
     json_pairs_done(out);
     return false;
@@ -381,4 +381,13 @@ struct json *json_settings(const struct sluice_setting *rows, size_t len)
         set_member((struct json *)at, name, typed(&rows[i]));
     }
     return root;
+}
+
+struct json *json_read_object(struct bytes body)
+{
+    char why[256];
+    struct json *o = json_parse((const char *)body.data, body.len, why, sizeof why);
+    if (o && json_kind(o) == JSON_KIND_OBJECT) return o;
+    json_free(o);
+    return NULL;
 }

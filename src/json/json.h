@@ -68,6 +68,7 @@ struct json *json_settings(const struct sluice_setting *rows, size_t len);
 // Parses one value of any kind. The caller frees it. Duplicate keys are refused. On NULL, error
 // says what is wrong, with line and column.
 struct json *json_parse(const char *text, size_t len, char *error, size_t error_len);
+struct json *json_read_object(struct bytes text); // NULL: it is not the text of an object
 
 enum json_kind {
     JSON_KIND_NULL,

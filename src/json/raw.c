@@ -211,7 +211,7 @@ static bool keys_differ(struct buf *keys)
 }
 
 // The objects and lists that are open at the cursor, and all keys so far.
-struct open {
+struct open_levels {
     uint8_t ends[JSON_RAW_DEPTH_MAX];   // '}' or ']'
     size_t numbers[JSON_RAW_DEPTH_MAX]; // identifies each open object or list
     size_t depth;
@@ -219,7 +219,7 @@ struct open {
     struct buf keys; // an array of struct raw_key
 };
 
-static bool take_key(struct cursor *c, struct open *o)
+static bool take_key(struct cursor *c, struct open_levels *o)
 {
     skip_space(c);
     const uint8_t *quote = c->at;
@@ -234,7 +234,7 @@ static bool take_key(struct cursor *c, struct open *o)
 
 // Reads the start of a value. Returns true if the value is complete. Returns false if its first
 // child follows, or if the text is bad.
-static bool value_begins(struct cursor *c, struct open *o)
+static bool value_begins(struct cursor *c, struct open_levels *o)
 {
     int first = peek(c);
     if (first != '{' && first != '[') {
@@ -257,7 +257,7 @@ static bool value_begins(struct cursor *c, struct open *o)
 
 // Called after a value. Closes the objects and lists that end here. Returns true if another value
 // follows.
-static bool value_ends(struct cursor *c, struct open *o)
+static bool value_ends(struct cursor *c, struct open_levels *o)
 {
     for (; o->depth > 0; o->depth--) {
         int end = o->ends[o->depth - 1];
@@ -275,7 +275,7 @@ static bool value_ends(struct cursor *c, struct open *o)
 bool json_raw_ok(struct bytes text)
 {
     struct cursor c = cursor_of(text);
-    struct open o;
+    struct open_levels o;
     if (!utf8_ok(text.data, text.len)) return false;
     o.depth = o.opened = 0;
     buf_init(&o.keys, SIZE_MAX);

@@ -12,8 +12,8 @@
 
 #include "base/err.h"
 #include "base/op.h"
-#include "queue/message.h"
-#include "queue/ops.h"
+#include "queue/codec/message.h"
+#include "queue/codec/ops.h"
 
 #define MAILBOX_MAGIC      UINT32_C(0x58424c53) // "SLBX"
 #define MAILBOX_FORMAT     1

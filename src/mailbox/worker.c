@@ -50,7 +50,7 @@ struct mailbox_worker *mailbox_worker_new(const struct mailbox_worker_config *co
     return w;
 }
 
-static void open_free(struct mailbox_open *r)
+static void open_free(struct mailbox_request *r)
 {
     bytes_free(r->payload);
     bytes_free(r->signals);
@@ -69,12 +69,12 @@ void mailbox_worker_free(struct mailbox_worker *w)
 {
     if (!w) return;
     while (w->open) {
-        struct mailbox_open *r = w->open;
+        struct mailbox_request *r = w->open;
         w->open = r->next;
         open_free(r);
     }
     while (w->held) {
-        struct mailbox_held *t = w->held;
+        struct held_ticket *t = w->held;
         w->held = t->next;
         bytes_free(t->message);
         memory_free(t);
@@ -113,7 +113,7 @@ bool mailbox_effect(struct mailbox_worker *w, struct mailbox_effect *out)
 
 void side_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, uint32_t takes)
 {
-    struct mailbox_open *r = NEW(struct mailbox_open);
+    struct mailbox_request *r = NEW(struct mailbox_request);
     CHECK(op.kind >= OP_KIND_MACHINE);
     r->id = ++w->ids;
     r->ticket = ticket;
@@ -126,18 +126,18 @@ void side_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, uint
     w->open_tail = r;
 }
 
-struct mailbox_open *side_open_find(struct mailbox_worker *w, const struct request_id *request)
+struct mailbox_request *side_open_find(struct mailbox_worker *w, const struct request_id *request)
 {
-    struct mailbox_open *r = w->open;
+    struct mailbox_request *r = w->open;
     while (r && memcmp(r->request.bytes, request->bytes, sizeof request->bytes) != 0)
         r = r->next;
     return r;
 }
 
-static void open_remove(struct mailbox_worker *w, struct mailbox_open *r)
+static void open_remove(struct mailbox_worker *w, struct mailbox_request *r)
 {
-    struct mailbox_open *before = NULL;
-    for (struct mailbox_open *at = w->open; at != r; at = at->next) {
+    struct mailbox_request *before = NULL;
+    for (struct mailbox_request *at = w->open; at != r; at = at->next) {
         CHECK(at);
         before = at;
     }
@@ -146,7 +146,7 @@ static void open_remove(struct mailbox_worker *w, struct mailbox_open *r)
     CHECK(!w->open == !w->open_tail);
 }
 
-void side_answer(struct mailbox_worker *w, struct mailbox_open *r, enum err err,
+void side_answer(struct mailbox_worker *w, struct mailbox_request *r, enum err err,
                  struct bytes result)
 {
     open_remove(w, r);
@@ -163,7 +163,7 @@ void side_answer(struct mailbox_worker *w, struct mailbox_open *r, enum err err,
 }
 
 // The op that is committed directly has the request id of the one in the object.
-static void go_direct(struct mailbox_worker *w, struct mailbox_open *r)
+static void go_direct(struct mailbox_worker *w, struct mailbox_request *r)
 {
     CHECK(r->state != REQUEST_IS_DIRECT);
     r->state = REQUEST_IS_DIRECT;
@@ -196,7 +196,7 @@ static int64_t extended(const struct mailbox_worker *w, int64_t end)
     return sign + MAILBOX_FRESH_MS > end ? sign + MAILBOX_FRESH_MS : end;
 }
 
-static int64_t patience_end(const struct mailbox_worker *w, const struct mailbox_open *r)
+static int64_t patience_end(const struct mailbox_worker *w, const struct mailbox_request *r)
 {
     int64_t end = extended(w, r->since + MAILBOX_ANSWER_MS), most = r->since + MAILBOX_PATIENCE_MS;
     return end < most || MUTANT(MAILBOX_MARK_OLD) ? end : most;
@@ -216,7 +216,7 @@ static bool looks(struct mailbox_worker *w, int64_t end)
 // is only slow would become slower if all its workers competed with it.
 static void give_up_waiting(struct mailbox_worker *w)
 {
-    for (struct mailbox_open *r = w->open; r; r = r->next) {
+    for (struct mailbox_request *r = w->open; r; r = r->next) {
         int64_t end = patience_end(w, r);
         if (r->state == REQUEST_IS_DIRECT || w->now.lo < end) continue;
         if (MUTANT(MAILBOX_UNANSWERED)) continue;
@@ -225,7 +225,7 @@ static void give_up_waiting(struct mailbox_worker *w)
         w->expect_ms = EXPECT_MAX_MS; // read less often: the owner is slow, or gone
         go_direct(w, r);
     }
-    for (struct mailbox_open *r = w->open; r && w->direct; r = r->next)
+    for (struct mailbox_request *r = w->open; r && w->direct; r = r->next)
         if (r->state == REQUEST_GATHERING) go_direct(w, r);
 }
 
@@ -237,7 +237,7 @@ static int64_t silent_at(const struct mailbox_worker *w)
     return extended(w, (w->unseen_at > w->heard_at ? w->unseen_at : w->heard_at) + GONE_MS);
 }
 
-static bool gathers(const struct mailbox_worker *w, const struct mailbox_open **first)
+static bool gathers(const struct mailbox_worker *w, const struct mailbox_request **first)
 {
     for (*first = w->open; *first; *first = (*first)->next)
         if ((*first)->state == REQUEST_GATHERING) return true;
@@ -248,12 +248,12 @@ static bool gathers(const struct mailbox_worker *w, const struct mailbox_open **
 // receive waits for it.
 static int64_t write_due(const struct mailbox_worker *w)
 {
-    const struct mailbox_open *first;
+    const struct mailbox_request *first;
     if (w->writing) return w->write_open ? TIME_NEVER : w->write_at;
     if (w->direct) return w->probe_at;
     int64_t due = w->written_at + w->config.beat_ms;
     if (!gathers(w, &first)) return due;
-    for (const struct mailbox_open *r = first; r; r = r->next)
+    for (const struct mailbox_request *r = first; r; r = r->next)
         if (r->takes > 0) return w->now.lo;
     int64_t full = first->since + MAILBOX_LINGER_MS;
     return full < due ? full : due;
@@ -262,7 +262,7 @@ static int64_t write_due(const struct mailbox_worker *w)
 static uint32_t put_requests(struct mailbox_worker *w, struct buf *rows)
 {
     uint32_t count = 0;
-    for (struct mailbox_open *r = w->open; r && !w->direct; r = r->next) {
+    for (struct mailbox_request *r = w->open; r && !w->direct; r = r->next) {
         if (r->state != REQUEST_GATHERING) continue;
         bool full = rows->len + r->payload.len > OBJECT_BODY_MAX || count == MAILBOX_ROWS_MAX;
         if (count > 0 && full) break;
@@ -319,7 +319,7 @@ static bool expects(const struct mailbox_worker *w)
 {
     if (w->want > 0 && !w->direct) return true;
     if (w->direct && w->probe > 0 && w->now.lo - w->written_at < PROBE_POLLS_MS) return true;
-    for (const struct mailbox_open *r = w->open; r; r = r->next)
+    for (const struct mailbox_request *r = w->open; r; r = r->next)
         if (r->state == REQUEST_WRITTEN) return true;
     return false;
 }
@@ -379,7 +379,7 @@ void mailbox_written(struct mailbox_worker *w, uint64_t number, enum err err, st
     } else {
         w->writing = 0;
         bool any = false;
-        for (struct mailbox_open *r = w->open; r; r = r->next)
+        for (struct mailbox_request *r = w->open; r; r = r->next)
             if (r->state == REQUEST_WRITING) {
                 r->state = REQUEST_WRITTEN;
                 // The owner has its time from now on, unless the write took very long.
@@ -406,7 +406,7 @@ static void note_answered(struct mailbox_worker *w, uint64_t seen)
 
 // If the first read finds the answer, it may have been there for long: the worker reads sooner next
 // time. Otherwise a worker that expects a slow owner would find that it is one.
-static void note_latency(struct mailbox_worker *w, const struct mailbox_open *r)
+static void note_latency(struct mailbox_worker *w, const struct mailbox_request *r)
 {
     int64_t took = w->now.lo - r->since;
     if (took < 0 || took > EXPECT_MAX_MS) took = EXPECT_MAX_MS;
@@ -415,7 +415,7 @@ static void note_latency(struct mailbox_worker *w, const struct mailbox_open *r)
 }
 
 // The answer comes next. NULL: the request has its answer already.
-static void note_signals(struct mailbox_open *r, struct bytes rows)
+static void note_signals(struct mailbox_request *r, struct bytes rows)
 {
     if (!r) return;
     bytes_free(r->signals);
@@ -435,7 +435,7 @@ static bool take_rows(struct mailbox_worker *w, const struct mailbox_object *o)
         if (mailbox_signals_read(&row, &signals)) {
             note_signals(side_open_find(w, &signals.request), signals.rows);
         } else if (mailbox_answer_read(&row, &answer)) {
-            struct mailbox_open *r = side_open_find(w, &answer.request);
+            struct mailbox_request *r = side_open_find(w, &answer.request);
             if (!r) continue; // it was done directly, or this is a repeat
             note_latency(w, r);
             if (MUTANT(MAILBOX_ANSWERED_AGAIN) && r->state == REQUEST_IS_DIRECT && r->takes == 0) {
@@ -504,9 +504,9 @@ void mailbox_looked(struct mailbox_worker *w, enum err err, struct interval modi
     go_on(w);
 }
 
-static struct mailbox_open *open_of(const struct mailbox_worker *w, uint64_t id)
+static struct mailbox_request *open_of(const struct mailbox_worker *w, uint64_t id)
 {
-    struct mailbox_open *r = w->open;
+    struct mailbox_request *r = w->open;
     CHECK(id > 0);
     while (r && r->id != id)
         r = r->next;
@@ -522,7 +522,7 @@ void mailbox_done(struct mailbox_worker *w, uint64_t id, enum err err, struct by
                   struct interval now)
 {
     note_time(w, now);
-    struct mailbox_open *r = open_of(w, id);
+    struct mailbox_request *r = open_of(w, id);
     // The owner may have answered meanwhile.
     if (r) side_answer(w, r, err, result);
     go_on(w);
@@ -537,7 +537,7 @@ void mailbox_tick(struct mailbox_worker *w, struct interval now)
 int64_t mailbox_wake_at(const struct mailbox_worker *w)
 {
     int64_t at = write_due(w);
-    for (const struct mailbox_open *r = w->open; r; r = r->next) {
+    for (const struct mailbox_request *r = w->open; r; r = r->next) {
         if (r->state == REQUEST_IS_DIRECT || MUTANT(MAILBOX_UNANSWERED)) continue;
         int64_t end = w->look_open ? r->since + MAILBOX_PATIENCE_MS : patience_end(w, r);
         if (end < at) at = end;
@@ -562,7 +562,7 @@ bool mailbox_is_direct(const struct mailbox_worker *w)
 size_t mailbox_open_requests(const struct mailbox_worker *w)
 {
     size_t count = 0;
-    for (const struct mailbox_open *r = w->open; r; r = r->next)
+    for (const struct mailbox_request *r = w->open; r; r = r->next)
         count++;
     return count;
 }

@@ -24,7 +24,7 @@
 
 #include "base/interval.h"
 #include "mailbox/object.h"
-#include "queue/result.h"
+#include "queue/codec/result.h"
 
 #define MAILBOX_ANSWER_MS   2000  // how long a request waits for an owner without a sign of life
 #define MAILBOX_PATIENCE_MS 20000 // and for one that makes marks

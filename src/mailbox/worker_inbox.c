@@ -10,15 +10,15 @@
 
 #define TICKET_AGE_MAX_MS 60000 // no ticket lasts longer
 
-static struct mailbox_held *held_find(struct mailbox_worker *w, const struct lock_ref *ref)
+static struct held_ticket *held_find(struct mailbox_worker *w, const struct lock_ref *ref)
 {
-    struct mailbox_held *t = w->held;
+    struct held_ticket *t = w->held;
     while (t && (t->ref.seq != ref->seq || !hash128_equal(t->ref.token, ref->token)))
         t = t->next;
     return t;
 }
 
-static void hand_out(struct mailbox_worker *w, struct mailbox_held *t, int64_t deadline,
+static void hand_out(struct mailbox_worker *w, struct held_ticket *t, int64_t deadline,
                      bool has_signals)
 {
     CHECK(t->state != TICKET_GONE);
@@ -37,7 +37,7 @@ bool side_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *tick
     // Two owners can deliver the same ticket.
     if (held_find(w, &ticket->ref) && !MUTANT(MAILBOX_TICKET_REPEATED)) return false;
     if (ticket->deadline <= w->now.hi) return false;
-    struct mailbox_held *t = NEW(struct mailbox_held);
+    struct held_ticket *t = NEW(struct held_ticket);
     t->ref = ticket->ref;
     t->deadline = ticket->deadline;
     t->message = bytes_copy(ticket->message);
@@ -50,8 +50,8 @@ bool side_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *tick
 
 void side_tickets_expire(struct mailbox_worker *w)
 {
-    struct mailbox_held *before = NULL;
-    for (struct mailbox_held *t = w->held, *next; t; t = next) {
+    struct held_ticket *before = NULL;
+    for (struct held_ticket *t = w->held, *next; t; t = next) {
         next = t->next;
         if (t->deadline > w->now.hi || t->state == TICKET_TAKING) {
             before = t;
@@ -68,9 +68,9 @@ void side_tickets_expire(struct mailbox_worker *w)
 static uint32_t put_refs(struct mailbox_worker *w, struct buf *refs, uint64_t id)
 {
     uint32_t taking = 0, count = 0;
-    for (const struct mailbox_held *t = w->held; t; t = t->next)
+    for (const struct held_ticket *t = w->held; t; t = t->next)
         taking += t->state == TICKET_TAKING;
-    for (struct mailbox_held *t = w->held; t && taking + count < w->want; t = t->next) {
+    for (struct held_ticket *t = w->held; t && taking + count < w->want; t = t->next) {
         if (t->state != TICKET_HELD || count == REFS_MAX) continue;
         t->state = TICKET_TAKING;
         t->taken_by = id;
@@ -109,13 +109,13 @@ static bool has_signals(struct bytes signals, uint32_t wanted)
     return false;
 }
 
-void side_taken(struct mailbox_worker *w, const struct mailbox_open *r, enum err err,
+void side_taken(struct mailbox_worker *w, const struct mailbox_request *r, enum err err,
                 struct bytes result)
 {
     struct result rows;
     bool known = !result_open(result, OP_RENEW, &rows);
     uint32_t index = 0;
-    for (struct mailbox_held *t = w->held; t; t = t->next) {
+    for (struct held_ticket *t = w->held; t; t = t->next) {
         if (t->taken_by != r->id || t->state != TICKET_TAKING) continue;
         bool signals = has_signals(r->signals, index++);
         struct outcome_row row = {0};
@@ -135,7 +135,7 @@ void side_taken(struct mailbox_worker *w, const struct mailbox_open *r, enum err
 
 bool mailbox_takes(const struct mailbox_worker *w)
 {
-    for (const struct mailbox_held *t = w->held; t; t = t->next)
+    for (const struct held_ticket *t = w->held; t; t = t->next)
         if (t->state == TICKET_TAKING) return true;
     return false;
 }
@@ -143,16 +143,16 @@ bool mailbox_takes(const struct mailbox_worker *w)
 // The worker claims directly now, and its claims get its tickets, too.
 void side_tickets_forget(struct mailbox_worker *w)
 {
-    for (struct mailbox_held *t = w->held; t; t = t->next)
+    for (struct held_ticket *t = w->held; t; t = t->next)
         if (t->state == TICKET_HELD) t->state = TICKET_GONE;
 }
 
 void mailbox_claimed(struct mailbox_worker *w, const struct lock_ref *ref, struct interval now)
 {
-    struct mailbox_held *t = held_find(w, ref);
+    struct held_ticket *t = held_find(w, ref);
     CHECK(ref->seq > 0);
     if (!t) {
-        t = NEW(struct mailbox_held);
+        t = NEW(struct held_ticket);
         t->ref = *ref;
         t->deadline = now.hi + TICKET_AGE_MAX_MS;
         *(w->held_tail ? &w->held_tail->next : &w->held) = t;

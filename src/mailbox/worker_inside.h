@@ -12,8 +12,8 @@
 // clang-format on
 enum request_state { REQUEST_GATHERING, REQUEST_WRITING, REQUEST_WRITTEN, REQUEST_IS_DIRECT };
 
-struct mailbox_open {
-    struct mailbox_open *next;
+struct mailbox_request {
+    struct mailbox_request *next;
     uint64_t id;
     uint64_t ticket; // 0: the worker's own renewal of tickets
     enum request_state state;
@@ -29,8 +29,8 @@ struct mailbox_open {
 enum ticket_state { TICKET_HELD, TICKET_TAKING, TICKET_GONE };
 
 // A ticket is remembered until its deadline, so that it is not taken twice.
-struct mailbox_held {
-    struct mailbox_held *next;
+struct held_ticket {
+    struct held_ticket *next;
     enum ticket_state state;
     struct lock_ref ref;
     int64_t deadline;
@@ -49,9 +49,9 @@ struct mailbox_worker {
     struct bytes name; // owned
     struct rng rng;
     struct interval now;
-    struct mailbox_open *open, *open_tail; // in the order of their ids
+    struct mailbox_request *open, *open_tail; // in the order of their ids
     uint64_t ids;
-    struct mailbox_held *held, *held_tail; // in the order of arrival
+    struct held_ticket *held, *held_tail; // in the order of arrival
     uint32_t want;
     int64_t lease_ms;
 
@@ -86,13 +86,13 @@ struct mailbox_worker {
 void side_effect_put(struct mailbox_worker *w, const struct mailbox_effect *e, bool owned);
 void side_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, uint32_t takes);
 // Passes the answer on, or hands out the messages whose tickets the request renewed. Frees it.
-void side_answer(struct mailbox_worker *w, struct mailbox_open *r, enum err err,
+void side_answer(struct mailbox_worker *w, struct mailbox_request *r, enum err err,
                  struct bytes result);
-struct mailbox_open *side_open_find(struct mailbox_worker *w, const struct request_id *request);
+struct mailbox_request *side_open_find(struct mailbox_worker *w, const struct request_id *request);
 // Returns whether it is a new one that can be taken.
 bool side_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *ticket);
 void side_take_tickets(struct mailbox_worker *w); // renews as many as receives want
 void side_tickets_forget(struct mailbox_worker *w);
 void side_tickets_expire(struct mailbox_worker *w);
-void side_taken(struct mailbox_worker *w, const struct mailbox_open *r, enum err err,
+void side_taken(struct mailbox_worker *w, const struct mailbox_request *r, enum err err,
                 struct bytes result);

@@ -3,10 +3,11 @@
 // record says nothing when it has died. Its successor asks at the URL of the record. A member that
 // does not answer has one lease to give a sign of life.
 #include "member/inside.h"
+#include "protocol/routes.h"
 
 #include "base/memory.h"
 #include "net/http.h"
-#include "owner/peer.h"
+#include "peer/peer.h"
 
 #include <stdio.h>
 #include <string.h>

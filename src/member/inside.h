@@ -5,10 +5,10 @@
 #pragma once
 
 #include "base/map.h"
-#include "local/inside.h"
 #include "member/member.h"
-#include "node/thread_pool.h"
-#include "owner/owner.h"
+#include "os/thread_pool.h"
+#include "queues/owner.h"
+#include "queues/queues.h"
 
 #define MEMBER_THREADS 8
 
@@ -22,7 +22,7 @@ struct known_queue {
 
 struct membership {
     struct owner_cluster hooks; // first
-    struct sluice *handle;
+    struct engine *engine;
     struct coord *coord;
     bool on_store; // the service is the store: each request counts
     uint8_t coord_id[COORD_ID_LEN];
@@ -39,7 +39,8 @@ struct membership {
     struct cluster *cluster;
     bool begun; // it has joined once; before, the step function is not run (start.c)
     bool stopping;
-    bool left; // it is no member any more: nothing is begun
+    bool left;       // it is no member any more: nothing is begun
+    int64_t left_at; // clock_boot_ms
     bool draining;
 
     // view.c
@@ -85,7 +86,10 @@ struct membership {
     int64_t catalog_read; // ... and read it last
     bool catalog_busy;
     int64_t hint_second;
-    uint32_t hints_now; // in that second
+    uint32_t hints_now;     // in that second
+    struct hint_job *hints; // to other nodes, that wait; the oldest first
+    struct hint_job **hints_end;
+    size_t hints_len;
 
     // sample.c, while this node leads
     struct shard_sample *samples; // by shard; only the job that samples uses them

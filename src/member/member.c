@@ -10,7 +10,7 @@
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "os/thread.h"
-#include "queue/rules.h"
+#include "queue/core/rules.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -154,7 +154,7 @@ static int64_t timer_run(struct pool_task *task)
 static enum sluice_code set_self(struct membership *m, struct sluice_error *error)
 {
     struct owner_name name;
-    if (!owner_identity(m->handle, &name))
+    if (!owner_identity(m->engine, &name))
         return refuse(error, ERR_INVALID, "node", "the handle is not a node's");
     struct coord_member *self = &m->self;
     uint32_t capacity = m->config.capacity ? m->config.capacity : 1;
@@ -172,7 +172,7 @@ static enum sluice_code set_self(struct membership *m, struct sluice_error *erro
     (void)snprintf(self->version, sizeof self->version, "%s", sluice_version());
     coord_incarnation(bytes_str(name.incarnation), self->incarnation);
     static_assert(COORD_STORE_LEN == STORE_ID_LEN, "a member's record has the id of its store");
-    memcpy(self->store, m->handle->store_id, sizeof self->store);
+    memcpy(self->store, m->engine->store_id, sizeof self->store);
     return SLUICE_OK;
 }
 
@@ -201,11 +201,11 @@ static void release(struct membership *m)
     memory_free(m);
 }
 
-static struct membership *membership_new(struct sluice *s, const struct membership_config *config)
+static struct membership *membership_new(struct engine *e, const struct membership_config *config)
 {
     struct membership *m = NEW(struct membership);
     pthread_condattr_t attr;
-    m->handle = s;
+    m->engine = e;
     m->config = *config;
     m->offset_ms = wall_ms() - clock_boot_ms();
     m->lease_ms = COORD_LEASE_MS;
@@ -228,14 +228,14 @@ static void free_hooks(struct owner_cluster *hooks)
     release(m);
 }
 
-enum sluice_code membership_start(struct sluice *s, const struct membership_config *config,
+enum sluice_code membership_start(struct engine *e, const struct membership_config *config,
                                   struct membership **out, struct sluice_error *error)
 {
-    struct membership *m = membership_new(s, config);
+    struct membership *m = membership_new(e, config);
     enum sluice_code code = set_self(m, error);
     if (code) coord_free(config->take);
     if (!code) {
-        m->share = pool_share_new(s->pool, MEMBER_THREADS, MEMBER_THREADS);
+        m->share = pool_share_new(e->pool, MEMBER_THREADS, MEMBER_THREADS);
         bool added = pool_share_add(m->share, &m->timer, timer_run) == ERR_OK;
         if (added && pool_share_add(m->share, &m->reach_task, reach_run)) {
             task_remove(&m->timer);
@@ -253,7 +253,7 @@ enum sluice_code membership_start(struct sluice *s, const struct membership_conf
     }
     shards_hooks(m);
     m->hooks.free = free_hooks;
-    owner_join(s, &m->hooks);
+    owner_join(e, &m->hooks);
     *out = m;
     if (m->begun) view_watch(m);
     task_schedule(&m->timer);
@@ -306,6 +306,7 @@ void membership_stop(struct membership *m, int64_t wait_ms)
     while (m->begun && !cluster_stopped(m->cluster))
         if (pthread_cond_timedwait(&m->changed, &m->lock, &until) != 0) break;
     m->left = true;
+    m->left_at = clock_boot_ms();
     (void)pthread_cond_broadcast(&m->changed);
     (void)pthread_mutex_unlock(&m->lock);
     task_remove(&m->timer);

@@ -7,22 +7,27 @@
 // is alone needs no plan and no leader: it owns every shard that is used. So an idle node claims
 // nothing, and a lone node on `store:` only lists the members once a minute.
 //
+// clang-format off
 //     call for a shard      the journal names a live owner           --> forward to it
 //     without an owner ---> the plan gives it to this node, or lone  --> claim, own, serve
 //                      '--> the plan gives it to another member      --> write directly, and tell
 //                                                                        that member (a hint)
+// clang-format on
 #pragma once
 
 #include "cluster/cluster.h"
 #include "cluster/tuning.h"
 #include "coord/coord.h"
-#include "queue/config.h"
+#include "queue/codec/config.h"
 #include "sluice.h"
 
-#define MEMBER_EVENTS_MAX       1000 // the newest events that a node keeps
-#define MEMBER_HINT_MAX         512  // bytes of a hint's body
+struct engine;
+
+#define MEMBER_EVENTS_MAX        1000 // the newest events that a node keeps
+#define MEMBER_HINT_MAX          512  // bytes of a hint's body
+#define MEMBER_HINTS_WAITING_MAX 1024 // hints of this node that wait; then the oldest is dropped
 // An epoch-renewed event comes with the first renewal of an epoch, then so often.
-#define MEMBER_RENEWED_EVERY_MS 600000
+#define MEMBER_RENEWED_EVERY_MS  600000
 
 struct membership;
 struct membership_event;
@@ -53,7 +58,7 @@ struct membership_config {
 //   DENIED       the service refuses the credentials
 //   CORRUPT      the journals of this store belong to another coordination service
 //   UNAVAILABLE  the store does not answer (`store:`)
-enum sluice_code membership_start(struct sluice *s, const struct membership_config *config,
+enum sluice_code membership_start(struct engine *e, const struct membership_config *config,
                                   struct membership **out, struct sluice_error *error);
 // Gives the shards away and leaves the cluster, for at most wait_ms and a lease. The snapshot stays
 // readable. The handle frees the membership when it is closed. NULL is allowed.
@@ -101,6 +106,7 @@ struct membership_counters {
     uint64_t lost;   // shards that another node took
     uint64_t fenced; // epochs and claims of this node that a newer one ended
     uint64_t hints_sent;
+    uint64_t hints_dropped; // too many waited, or the node left
     uint64_t hints_received;
     uint64_t degraded; // outages of the coordination service
     uint64_t requests; // calls of the coordination service

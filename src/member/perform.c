@@ -117,7 +117,7 @@ static enum err open_shard(struct membership *m, const struct shard_key *key, st
     (void)pthread_mutex_lock(&m->lock);
     bool known = queues_name(m, key->queue, name);
     (void)pthread_mutex_unlock(&m->lock);
-    if (!known || queue_get(m->handle, name, q, NULL)) return ERR_UNAVAILABLE;
+    if (!known || queue_get(m->engine, name, q, NULL)) return ERR_UNAVAILABLE;
     bool same = memcmp((*q)->row.id.bytes, key->queue, sizeof key->queue) == 0;
     if (!same || key->shard >= (*q)->row.birth.shards) return ERR_NOT_FOUND;
     return ERR_OK;
@@ -163,9 +163,9 @@ static bool has_moved(struct membership *m, const struct shard_key *key)
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct runner_owner o;
     if (open_shard(m, key, &q)) return true;
-    struct shard_runner *d = runner_if_open(q, key->shard);
-    if (!d || runner_sync(d)) return true;
-    runner_owner(d, &o);
+    struct shard_runner *r = runner_if_open(q, key->shard);
+    if (!r || runner_sync(r)) return true;
+    runner_owner(r, &o);
     if (!o.mine) owner_moved(q, key->shard);
     return !o.mine;
 }

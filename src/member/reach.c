@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "os/clock.h"
-#include "owner/waiting.h"
+#include "queues/waiting_workers.h"
 #include "json/json.h"
 
 #include <stddef.h>
@@ -86,7 +86,7 @@ static void collect(struct membership *m, const struct coord_member *from)
     CLEANUP(buf_done) struct buf text;
     char why[128], name[COORD_NAME_MAX + 1];
     buf_init(&text, REPORT_MAX);
-    if (!owner_get_member(m->handle, from->url, from->name, "/v1/cluster/unreachable", &text))
+    if (!owner_get_member(m->engine, from->url, from->name, "/v1/cluster/unreachable", &text))
         return;
     struct json *o = json_parse((const char *)text.data, text.len, why, sizeof why);
     struct json *names = o && json_kind(o) == JSON_KIND_OBJECT ? json_member(o, "members") : NULL;

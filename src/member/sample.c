@@ -5,9 +5,8 @@
 #include "member/inside.h"
 
 #include "base/memory.h"
-#include "local/cluster_show.h"
 #include "os/clock.h"
-#include "owner/shards.h"
+#include "queues/owner_shards.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -101,22 +100,22 @@ static void learn(struct sample_job *j, const char *node)
                    queues_name(m, j->rows[i].shard.queue, queue);
         (void)pthread_mutex_unlock(&m->lock);
         if (!its) continue;
-        owner_learn_shard(m->handle, queue, j->rows[i].shard.shard);
+        owner_learn_shard(m->engine, queue, j->rows[i].shard.shard);
         return;
     }
 }
 
 static void ask(struct sample_job *j, const struct coord_member *member)
 {
-    struct sluice *s = j->m->handle;
+    struct engine *e = j->m->engine;
     struct sluice_shard *rows = NULL;
     size_t len = 0;
     bool self = strcmp(member->name, j->m->self.name) == 0;
-    bool answered = self || owner_ask_shards(s, member->url, member->name, false, &rows, &len);
-    if (self) rows = cluster_own_shards(s, false, &len);
+    bool answered = self || owner_ask_shards(e, member->url, member->name, false, &rows, &len);
+    if (self) rows = cluster_own_shards(e, false, &len);
     if (!answered) {
         learn(j, member->name);
-        answered = owner_ask_shards(s, member->url, member->name, false, &rows, &len);
+        answered = owner_ask_shards(e, member->url, member->name, false, &rows, &len);
     }
     j->complete = j->complete && answered;
     for (size_t i = 0; i < len; i++)
@@ -140,18 +139,18 @@ static void ask_all(struct sample_job *j)
 
 static void count_waiting(void *ctx, const struct machine *machine, int64_t now)
 {
-    struct machine_unpublished u;
+    struct machine_publish_lag u;
     *(uint64_t *)ctx = machine_unpublished(machine, now, &u) ? u.events : 0;
 }
 
 static void read_journal(struct membership *m, struct shard_sample *row, const char *queue)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct shard_runner *d;
+    struct shard_runner *r;
     row->read_at = clock_boot_ms();
-    if (queue_get(m->handle, queue, &q, NULL) || row->shard.shard >= q->row.birth.shards) return;
-    if (queue_synced_runner(q, row->shard.shard, &d, NULL)) return;
-    runner_inspect(d, count_waiting, &row->events);
+    if (queue_get(m->engine, queue, &q, NULL) || row->shard.shard >= q->row.birth.shards) return;
+    if (queue_synced_runner(q, row->shard.shard, &r, NULL)) return;
+    runner_inspect(r, count_waiting, &row->events);
 }
 
 // A shard whose events wait needs an owner, which publishes them.

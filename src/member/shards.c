@@ -8,7 +8,7 @@
 #include "base/memory.h"
 #include "net/http.h"
 #include "os/clock.h"
-#include "owner/peer.h"
+#include "peer/peer.h"
 #include "json/json.h"
 
 #include <stdio.h>
@@ -115,7 +115,7 @@ static enum err mark_names(struct membership *m, const struct names *names)
         bool known = mark_listed(m, names->all[i]);
         (void)pthread_mutex_unlock(&m->lock);
         if (known) continue;
-        enum err err = catalog_find(m->handle->store, names->all[i], &row, &answer);
+        enum err err = catalog_find(m->engine->store, names->all[i], &row, &answer);
         if (err == ERR_NOT_FOUND || (err && catalog_is_newer(&answer))) continue;
         if (err) return err;
         (void)pthread_mutex_lock(&m->lock);
@@ -157,7 +157,7 @@ enum err catalog_load(struct membership *m, struct shard_key **out, size_t *len)
     struct names names = {0};
     store_answer_init(&answer);
     *out = NULL;
-    enum err err = catalog_names(m->handle->store, add_name, &names, &answer);
+    enum err err = catalog_names(m->engine->store, add_name, &names, &answer);
     (void)pthread_mutex_lock(&m->lock);
     for (size_t i = 0; !err && i < m->queues_len; i++)
         m->queues[i].listed = false;
@@ -214,14 +214,13 @@ void catalog_run(struct membership *m)
 struct hint_job {
     struct pool_job job; // first
     struct membership *m;
+    struct hint_job *next; // of the hints that wait
     char url[COORD_URL_MAX + 40];
     char body[MEMBER_HINT_MAX];
 };
 
-// A hint that is lost is sent again with the next use.
-static void hint_run(struct pool_job *pool_job)
+static void hint_do(const struct hint_job *job)
 {
-    struct hint_job *job = (struct hint_job *)pool_job;
     static const char *const headers[] = {"Content-Type: application/json"};
     struct http_call call;
     http_call_init(&call, "POST", job->url);
@@ -229,13 +228,49 @@ static void hint_run(struct pool_job *pool_job)
     call.headers_len = 1;
     call.body = bytes_str(job->body);
     call.timeout_ms = HINT_MS;
-    struct http *http = peer_http();
-    http_do(http, &call);
+    peers_send(job->m->engine->peers, &call);
     http_call_done(&call);
-    http_free(http);
+}
+
+// The lock is held.
+static void hint_remove(struct membership *m, struct hint_job *job)
+{
+    struct hint_job **at = &m->hints;
+    while (*at != job)
+        at = &(*at)->next;
+    *at = job->next;
+    if (!*at) m->hints_end = at;
+    m->hints_len--;
+}
+
+// A hint that is lost is sent again with the next use. A node that has left does not wait for all.
+static void hint_run(struct pool_job *pool_job)
+{
+    struct hint_job *job = (struct hint_job *)pool_job;
+    struct membership *m = job->m;
+    (void)pthread_mutex_lock(&m->lock);
+    hint_remove(m, job);
+    bool late = m->left && clock_boot_ms() >= m->left_at + HINT_MS;
+    m->counters.hints_sent += !late;
+    m->counters.hints_dropped += late;
+    (void)pthread_mutex_unlock(&m->lock);
+    if (!late) hint_do(job);
     memory_free(job);
 }
 
+// The lock is held. Makes room for a hint: the oldest one that waits is the least useful.
+static void hint_drop(struct membership *m)
+{
+    struct hint_job *oldest = m->hints;
+    while (oldest && !pool_share_withdraw(m->share, &oldest->job)) // it has begun
+        oldest = oldest->next;
+    if (!oldest) return;
+    hint_remove(m, oldest);
+    memory_free(oldest);
+    m->counters.hints_dropped++;
+}
+
+// The hints go one after another, and each waits up to HINT_MS for a node that is cut off.
 void hint_post(struct membership *m, const char *url, const char *queue, uint32_t shard, bool holds)
 {
     struct hint_job *job = NEW(struct hint_job);
@@ -244,8 +279,14 @@ void hint_post(struct membership *m, const char *url, const char *queue, uint32_
     (void)snprintf(job->body, sizeof job->body, "{\"queue\":\"%s\",\"shard\":%u,\"node\":\"%s\"}",
                    queue, shard, holds ? m->self.name : "");
     (void)pthread_mutex_lock(&m->lock);
-    m->counters.hints_sent++;
+    if (m->hints_len >= MEMBER_HINTS_WAITING_MAX) hint_drop(m);
     bool goes = !m->left && !pool_share_run(m->share, 5, &job->job);
+    if (goes) {
+        if (!m->hints) m->hints_end = &m->hints;
+        *m->hints_end = job;
+        m->hints_end = &job->next;
+        m->hints_len++;
+    }
     (void)pthread_mutex_unlock(&m->lock);
     if (!goes) memory_free(job);
 }
@@ -356,7 +397,7 @@ void membership_hint(struct membership *m, const char *queue, uint32_t shard, co
         view_look(m);
         return;
     }
-    if (queue_get(m->handle, queue, &q, NULL) || shard >= q->row.birth.shards) return;
+    if (queue_get(m->engine, queue, &q, NULL) || shard >= q->row.birth.shards) return;
     shard_key_of(q, shard, &key);
     queues_note(m, &q->row.id, q->row.name, q->row.birth.shards);
     (void)pthread_mutex_lock(&m->lock);
@@ -409,6 +450,17 @@ static void on_used(struct owner_cluster *hooks, struct open_queue *q, uint32_t 
         hint_send(m, &to, q->row.name, shard, holds);
 }
 
+static bool on_serves(struct owner_cluster *hooks, struct open_queue *q, uint32_t shard)
+{
+    struct membership *m = (struct membership *)hooks;
+    struct shard_key key;
+    shard_key_of(q, shard, &key);
+    (void)pthread_mutex_lock(&m->lock);
+    bool serves = cluster_serves(m->cluster, &key) != 0;
+    (void)pthread_mutex_unlock(&m->lock);
+    return serves;
+}
+
 static void on_seen(struct owner_cluster *hooks, struct open_queue *q, uint32_t shard,
                     uint64_t epoch)
 {
@@ -433,5 +485,6 @@ static void on_members(struct owner_cluster *hooks,
 
 void shards_hooks(struct membership *m)
 {
-    m->hooks = (struct owner_cluster){.used = on_used, .seen = on_seen, .members = on_members};
+    m->hooks = (struct owner_cluster){
+        .used = on_used, .serves = on_serves, .seen = on_seen, .members = on_members};
 }

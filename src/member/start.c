@@ -60,7 +60,7 @@ static enum sluice_code open_service(struct membership *m, struct sluice_error *
 {
     const char *url = m->config.coord ? m->config.coord : "store:";
     struct coord_credentials secrets;
-    struct coord_config config = {.store = m->handle->store,
+    struct coord_config config = {.store = m->engine->store,
                                   .lease_ms = m->config.tuning.lease_ms,
                                   .lone_ms = m->config.lone_ms};
     char why[COORD_WHY_MAX] = "";
@@ -95,12 +95,12 @@ static enum sluice_code check_journal(struct membership *m, const char *queue,
                                       struct sluice_error *error)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct shard_runner *d;
+    struct shard_runner *r;
     struct runner_owner o;
     char has[2 * COORD_ID_LEN + 1], own[2 * COORD_ID_LEN + 1];
-    if (queue_get(m->handle, queue, &q, NULL) || queue_synced_runner(q, 0, &d, NULL))
+    if (queue_get(m->engine, queue, &q, NULL) || queue_synced_runner(q, 0, &r, NULL))
         return SLUICE_OK; // the first call reports it
-    runner_owner(d, &o);
+    runner_owner(r, &o);
     if (o.epoch == 0 || memcmp(o.coord, m->coord_id, sizeof o.coord) == 0) return SLUICE_OK;
     *digits_put_hex(has, o.coord, sizeof o.coord) = 0;
     *digits_put_hex(own, m->coord_id, sizeof m->coord_id) = 0;
@@ -118,7 +118,7 @@ static enum sluice_code check_journals(struct membership *m, struct sluice_error
     struct store_answer answer CLEANUP(store_answer_done);
     enum sluice_code code = SLUICE_OK;
     store_answer_init(&answer);
-    enum err err = catalog_names(m->handle->store, add_first, &first, &answer);
+    enum err err = catalog_names(m->engine->store, add_first, &first, &answer);
     for (size_t i = 0; !err && !code && i < first.len; i++)
         code = check_journal(m, first.names[i], error);
     return code;

@@ -151,7 +151,7 @@ static void add_members(struct membership *m, struct membership_status *s)
     int64_t now = membership_now(m).hi;
     s->members = memory_zeroed(all->len + 1, sizeof *s->members);
     for (size_t i = 0; i < all->len; i++) {
-        const struct member_seen *seen = &all->rows[i].seen;
+        const struct member_report *seen = &all->rows[i].seen;
         const struct coord_member *record = record_of(m, seen->id.name);
         struct membership_row *row = &s->members[s->members_len++];
         *row = (struct membership_row){.capacity = seen->capacity,
@@ -265,11 +265,11 @@ static void add_owners(struct membership *m, struct membership_status *s)
         struct owner_name name;
         struct runner_owner o;
         if (!row->queue[0]) continue;
-        CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(m->handle, row->queue);
-        struct shard_runner *d =
+        CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(m->engine, row->queue);
+        struct shard_runner *r =
             q && row->shard < q->row.birth.shards ? runner_if_open(q, row->shard) : NULL;
-        if (!d) continue;
-        runner_owner(d, &o);
+        if (!r) continue;
+        runner_owner(r, &o);
         row->epoch = o.epoch;
         row->mine = o.mine;
         if (o.epoch != 0 && owner_parse(o.address, &name) && strlen(name.node) <= COORD_NAME_MAX)

@@ -118,12 +118,12 @@ static void show(struct membership *m, uint64_t request, enum err err, bool quie
     struct cluster_event e = {.kind = CLUSTER_VIEW, .request = request, .err = err};
     (void)pthread_mutex_lock(&m->lock);
     const struct coord_answer *a = &m->last;
-    struct member_seen *seen = memory_zeroed(a->members_len + 1, sizeof *seen);
+    struct member_report *seen = memory_zeroed(a->members_len + 1, sizeof *seen);
     int64_t at = (quiet ? clock_boot_ms() : m->last_at) + m->offset_ms;
     for (size_t i = 0; i < a->members_len; i++) {
         const struct coord_member *row = &a->members[i];
         int64_t beat = at - (quiet ? 0 : row->age_ms);
-        seen[i] = (struct member_seen){
+        seen[i] = (struct member_report){
             .joined = 1, .capacity = row->capacity, .beat = {beat, beat}, .leaving = row->leaving};
         member_id_set(&seen[i].id, row->name, row->incarnation);
     }

@@ -16,7 +16,3 @@ bool digest_equal(const void *a, const void *b, size_t len);
 #define ED25519_LEN 32
 bool ed25519_public(const uint8_t seed[ED25519_LEN], uint8_t out[ED25519_LEN]);
 void hex_print(struct bytes of, char *out); // lower case; twice the length and a 0
-void base64_put(struct buf *to, struct bytes of);
-// Reads RFC 4648's plain alphabet, padded, without line breaks. Returns false if the text is not
-// that, or if `to` is full. `to` then holds the bytes before the fault.
-bool base64_read(struct bytes text, struct buf *to);

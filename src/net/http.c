@@ -39,12 +39,14 @@ struct http_connection {
     struct socket_table own;
     struct curl_slist *nodes; // an array, linked so that libcurl can read it as a list
     size_t nodes_cap;
+    long connect_ms; // of the client
     char error[CURL_ERROR_SIZE];
     // of the current exchange
     struct http_call *call;
     bool head_ended; // the blank line after the header was seen
     bool stale;      // the kept connection was unusable; nothing was sent
     int port;        // local port of the current connection
+    int64_t ask_at;  // clock_boot_ms: when the call is asked next whether it is hopeless
 };
 
 struct http_batch {
@@ -126,6 +128,16 @@ static size_t got_body(char *data, size_t size, size_t len, void *user)
     return c->body_in.bad ? 0 : len;
 }
 
+// libcurl calls this at least once a second. A value other than 0 ends the exchange.
+static int progress(void *data, curl_off_t a, curl_off_t b, curl_off_t c, curl_off_t d)
+{
+    (void)a, (void)b, (void)c, (void)d;
+    struct http_connection *l = data;
+    if (l->call->sends == 0 || l->call->head.len > 0 || clock_boot_ms() < l->ask_at) return 0;
+    l->ask_at = clock_boot_ms() + POLL_MS;
+    return l->call->hopeless(l->call->hopeless_ctx);
+}
+
 // pool: the sockets of the batch that the handle joins, or NULL.
 static struct http_connection *connection_new(const struct http *h, struct socket_table *pool)
 {
@@ -145,6 +157,8 @@ static struct http_connection *connection_new(const struct http *h, struct socke
     SET(l->easy, CURLOPT_HEADERDATA, l);
     SET(l->easy, CURLOPT_WRITEFUNCTION, got_body);
     SET(l->easy, CURLOPT_WRITEDATA, l);
+    SET(l->easy, CURLOPT_XFERINFOFUNCTION, progress);
+    SET(l->easy, CURLOPT_XFERINFODATA, l);
     SET(l->easy, CURLOPT_NOSIGNAL, 1L);
     SET(l->easy, CURLOPT_QUICK_EXIT, 1L); // do not wait for a slow name server past the deadline
     SET(l->easy, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -154,7 +168,7 @@ static struct http_connection *connection_new(const struct http *h, struct socke
     SET(l->easy, CURLOPT_TCP_NODELAY, 1L);
     SET(l->easy, CURLOPT_TCP_KEEPALIVE, 1L);
     SET(l->easy, CURLOPT_BUFFERSIZE, BUFFER_LEN);
-    SET(l->easy, CURLOPT_CONNECTTIMEOUT_MS, h->connect_ms);
+    l->connect_ms = h->connect_ms;
     SET(l->easy, CURLOPT_USERAGENT, h->user_agent);
     if (h->ca_file) { // instead of the system's, which libcurl would add by its directory
         SET(l->easy, CURLOPT_CAINFO, h->ca_file);
@@ -243,15 +257,6 @@ __attribute__((format(printf, 2, 3))) static void say(struct http_call *c, const
     va_end(values);
 }
 
-static void no_turn(const struct http *h, struct http_call *c)
-{
-    char place[HTTP_PLACE_MAX];
-    http_place(c->url, place);
-    say(c, "no free connection to %s within %lld ms: all %zu are in use", place,
-        (long long)call_timeout(c), h->connections_max);
-    c->received_ms = clock_boot_ms();
-}
-
 static void node_add(struct http_connection *l, size_t at, const char *text)
 {
     l->nodes[at].data = (char *)(uintptr_t)text; // libcurl only reads it
@@ -313,7 +318,10 @@ static bool line_ready(struct http_connection *l, struct http_call *c, int64_t l
     set_method(l, c);
     SET(l->easy, CURLOPT_FRESH_CONNECT, c->fresh ? 1L : 0L);
     SET(l->easy, CURLOPT_TIMEOUT_MS, (long)(left_ms > 0 ? left_ms : 1));
+    SET(l->easy, CURLOPT_CONNECTTIMEOUT_MS, c->connect_ms ? (long)c->connect_ms : l->connect_ms);
+    SET(l->easy, CURLOPT_NOPROGRESS, c->hopeless ? 0L : 1L);
     c->sent_ms = clock_boot_ms();
+    l->ask_at = c->sent_ms + POLL_MS;
     return true;
 }
 
@@ -358,6 +366,7 @@ static void say_failed(struct http_connection *l, CURLcode code)
         http_say_unconnected(c, place, l->error, info_of(l, CURLINFO_OS_ERRNO));
         break;
     case CURLE_OPERATION_TIMEDOUT:
+    case CURLE_ABORTED_BY_CALLBACK: // it is hopeless
         http_say_timeout(c, place, in_handshake(l, place));
         break;
     case CURLE_SSL_CONNECT_ERROR:
@@ -415,10 +424,9 @@ static void line_give(struct http *h, struct http_connection *l)
 void http_do(struct http *h, struct http_call *c)
 {
     http_call_clear(c);
-    int64_t began = c->sent_ms;
-    int64_t timeout = call_timeout(c);
+    int64_t began = c->sent_ms, timeout = call_timeout(c);
     if (!fifo_semaphore_take(&h->turns, timeout)) {
-        no_turn(h, c);
+        http_say_busy(c, timeout, h->connections_max);
         return;
     }
     struct http_connection *l = line_take(h);
@@ -432,7 +440,7 @@ void http_do(struct http *h, struct http_call *c)
     fifo_semaphore_give(&h->turns);
 }
 
-static struct http_batch *thread_pool_new(const struct http *h)
+static struct http_batch *batch_new(const struct http *h)
 {
     struct http_batch *w = NEW(struct http_batch);
     w->multi = curl_multi_init();
@@ -443,16 +451,16 @@ static struct http_batch *thread_pool_new(const struct http *h)
     return w;
 }
 
-static struct http_batch *thread_pool_take(struct http *h)
+static struct http_batch *batch_take(struct http *h)
 {
     (void)pthread_mutex_lock(&h->lock);
     struct http_batch *w = h->pools;
     if (w) h->pools = w->next;
     (void)pthread_mutex_unlock(&h->lock);
-    return w ? w : thread_pool_new(h);
+    return w ? w : batch_new(h);
 }
 
-static void thread_pool_give(struct http *h, struct http_batch *w)
+static void batch_give(struct http *h, struct http_batch *w)
 {
     (void)pthread_mutex_lock(&h->lock);
     w->next = h->pools;
@@ -461,8 +469,8 @@ static void thread_pool_give(struct http *h, struct http_batch *w)
 }
 
 // The caller holds a permit of h->turns. Returns NULL if the call has ended already.
-static struct http_connection *thread_pool_start(const struct http *h, struct http_batch *w,
-                                                 struct http_call *c)
+static struct http_connection *batch_start(const struct http *h, struct http_batch *w,
+                                           struct http_call *c)
 {
     struct http_connection *l = line_pop(&w->idle);
     if (!l) l = connection_new(h, &w->sockets);
@@ -476,7 +484,7 @@ static struct http_connection *thread_pool_start(const struct http *h, struct ht
 }
 
 // Advances the exchanges. Returns how many have ended.
-static size_t thread_pool_work(struct http_batch *w)
+static size_t batch_work(struct http_batch *w)
 {
     int running = 0;
     int left = 0;
@@ -512,28 +520,27 @@ static bool take_turn(struct http *h, const struct http_call *c, size_t running,
 void http_do_all(struct http *h, struct http_call *const *calls, size_t count, size_t together)
 {
     CHECK(together > 0);
-    struct http_batch *w = thread_pool_take(h);
-    size_t started = 0;
-    size_t running = 0;
+    struct http_batch *w = batch_take(h);
+    size_t started = 0, running = 0;
     int64_t idle_since = clock_boot_ms();
     while (started < count || running > 0) {
         while (started < count && running < together) {
             struct http_call *c = calls[started];
             if (take_turn(h, c, running, idle_since)) {
                 started++;
-                if (thread_pool_start(h, w, c))
+                if (batch_start(h, w, c))
                     running++;
                 else
                     fifo_semaphore_give(&h->turns);
             } else if (running == 0) {
                 started++;
                 http_call_clear(c);
-                no_turn(h, c);
+                http_say_busy(c, call_timeout(c), h->connections_max);
             } else {
                 break;
             }
         }
-        size_t ended = thread_pool_work(w);
+        size_t ended = batch_work(w);
         for (size_t i = 0; i < ended; i++)
             fifo_semaphore_give(&h->turns);
         running -= ended;
@@ -541,7 +548,7 @@ void http_do_all(struct http *h, struct http_call *const *calls, size_t count, s
         if (ended == 0 && running > 0)
             CHECK(curl_multi_poll(w->multi, NULL, 0, POLL_MS, NULL) == CURLM_OK);
     }
-    thread_pool_give(h, w);
+    batch_give(h, w);
 }
 
 struct http_stream {
@@ -557,11 +564,11 @@ struct http_stream *http_stream_open(struct http *h, struct http_call *c)
     *s = (struct http_stream){.http = h, .call = c};
     http_call_clear(c);
     if (!fifo_semaphore_take(&h->turns, h->connect_ms)) {
-        no_turn(h, c);
+        http_say_busy(c, call_timeout(c), h->connections_max);
         return s;
     }
-    s->pool = thread_pool_take(h);
-    s->line = thread_pool_start(h, s->pool, c);
+    s->pool = batch_take(h);
+    s->line = batch_start(h, s->pool, c);
     return s;
 }
 
@@ -570,7 +577,7 @@ bool http_stream_read(struct http_stream *s, int64_t wait_ms)
     struct http_call *c = s->call;
     size_t had = c->body_in.len;
     for (int round = 0; s->line && round < 2; round++) {
-        if (thread_pool_work(s->pool) > 0) s->line = NULL;
+        if (batch_work(s->pool) > 0) s->line = NULL;
         if (s->line && s->line->head_ended) c->status = info_of(s->line, CURLINFO_RESPONSE_CODE);
         if (!s->line || c->body_in.len > had || round > 0) break;
         CHECK(curl_multi_poll(s->pool->multi, NULL, 0, (int)wait_ms, NULL) == CURLM_OK);
@@ -586,7 +593,7 @@ void http_stream_close(struct http_stream *s)
         connection_free(s->line);
     }
     if (s->pool) {
-        thread_pool_give(s->http, s->pool);
+        batch_give(s->http, s->pool);
         fifo_semaphore_give(&s->http->turns);
     }
     memory_free(s);

@@ -36,14 +36,14 @@
 #define KEEP_LEN   ((size_t)256 << 10) // largest receive buffer that an idle connection keeps
 #define HOST_MAX   256
 
-enum wire_state { CONNECTING, CHALLENGING, CARRYING, IDLE };
+enum connection_state { CONNECTING, CHALLENGING, CARRYING, IDLE };
 
 struct http_async_connection {
     struct http_async_connection *next, *before; // list of open connections
     struct http_async_connection *next_idle;     // list of its host's idle ones, or of closed ones
     struct http_async_host *place;
     int fd; // -1: closed, and freed once no event can refer to it
-    enum wire_state state;
+    enum connection_state state;
     bool writes; // epoll reports when the socket takes more
     bool kept;   // it served a call before
     struct http_async_call *call;
@@ -145,7 +145,8 @@ static void wire_listen(struct http_async *c, struct http_async_connection *w, b
     (void)epoll_ctl(c->epoll, EPOLL_CTL_MOD, w->fd, &event);
 }
 
-static struct http_async_connection *wire_open(struct http_async *c, struct http_async_host *p)
+static struct http_async_connection *connection_open(struct http_async *c,
+                                                     struct http_async_host *p)
 {
     int on = 1;
     int fd = socket(p->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -252,7 +253,7 @@ static void begin(struct http_async *c, struct http_async_call *call)
         p->idle_len--;
         w->state = CARRYING;
     } else {
-        w = wire_open(c, p);
+        w = connection_open(c, p);
     }
     if (w) {
         w->call = call;
@@ -273,7 +274,7 @@ static void begin(struct http_async *c, struct http_async_call *call)
 }
 
 // Closes an unusable connection. Its call is sent again if that is allowed, else it ends.
-static void wire_lost(struct http_async *c, struct http_async_connection *w, const char *why)
+static void connection_lost(struct http_async *c, struct http_async_connection *w, const char *why)
 {
     struct http_async_call *call = w->call;
     bool again = call && w->state == CARRYING && w->kept && w->in.len == 0 && !call->again;
@@ -321,9 +322,9 @@ static void answered(struct http_async *c, struct http_async_connection *w)
         const struct peer_challenge *g = &w->place->challenge;
         http->end = HTTP_ANSWERED;
         if (!keeps || !g->shown(g->ctx, w->nonce, http, w->line))
-            wire_lost(c, w, "does not prove that it is the expected node");
+            connection_lost(c, w, "does not prove that it is the expected node");
         else if (!ask(c, w))
-            wire_lost(c, w, "closed the connection");
+            connection_lost(c, w, "closed the connection");
         return;
     }
     call_end(c, call, HTTP_ANSWERED);
@@ -334,7 +335,7 @@ static void answered(struct http_async *c, struct http_async_connection *w)
 }
 
 // Receives once. Returns false if there is nothing more to receive now.
-static bool hear_some(struct http_async *c, struct http_async_connection *w)
+static bool read_some(struct http_async *c, struct http_async_connection *w)
 {
     size_t had = w->in.len;
     uint8_t *room = buf_grow(&w->in, READ_LEN);
@@ -342,9 +343,9 @@ static bool hear_some(struct http_async *c, struct http_async_connection *w)
     w->in.len = had + (got > 0 ? (size_t)got : 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (got <= 0 || w->state == IDLE) {
-        wire_lost(c, w,
-                  had > 0 ? "closed the connection inside its answer"
-                          : "closed the connection without an answer");
+        connection_lost(c, w,
+                        had > 0 ? "closed the connection inside its answer"
+                                : "closed the connection without an answer");
         return false;
     }
     struct http_call *http = asked(w);
@@ -356,9 +357,9 @@ static bool hear_some(struct http_async *c, struct http_async_connection *w)
     if (comes && !heard)
         w->declined = w->body_len > max || (asks && !w->call->fits(w->call, w->body_len));
     if (!clear || w->declined) {
-        wire_lost(c, w,
-                  clear ? "sent a longer answer than allowed"
-                        : "sent an answer that is not valid HTTP");
+        connection_lost(c, w,
+                        clear ? "sent a longer answer than allowed"
+                              : "sent an answer that is not valid HTTP");
         return false;
     }
     if (w->head_len == 0 || w->in.len < w->head_len + w->body_len) return true;
@@ -370,15 +371,15 @@ static void event(struct http_async *c, struct http_async_connection *w, uint32_
 {
     if (w->fd < 0) return;
     if (w->state == CONNECTING && (events & (EPOLLOUT | EPOLLERR | EPOLLHUP))) {
-        if (!connected(c, w)) wire_lost(c, w, "does not accept the connection");
+        if (!connected(c, w)) connection_lost(c, w, "does not accept the connection");
         return;
     }
     if ((events & EPOLLOUT) && w->call && !send_some(c, w)) {
-        wire_lost(c, w, "closed the connection while the request was sent");
+        connection_lost(c, w, "closed the connection while the request was sent");
         return;
     }
     if (events & (EPOLLIN | EPOLLRDHUP | EPOLLERR | EPOLLHUP))
-        while (hear_some(c, w)) {
+        while (read_some(c, w)) {
         }
 }
 
@@ -390,7 +391,7 @@ static void give_up_late(struct http_async *c)
         next = w->next;
         if (!w->call || now < w->call->until) continue;
         w->call->again = true; // no time is left for another attempt
-        wire_lost(c, w, "did not answer in time");
+        connection_lost(c, w, "did not answer in time");
     }
 }
 

@@ -105,13 +105,13 @@ static bool send_all(struct connection *w, struct bytes some, int64_t until)
     return true;
 }
 
-struct hearing {
+struct answer_reader {
     struct buf in;
     size_t head_len, body_len;
 };
 
 // Receives a whole answer. Returns false, with the reason in c->why, if none came.
-static bool hear(struct connection *w, struct http_call *c, struct hearing *h, int64_t until)
+static bool hear(struct connection *w, struct http_call *c, struct answer_reader *h, int64_t until)
 {
     while (h->head_len == 0 || h->in.len < h->head_len + h->body_len) {
         uint8_t *room = buf_grow(&h->in, READ_LEN);
@@ -144,7 +144,7 @@ static bool exchange(const struct http_peer *p, struct connection *w, struct htt
                      const char *path, int64_t until, bool *again)
 {
     CLEANUP(buf_done) struct buf head;
-    struct hearing h = {.head_len = 0};
+    struct answer_reader h = {.head_len = 0};
     buf_init(&head, HTTP_HEADERS_MAX);
     buf_init(&h.in, SIZE_MAX);
     http_put_head(&head, c, p->name, path, w->line);

@@ -33,7 +33,7 @@
 #define READ_LEN   ((size_t)64 << 10)
 #define HEAD_LEN   512 // most heads fit
 
-struct http_plain {
+struct plain_http {
     char host[HOST_MAX]; // without brackets
     char port[PORT_MAX];
     char name[HOST_MAX + PORT_MAX + 4]; // as the Host header has it
@@ -53,7 +53,7 @@ static bool wants_proxy(void)
     return false;
 }
 
-static bool take_place(struct http_plain *p, const char *url)
+static bool take_place(struct plain_http *p, const char *url)
 {
     const char *at = url + strlen("http://");
     size_t len = strcspn(at, "/?#"), host = len;
@@ -77,10 +77,10 @@ static bool take_place(struct http_plain *p, const char *url)
     return true;
 }
 
-struct http_plain *http_plain_new(const char *url)
+struct plain_http *http_plain_new(const char *url)
 {
     if (strncmp(url, "http://", 7) != 0 || wants_proxy()) return NULL;
-    struct http_plain *p = NEW(struct http_plain);
+    struct plain_http *p = NEW(struct plain_http);
     if (!take_place(p, url)) {
         memory_free(p);
         return NULL;
@@ -89,7 +89,7 @@ struct http_plain *http_plain_new(const char *url)
     return p;
 }
 
-void http_plain_free(struct http_plain *p)
+void http_plain_free(struct plain_http *p)
 {
     if (!p) return;
     for (size_t i = 0; i < p->idle_len; i++)
@@ -98,7 +98,7 @@ void http_plain_free(struct http_plain *p)
     memory_free(p);
 }
 
-static int idle_pop(struct http_plain *p)
+static int idle_pop(struct plain_http *p)
 {
     (void)pthread_mutex_lock(&p->lock);
     int fd = p->idle_len > 0 ? p->idle[--p->idle_len] : -1;
@@ -106,7 +106,7 @@ static int idle_pop(struct http_plain *p)
     return fd;
 }
 
-static void idle_push(struct http_plain *p, int fd)
+static void idle_push(struct plain_http *p, int fd)
 {
     (void)pthread_mutex_lock(&p->lock);
     bool room = p->idle_len < IDLE_MAX;
@@ -116,7 +116,7 @@ static void idle_push(struct http_plain *p, int fd)
 }
 
 // Returns a kept connection that is open and has no unrequested bytes; -1: there is none.
-static int idle_take(struct http_plain *p)
+static int idle_take(struct plain_http *p)
 {
     char byte;
     for (int fd; (fd = idle_pop(p)) >= 0; (void)close(fd))
@@ -165,7 +165,7 @@ static int connect_to(const struct addrinfo *a, int64_t until, int *number)
     return fd;
 }
 
-static int dial(const struct http_plain *p, struct http_call *c, int64_t until)
+static int dial(const struct plain_http *p, struct http_call *c, int64_t until)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
     char place[HTTP_PLACE_MAX];
@@ -190,7 +190,7 @@ static void put_text(struct buf *to, const char *text)
     buf_put(to, bytes_str(text));
 }
 
-static void put_head(const struct http_plain *p, const struct http_call *c, struct buf *to)
+static void put_head(const struct plain_http *p, const struct http_call *c, struct buf *to)
 {
     const char *path = strchr(c->url + strlen("http://"), '/');
     char length[DIGITS_MAX];
@@ -239,7 +239,7 @@ static bool send_all(int fd, struct iovec *parts, size_t count, int64_t until)
     return true;
 }
 
-struct hearing {
+struct answer_reader {
     struct http_call *call;
     int fd;
     int64_t until;
@@ -253,7 +253,7 @@ struct hearing {
     uint8_t first[FIRST_LEN];
 };
 
-static void hearing_init(struct hearing *h, struct http_call *c, int fd, int64_t until)
+static void hearing_init(struct answer_reader *h, struct http_call *c, int fd, int64_t until)
 {
     h->call = c;
     h->fd = fd;
@@ -265,13 +265,13 @@ static void hearing_init(struct hearing *h, struct http_call *c, int fd, int64_t
     h->more = NULL;
 }
 
-static void hearing_done(struct hearing *h)
+static void hearing_done(struct answer_reader *h)
 {
     memory_free(h->more);
 }
 
 // An answer that does not arrive in one receive is long or slow: use a larger buffer.
-static void make_room(struct hearing *h)
+static void make_room(struct answer_reader *h)
 {
     bool first = !h->heard;
     h->heard = true;
@@ -284,14 +284,14 @@ static void make_room(struct hearing *h)
     h->cap = cap;
 }
 
-static bool is_hopeless(const struct hearing *h)
+static bool is_hopeless(const struct answer_reader *h)
 {
     const struct http_call *c = h->call;
     return h->len == 0 && c->head.len == 0 && c->hopeless && c->hopeless(c->hopeless_ctx);
 }
 
 // Receives more of the answer. Returns false if the connection has ended or the deadline passed.
-static bool hear(struct hearing *h)
+static bool hear(struct answer_reader *h)
 {
     make_room(h);
     for (;;) {
@@ -309,7 +309,7 @@ static bool hear(struct hearing *h)
     }
 }
 
-static bool next_line(struct hearing *h, struct bytes *line)
+static bool next_line(struct answer_reader *h, struct bytes *line)
 {
     for (size_t looked = h->at;;) {
         const uint8_t *from = h->in + looked;
@@ -325,7 +325,7 @@ static bool next_line(struct hearing *h, struct bytes *line)
 }
 
 // Skips interim answers (1xx).
-static bool hear_head(struct hearing *h)
+static bool read_head(struct answer_reader *h)
 {
     struct http_call *c = h->call;
     struct bytes line;
@@ -344,7 +344,7 @@ static bool hear_head(struct hearing *h)
     return true;
 }
 
-static bool hear_body(struct hearing *h, size_t len)
+static bool read_body(struct answer_reader *h, size_t len)
 {
     struct buf *to = &h->call->body_in;
     while (len > 0) {
@@ -360,7 +360,7 @@ static bool hear_body(struct hearing *h, size_t len)
     return true;
 }
 
-static bool hear_chunks(struct hearing *h)
+static bool read_chunks(struct answer_reader *h)
 {
     struct bytes line;
     for (;;) {
@@ -369,7 +369,7 @@ static bool hear_chunks(struct hearing *h)
             return false;
         size_t len = strtoull((const char *)line.data, &end, 16);
         if (len == 0) break;
-        if (len > h->call->body_max || !hear_body(h, len) || !next_line(h, &line)) return false;
+        if (len > h->call->body_max || !read_body(h, len) || !next_line(h, &line)) return false;
     }
     do { // trailers
         if (!next_line(h, &line)) return false;
@@ -384,7 +384,7 @@ static bool says(const struct http_call *c, const char *name, const char *word)
 }
 
 // Sets *whole if the answer is complete. Returns true if the connection can also be reused.
-static bool hear_rest(struct hearing *h, bool *whole)
+static bool read_rest(struct answer_reader *h, bool *whole)
 {
     struct http_call *c = h->call;
     struct bytes length = http_header(c, "content-length");
@@ -393,22 +393,22 @@ static bool hear_rest(struct hearing *h, bool *whole)
     if (none) {
         *whole = true;
     } else if (says(c, "transfer-encoding", "chunked")) {
-        *whole = hear_chunks(h);
+        *whole = read_chunks(h);
     } else if (length.len > 0) {
         size_t len = strtoull((const char *)length.data, NULL, 10);
         if (len > c->body_max) c->body_in.bad = true;
         http_reserve(c);
-        *whole = !c->body_in.bad && hear_body(h, len);
+        *whole = !c->body_in.bad && read_body(h, len);
     } else { // the body ends where the connection is closed
         keeps = false;
-        while (hear_body(h, h->len - h->at > 0 ? h->len - h->at : 1)) {
+        while (read_body(h, h->len - h->at > 0 ? h->len - h->at : 1)) {
         }
         *whole = !h->late && !c->body_in.bad;
     }
     return keeps && *whole && h->at == h->len;
 }
 
-static void say_lost(const struct hearing *h, bool sent)
+static void say_lost(const struct answer_reader *h, bool sent)
 {
     struct http_call *c = h->call;
     char place[HTTP_PLACE_MAX];
@@ -424,10 +424,10 @@ static void say_lost(const struct hearing *h, bool sent)
 }
 
 // Returns true if the connection can be reused.
-static bool exchange(struct http_plain *p, struct http_call *c, int fd, int64_t until)
+static bool exchange(struct plain_http *p, struct http_call *c, int fd, int64_t until)
 {
     CLEANUP(buf_done) struct buf head;
-    CLEANUP(hearing_done) NOT_ZEROED struct hearing h;
+    CLEANUP(hearing_done) NOT_ZEROED struct answer_reader h;
     bool whole = false, again = false;
     hearing_init(&h, c, fd, until);
     buf_init(&head, HTTP_HEADERS_MAX);
@@ -439,8 +439,8 @@ static bool exchange(struct http_plain *p, struct http_call *c, int fd, int64_t 
     c->sent_ms = clock_boot_ms();
     bool sent = send_all(fd, parts, c->body.len > 0 ? 2 : 1, until);
     // A server may answer and close before it has received the whole request.
-    bool headed = hear_head(&h);
-    if (headed) again = hear_rest(&h, &whole);
+    bool headed = read_head(&h);
+    if (headed) again = read_rest(&h, &whole);
     c->received_ms = clock_boot_ms();
     if (whole) {
         c->end = HTTP_ANSWERED;
@@ -454,7 +454,7 @@ static bool exchange(struct http_plain *p, struct http_call *c, int fd, int64_t 
     return again && sent;
 }
 
-void http_plain_do(struct http_plain *p, struct http_call *c)
+void http_plain_do(struct plain_http *p, struct http_call *c)
 {
     int64_t now = clock_boot_ms(), until = now + (c->timeout_ms ? c->timeout_ms : TIMEOUT_MS);
     buf_clear(&c->head);

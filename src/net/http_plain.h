@@ -8,10 +8,10 @@
 
 #include "net/http.h"
 
-struct http_plain;
+struct plain_http;
 
 // url: "http://host:port", perhaps with a path. Returns NULL if the URL is not of this form, or if
 // the environment sets a proxy. Use http.h then.
-struct http_plain *http_plain_new(const char *url);
-void http_plain_free(struct http_plain *p); // NULL is fine; no call may be under way
-void http_plain_do(struct http_plain *p, struct http_call *c);
+struct plain_http *http_plain_new(const char *url);
+void http_plain_free(struct plain_http *p); // NULL is fine; no call may be under way
+void http_plain_do(struct plain_http *p, struct http_call *c);

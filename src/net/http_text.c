@@ -230,6 +230,16 @@ void http_say_unconnected(struct http_call *c, const char *place, const char *to
         (void)snprintf(c->why, sizeof c->why, "cannot connect to %s: %s", place, reason);
 }
 
+void http_say_busy(struct http_call *c, int64_t waited_ms, size_t connections)
+{
+    char place[HTTP_PLACE_MAX];
+    http_place(c->url, place);
+    (void)snprintf(c->why, sizeof c->why,
+                   "no free connection to %s within %lld ms: all %zu are in use", place,
+                   (long long)waited_ms, connections);
+    c->received_ms = clock_boot_ms();
+}
+
 void http_say_timeout(struct http_call *c, const char *place, bool in_handshake)
 {
     long long took = clock_boot_ms() - c->sent_ms;

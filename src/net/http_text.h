@@ -32,6 +32,8 @@ void http_reserve(struct http_call *c);
 // These set c->why. `told` is libcurl's text: if a proxy could not be reached, only this text names
 // it. `number` is an errno value; 0: none.
 void http_say_unconnected(struct http_call *c, const char *place, const char *told, int number);
+// All connections were in use for that long.
+void http_say_busy(struct http_call *c, int64_t waited_ms, size_t connections);
 // in_handshake: the connection was open, and the TLS handshake was not over.
 void http_say_timeout(struct http_call *c, const char *place, bool in_handshake);
 // A TLS handshake failed. `words` is libcurl's text, with the reason from OpenSSL or GnuTLS.

@@ -42,9 +42,11 @@ struct httpd {
     bool stopped;         // takes no more requests, because none may be suspended at the end
 };
 
+// clang-format off
 //              handler returns           httpd_answer
 //     HANDLING ---------------> WAITING --------------> ANSWERED
 //         '------------ httpd_answer ----------------------^
+// clang-format on
 enum state { HANDLING, WAITING, ANSWERED };
 
 // A small answer, until the thread that sends it makes a response of it.

@@ -43,7 +43,7 @@ int socket_table_open(struct socket_table *w, int family, int type, int protocol
         w->cap = w->cap ? 2 * w->cap : 4;
         w->all = memory_resize(w->all, w->cap * sizeof *w->all);
     }
-    w->all[w->len++] = (struct wire){.fd = fd, .cookie = cookie_of(fd)};
+    w->all[w->len++] = (struct watched_socket){.fd = fd, .cookie = cookie_of(fd)};
     return fd;
 }
 
@@ -67,7 +67,7 @@ static int local_port(int fd)
     return at.any.sa_family == AF_INET6 ? ntohs(at.six.sin6_port) : 0;
 }
 
-static bool is_quiet(const struct wire *w)
+static bool is_quiet(const struct watched_socket *w)
 {
     uint8_t byte;
     return recv(w->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 &&
@@ -81,7 +81,7 @@ bool socket_table_good(struct socket_table *w, int port)
     bool good = true;
     if (port == 0) return true;
     for (size_t i = 0; i < w->len; i++) {
-        struct wire *at = &w->all[i];
+        struct watched_socket *at = &w->all[i];
         if (at->port == 0) at->port = local_port(at->fd);
         if (at->port != port) continue;
         bool bad = at->plain && !is_quiet(at);

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct wire {
+struct watched_socket {
     int fd;
     uint64_t cookie; // the kernel's id of the socket; the descriptor may have been reused since
     int port;        // local; 0: not read yet
@@ -16,7 +16,7 @@ struct wire {
 };
 
 struct socket_table {
-    struct wire *all;
+    struct watched_socket *all;
     size_t len;
     size_t cap;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A thread that serves one object until that ends, for example an event loop. Work that comes and
-// goes runs on node/thread_pool.h instead.
+// goes runs on os/thread_pool.h instead.
 #pragma once
 
 #include "base/err.h"

@@ -11,7 +11,7 @@
 
 void acks_note(void *ctx, const struct bus_ack *ack)
 {
-    const struct ack_way *way = ctx;
+    const struct ack_target *way = ctx;
     struct published_shard *s = way->shard;
     (void)pthread_mutex_lock(&s->lock);
     if (s->acks_len == s->acks_cap) {

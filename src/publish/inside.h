@@ -5,9 +5,9 @@
 #include "events/publisher.h"
 #include "events/schema.h"
 #include "events/subject.h"
-#include "local/inside.h"
-#include "node/thread_pool.h"
+#include "os/thread_pool.h"
 #include "publish/publish.h"
+#include "queues/queues.h"
 
 #define PAUSE_MS        5   // so that one run of a shard serves several entries
 #define PUBLISH_LOOK_MS 500 // how often the node looks at the shards that it owns
@@ -21,7 +21,7 @@ struct ack_row {
     struct publisher_answer answer;
 };
 
-struct ack_way {
+struct ack_target {
     struct published_shard *shard;
     enum ack_of of;
     struct bus_sender *sender;
@@ -41,7 +41,7 @@ struct machine_look {
 // A shard that the node publishes. Its task is the only user of the publisher.
 struct published_shard {
     struct pool_task task; // first
-    struct publishing *all;
+    struct publish_engine *all;
     struct published_shard *next;
     struct open_queue *queue; // with a hold
     uint32_t shard;
@@ -49,7 +49,7 @@ struct published_shard {
     // Of the task.
     struct shard_runner *reader; // NULL: none
     struct publisher *publisher;
-    struct ack_way ways[ACK_KINDS];
+    struct ack_target ways[ACK_KINDS];
     struct ack_row *half; // of events whose other message was not acknowledged yet
     size_t half_len, half_cap;
     struct buf content; // for one event
@@ -87,13 +87,14 @@ struct published_shard {
     struct runner_async follow, commit_call;
 };
 
-struct publishing {
+struct publish_engine {
     struct pool_task task; // first: looks at the owned shards
-    struct sluice *handle;
+    struct engine *engine;
     struct publishing_config config;
     char node[256];
     struct bus *bus;
-    struct schema_set *schemas;
+    const struct schema_set *schemas;
+    struct schema_set *own_schemas; // NULL: they are the caller's
     struct pool_share *share;
     _Atomic bool up;
     pthread_mutex_t lock; // guards everything below
@@ -106,7 +107,7 @@ struct publishing {
     struct publishing_status past;
 };
 
-struct published_shard *published_shard_new(struct publishing *all, struct open_queue *q,
+struct published_shard *published_shard_new(struct publish_engine *all, struct open_queue *q,
                                             uint32_t shard, struct shard_runner *own);
 void published_shard_free(struct published_shard *s); // waits until nothing uses it
 void published_shard_want(struct published_shard *s, bool wanted);
@@ -118,7 +119,7 @@ enum err stream_name(const struct published_shard *s, uint32_t shard, char out[S
 // has this shard. ERR_LIMIT: the queue has too many shards for a stream each.
 enum err streams_ensure(struct published_shard *s, struct bus_stream_state *state,
                         char why[static BUS_WHY_MAX]);
-void publishing_say(struct publishing *p, enum publishing_note note, const char *queue,
+void publishing_say(struct publish_engine *p, enum publishing_note note, const char *queue,
                     uint32_t shard, const char *why);
-bus_ack_fn acks_note; // ctx: struct ack_way
+bus_ack_fn acks_note; // ctx: struct ack_target
 void acks_take(struct published_shard *s, int64_t now);

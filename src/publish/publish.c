@@ -14,12 +14,12 @@
 #define OPEN_EVERY_MS 60000
 #define START_MS      3000 // for the first connection
 
-struct bus *publishing_bus(struct publishing *p)
+struct bus *publishing_bus(struct publish_engine *p)
 {
     return p->bus;
 }
 
-void publishing_say(struct publishing *p, enum publishing_note note, const char *queue,
+void publishing_say(struct publish_engine *p, enum publishing_note note, const char *queue,
                     uint32_t shard, const char *why)
 {
     if (p->config.note) p->config.note(p->config.ctx, note, queue, shard, why);
@@ -28,7 +28,7 @@ void publishing_say(struct publishing *p, enum publishing_note note, const char 
 // The connection came up or went down.
 static void changed(void *ctx, bool up)
 {
-    struct publishing *p = ctx;
+    struct publish_engine *p = ctx;
     atomic_store(&p->up, up);
     (void)pthread_mutex_lock(&p->lock);
     for (struct published_shard *s = p->shards; s; s = s->next)
@@ -36,7 +36,7 @@ static void changed(void *ctx, bool up)
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-static struct published_shard *find(struct publishing *p, const struct open_queue *q,
+static struct published_shard *find(struct publish_engine *p, const struct open_queue *q,
                                     uint32_t shard)
 {
     for (struct published_shard *s = p->shards; s; s = s->next)
@@ -44,9 +44,10 @@ static struct published_shard *find(struct publishing *p, const struct open_queu
     return NULL;
 }
 
-static void add(struct publishing *p, struct open_queue *q, uint32_t shard, struct shard_runner *d)
+static void add(struct publish_engine *p, struct open_queue *q, uint32_t shard,
+                struct shard_runner *r)
 {
-    struct published_shard *s = published_shard_new(p, q, shard, d);
+    struct published_shard *s = published_shard_new(p, q, shard, r);
     if (!s) return; // no thread: the next look tries again
     (void)pthread_mutex_lock(&p->lock);
     s->next = p->shards;
@@ -55,22 +56,22 @@ static void add(struct publishing *p, struct open_queue *q, uint32_t shard, stru
     published_shard_want(s, true);
 }
 
-static void look_at_queue(struct publishing *p, struct open_queue *q)
+static void look_at_queue(struct publish_engine *p, struct open_queue *q)
 {
     for (uint32_t i = 0; i < q->row.birth.shards; i++) {
-        struct shard_runner *d = runner_if_open(q, i);
+        struct shard_runner *r = runner_if_open(q, i);
         struct runner_owner o;
-        if (!d) continue;
-        runner_owner(d, &o);
+        if (!r) continue;
+        runner_owner(r, &o);
         struct published_shard *s = find(p, q, i);
         if (s)
             published_shard_want(s, o.mine);
-        else if (o.mine && !runner_saw(d, RUNNER_DELETED))
-            add(p, q, i, d);
+        else if (o.mine && !runner_saw(r, RUNNER_DELETED))
+            add(p, q, i, r);
     }
 }
 
-static void count_past(struct publishing *p, struct published_shard *s)
+static void count_past(struct publish_engine *p, struct published_shard *s)
 {
     const struct publisher_status *of = &s->status;
     p->past.published += of->published;
@@ -82,7 +83,7 @@ static void count_past(struct publishing *p, struct published_shard *s)
 }
 
 // Removes the shards of deleted queues, once their last events are out.
-static void remove_deleted(struct publishing *p, bool all)
+static void remove_deleted(struct publish_engine *p, bool all)
 {
     struct published_shard *gone = NULL;
     (void)pthread_mutex_lock(&p->lock);
@@ -108,31 +109,31 @@ static void remove_deleted(struct publishing *p, bool all)
     }
 }
 
-static void open_queue_of(struct sluice *s, const char *name)
+static void open_queue_of(struct engine *e, const char *name)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct shard_runner *d;
-    if (queue_get(s, name, &q, NULL)) return;
-    struct owner_cluster *cluster = atomic_load(&s->cluster);
+    struct shard_runner *r;
+    if (queue_get(e, name, &q, NULL)) return;
+    struct owner_cluster *cluster = atomic_load(&e->cluster);
     for (uint32_t i = 0; i < q->row.birth.shards; i++) {
         struct runner_owner o;
-        if (queue_work_runner(q, i, &d, NULL)) continue;
-        runner_owner(d, &o);
+        if (queue_work_runner(q, i, &r, NULL)) continue;
+        runner_owner(r, &o);
         if (cluster && !o.mine) cluster->used(cluster, q, i);
     }
 }
 
 // Makes sure that each queue has an owner.
-static void open_all(struct publishing *p)
+static void open_all(struct publish_engine *p)
 {
     struct sluice_names *list = NULL;
-    if (sluice_queue_list(p->handle, &list, NULL)) return;
+    if (queues_list(p->engine, &list, NULL)) return;
     for (size_t i = 0; i < list->len && !p->stopping; i++)
-        open_queue_of(p->handle, list->names[i]);
+        open_queue_of(p->engine, list->names[i]);
     sluice_names_free(list);
 }
 
-static void note_degraded(struct publishing *p)
+static void note_degraded(struct publish_engine *p)
 {
     struct publishing_status now;
     publishing_status(p, &now);
@@ -147,15 +148,15 @@ static void note_degraded(struct publishing *p)
 
 static int64_t look(struct pool_task *task)
 {
-    struct publishing *p = (struct publishing *)task;
+    struct publish_engine *p = (struct publish_engine *)task;
     struct open_queue **queues;
     task_may_block(task);
     // Before the node has joined its cluster, this could not make it an owner.
-    if (handle_takes_shards(p->handle) && clock_boot_ms() - p->opened_at >= OPEN_EVERY_MS) {
+    if (engine_takes_shards(p->engine) && clock_boot_ms() - p->opened_at >= OPEN_EVERY_MS) {
         open_all(p);
         p->opened_at = clock_boot_ms();
     }
-    size_t len = queues_hold(p->handle, &queues);
+    size_t len = queues_hold(p->engine, &queues);
     for (size_t i = 0; i < len; i++)
         look_at_queue(p, queues[i]);
     queues_let_go(queues, len);
@@ -164,30 +165,31 @@ static int64_t look(struct pool_task *task)
     return clock_boot_ms() + PUBLISH_LOOK_MS;
 }
 
-enum sluice_code publishing_start(struct sluice *s, const struct publishing_config *config,
-                                  struct publishing **out, struct sluice_error *error)
+enum sluice_code publishing_start(struct engine *e, const struct publishing_config *config,
+                                  struct publish_engine **out, struct sluice_error *error)
 {
     char why[BUS_WHY_MAX] = "", name[300];
-    struct publishing *p = NEW(struct publishing);
-    p->handle = s;
+    struct publish_engine *p = NEW(struct publish_engine);
+    p->engine = e;
     p->config = *config;
     (void)snprintf(p->node, sizeof p->node, "%s", config->node);
     (void)snprintf(name, sizeof name, "sluice %s", config->node);
     (void)pthread_mutex_init(&p->lock, NULL);
-    p->schemas = schema_set_new();
+    p->own_schemas = config->schemas ? NULL : schema_set_new();
+    p->schemas = config->schemas ? config->schemas : p->own_schemas;
     p->started_at = clock_boot_ms();
     p->opened_at = p->started_at - OPEN_EVERY_MS;
     enum err err = bus_open(
         &(struct bus_config){.url = config->bus, .name = name, .changed = changed, .ctx = p},
         &p->bus, why);
-    if (!err) p->share = pool_share_new(s->pool, THREADS_MAX, THREADS_MAX);
+    if (!err) p->share = pool_share_new(e->pool, THREADS_MAX, THREADS_MAX);
     if (!err && (err = pool_share_add(p->share, &p->task, look)) != ERR_OK)
         (void)snprintf(why, sizeof why, "%s", err_text(err));
     if (err) {
         enum sluice_code code = refuse(error, err, "bus", "%s", why);
         pool_share_free(p->share);
         bus_close(p->bus);
-        schema_set_free(p->schemas);
+        schema_set_free(p->own_schemas);
         (void)pthread_mutex_destroy(&p->lock);
         memory_free(p);
         return code;
@@ -197,7 +199,7 @@ enum sluice_code publishing_start(struct sluice *s, const struct publishing_conf
     return SLUICE_OK;
 }
 
-void publishing_stop(struct publishing *p)
+void publishing_stop(struct publish_engine *p)
 {
     if (!p) return;
     p->stopping = true;
@@ -205,7 +207,7 @@ void publishing_stop(struct publishing *p)
     remove_deleted(p, true);
     bus_close(p->bus);
     pool_share_free(p->share);
-    schema_set_free(p->schemas);
+    schema_set_free(p->own_schemas);
     (void)pthread_mutex_destroy(&p->lock);
     memory_free(p);
 }
@@ -233,7 +235,7 @@ static void add_shard(struct published_shard *s, struct publishing_status *out)
     (void)pthread_mutex_unlock(&s->lock);
 }
 
-void publishing_status(struct publishing *p, struct publishing_status *out)
+void publishing_status(struct publish_engine *p, struct publishing_status *out)
 {
     (void)pthread_mutex_lock(&p->lock);
     *out = p->past;

@@ -8,7 +8,10 @@
 #include "events/envelope.h"
 #include "sluice.h"
 
-struct publishing;
+struct engine;
+
+struct publish_engine;
+struct schema_set;
 
 enum publishing_note {
     PUBLISHING_DEGRADED, // events do not reach the bus
@@ -28,6 +31,9 @@ struct publishing_config {
     // The versions of the envelope. While the window is open, each event is two messages, and it
     // counts as published when the bus has both.
     struct envelope_window window;
+    // The schemas that events are compared with. The caller frees them after publishing_stop. NULL:
+    // those of this program.
+    const struct schema_set *schemas;
     // Called by threads of the pool; must be quick. queue "": of all queues. May be NULL.
     void (*note)(void *ctx, enum publishing_note note, const char *queue, uint32_t shard,
                  const char *why);
@@ -35,9 +41,9 @@ struct publishing_config {
 };
 
 // INVALID: the URL or a credential of the bus. A bus that does not answer is no error.
-enum sluice_code publishing_start(struct sluice *s, const struct publishing_config *config,
-                                  struct publishing **out, struct sluice_error *error);
-void publishing_stop(struct publishing *p); // NULL is allowed
+enum sluice_code publishing_start(struct engine *e, const struct publishing_config *config,
+                                  struct publish_engine **out, struct sluice_error *error);
+void publishing_stop(struct publish_engine *p); // NULL is allowed
 
 struct publishing_status {
     bool degraded; // there is no connection, or a shard cannot publish
@@ -54,6 +60,6 @@ struct publishing_status {
     uint64_t healed;   // streams that had lost their newest events
     uint64_t retries;  // times that a shard had to ask the bus again
 };
-void publishing_status(struct publishing *p, struct publishing_status *out);
+void publishing_status(struct publish_engine *p, struct publishing_status *out);
 // The connection, for readers of the same bus. It lives until publishing_stop.
-struct bus *publishing_bus(struct publishing *p);
+struct bus *publishing_bus(struct publish_engine *p);

@@ -3,9 +3,9 @@
 // publishes what the window allows, reads on in the journal, and commits the cursor now and then.
 #include "base/check.h"
 #include "base/memory.h"
-#include "local/event_view.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "protocol/event_view.h"
 #include "publish/content.h"
 #include "publish/inside.h"
 
@@ -20,10 +20,10 @@
 #define FEW_EVENTS      64
 #define CONTENT_MAX     (2 * (ENVELOPE_MAX + ((size_t)16 << 10)))
 
-static void followed(struct runner_async *l, enum err err, struct runner_answer *a)
+static void followed(struct runner_async *async, enum err err, struct kept_reply *a)
 {
     struct published_shard *s =
-        (struct published_shard *)((char *)l - offsetof(struct published_shard, follow));
+        (struct published_shard *)((char *)async - offsetof(struct published_shard, follow));
     (void)a;
     (void)pthread_mutex_lock(&s->lock);
     s->following = false;
@@ -145,19 +145,14 @@ static void take_event(void *ctx, const struct events *list, const struct event 
 {
     struct published_shard *s = ctx;
     struct event_view view;
-    char key[EVENT_KEY_MAX];
-    struct envelope_room room;
     if (e->sequence == 0) return; // before the events were counted
     s->read_slot = e->slot;
     s->read_sequence = e->sequence;
     if (!publisher_wants(s->publisher, e->sequence)) return;
     (void)feed_gap(s, e->sequence, e->slot, e->at);
     struct envelope_place place = place_of(s);
-    event_ordering_key(list, e, &s->queue->row.id, s->shard, key);
-    place.key = key;
-    place.workflow = event_workflow(list, e);
-    event_view_fill(s->queue, s->shard, list, e, &view);
-    struct envelope envelope = envelope_of(&view.event, &place, &room);
+    event_view_fill(queue_ref(s->queue), s->shard, list, e, &view);
+    struct envelope envelope = envelope_of(&view.event, &place);
     feed(s, &envelope, e->slot, 0);
 }
 
@@ -201,7 +196,7 @@ static bool read_events(struct published_shard *s)
 static void look(void *ctx, const struct machine *m, int64_t now)
 {
     struct machine_look *l = ctx;
-    struct machine_unpublished u;
+    struct machine_publish_lag u;
     l->published = machine_published(m, &l->cursor.slot, &l->cursor.sequence);
     l->events = machine_event_count(m);
     l->cursors = machine_rules(m) >= RULES_WORKFLOWS;
@@ -233,7 +228,7 @@ static void set_why(struct published_shard *s, const char *why, bool refused)
 static void read_tail(struct published_shard *s, const struct bus_message *m,
                       struct publisher_tail *tail)
 {
-    struct envelope_in in;
+    struct read_envelope in;
     char why[ENVELOPE_WHY_MAX], life[33];
     for (size_t i = 0; i < 16; i++)
         (void)snprintf(life + 2 * i, 3, "%02x", s->queue->row.id.bytes[i]);
@@ -329,10 +324,10 @@ static void perform(struct published_shard *s)
     }
 }
 
-static void committed(struct runner_async *l, enum err err, struct runner_answer *a)
+static void committed(struct runner_async *async, enum err err, struct kept_reply *a)
 {
     struct published_shard *s =
-        (struct published_shard *)((char *)l - offsetof(struct published_shard, commit_call));
+        (struct published_shard *)((char *)async - offsetof(struct published_shard, commit_call));
     (void)a;
     (void)pthread_mutex_lock(&s->lock);
     s->committing = false;
@@ -365,7 +360,7 @@ static void commit_cursor(struct published_shard *s, int64_t now, const struct m
     runner_do_async(s->own, (struct op){OP_PUBLISHED, buf_bytes(&s->payload)}, &s->commit_call);
 }
 
-static void meet_bus(struct published_shard *s, int64_t now)
+static void check_bus(struct published_shard *s, int64_t now)
 {
     uint64_t connection = bus_connections(s->all->bus);
     bool up = bus_is_up(s->all->bus);
@@ -375,7 +370,7 @@ static void meet_bus(struct published_shard *s, int64_t now)
     publisher_bus(s->publisher, now, up);
 }
 
-static void meet_owner(struct published_shard *s, int64_t now, const struct machine_look *l)
+static void check_owner(struct published_shard *s, int64_t now, const struct machine_look *l)
 {
     (void)pthread_mutex_lock(&s->lock);
     bool wanted = s->wanted && !l->off && l->cursors && !s->ending;
@@ -396,7 +391,7 @@ static void meet_owner(struct published_shard *s, int64_t now, const struct mach
 }
 
 // A reader that failed, for example because the store is away, begins again after a pause.
-static void meet_reader(struct published_shard *s, int64_t now)
+static void check_reader(struct published_shard *s, int64_t now)
 {
     (void)pthread_mutex_lock(&s->lock);
     bool failed = s->reader_failed;
@@ -451,12 +446,12 @@ static int64_t run(struct pool_task *task)
         s->looked_at = now;
         s->seen = look_at(s);
     }
-    meet_bus(s, now);
-    meet_owner(s, now, &s->seen);
+    check_bus(s, now);
+    check_owner(s, now, &s->seen);
     acks_take(s, now);
     perform(s);
     now = clock_boot_ms();
-    meet_reader(s, now);
+    check_reader(s, now);
     if (s->owns && !s->all->config.shadow) commit_cursor(s, now, &s->seen);
     show(s, &s->seen);
     if (has_ended(s)) return TASK_NEVER;
@@ -469,7 +464,7 @@ static int64_t run(struct pool_task *task)
     return s->owns && tick < wake ? tick : wake;
 }
 
-struct published_shard *published_shard_new(struct publishing *all, struct open_queue *q,
+struct published_shard *published_shard_new(struct publish_engine *all, struct open_queue *q,
                                             uint32_t shard, struct shard_runner *own)
 {
     struct published_shard *s = NEW(struct published_shard);
@@ -488,7 +483,7 @@ struct published_shard *published_shard_new(struct publishing *all, struct open_
         &(struct publisher_config){.fenced = is_alone(s), .settle_ms = -1, .seed = entropy_u64()});
     enum err err = stream_name(s, shard, s->stream);
     for (int of = 0; !err && of < ACK_KINDS; of++) {
-        s->ways[of] = (struct ack_way){.shard = s, .of = (enum ack_of)of};
+        s->ways[of] = (struct ack_target){.shard = s, .of = (enum ack_of)of};
         err = bus_sender_new(all->bus, acks_note, &s->ways[of], &s->ways[of].sender);
     }
     if (!err) err = pool_share_add(all->share, &s->task, run);

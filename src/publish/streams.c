@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The streams of a queue: one for all its shards, or one for each.
-#include "local/async.h"
 #include "publish/inside.h"
 
 #include <stdio.h>
@@ -40,7 +39,7 @@ static enum err ensure(struct published_shard *s, uint32_t shard, struct bus_str
         if (!e && !by_shard) e = subject_filter_print(&flow, subjects[stream.subjects_len++]);
     }
     if (e) return e;
-    async_store_id(s->all->handle, stream.store);
+    engine_store_id(s->all->engine, stream.store);
     (void)snprintf(stream.name, sizeof stream.name, "%.*s", BUS_STREAM_MAX - 1, name);
     return bus_stream_ensure(s->all->bus, &stream, state, why);
 }

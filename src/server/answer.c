@@ -5,6 +5,8 @@
 #include "server/inside.h"
 #include "server/owners.h"
 
+#include <string.h>
+
 #define TIMES_WIRE 2 // copies of a message's bytes in memory: the message and the answer
 #define TIMES_JSON 3 // the JSON is longer by a third, and exists twice for a moment
 #define WAIT_MS    500
@@ -25,8 +27,8 @@ static bool take_budget(struct answer_budget *budget, uint64_t bytes, bool waits
     return take_for(budget, bytes, waits ? WAIT_MS : 0);
 }
 
-// Handlers that block share a few threads. A handler that waited for memory would hold one that
-// other requests, which need no memory, could use.
+// Reads share a few threads of the pool. A read that waited for memory would hold one that other
+// requests, which need no memory, could use.
 static bool take_budget_now(struct answer_budget *budget, uint64_t bytes, bool waits)
 {
     (void)waits;
@@ -36,8 +38,31 @@ static bool take_budget_now(struct answer_budget *budget, uint64_t bytes, bool w
 struct answer_budget *answer_budget_of(struct exchange *x)
 {
     x->budget = (struct answer_budget){budget_share(&x->server->budget) / times(x),
-                                       x->route->call->blocks ? take_budget_now : take_budget};
+                                       x->route->row->repeat == REPEAT_READ ? take_budget_now
+                                                                            : take_budget};
     return &x->budget;
+}
+
+static void act_done(struct async_call *async, const struct async_answer *a)
+{
+    struct exchange *x = (struct exchange *)async;
+    struct server *s = x->server;
+    x->answer(x, a); // the exchange may be gone after it
+    call_end(s);
+}
+
+struct request_origin act(struct exchange *x, size_t result_len, answer_fn *answer)
+{
+    x->answer = answer;
+    x->result = kept_new(&x->kept, result_len + 1);
+    memset(x->result, 0, result_len);
+    x->async.done = act_done;
+    x->async.token = auth_secret(x);
+    call_begin(x->server);
+    return (struct request_origin){.engine = x->server->engine,
+                                   .async = &x->async,
+                                   .request = x->has_request ? &x->request : NULL,
+                                   .token = x->async.token};
 }
 
 void answer_with(struct exchange *x, struct httpd_answer *a, struct buf *body)

@@ -5,7 +5,7 @@
 #include "base/hash.h"
 #include "net/digest.h"
 #include "os/clock.h"
-#include "owner/peer.h"
+#include "peer/peer.h"
 #include "server/inside.h"
 
 #include <stdio.h>
@@ -141,12 +141,12 @@ static bool knows_peer(struct exchange *x)
 static const char *queue_of_route(const struct exchange *x)
 {
     if (*x->queue) return x->queue;
-    return x->route->call->any_queue ? "" : NULL;
+    return x->route->row->any_queue ? "" : NULL;
 }
 
 bool auth_admit(struct exchange *x)
 {
-    const struct call *c = x->route->call;
+    const struct route *c = x->route->row;
     if (c->peer) return knows_peer(x); // the handler checks the scope
     if (c->scope == SCOPE_NONE) return true;
     const char *queue = queue_of_route(x);
@@ -162,7 +162,7 @@ bool auth_admit(struct exchange *x)
 
 bool auth_still(const struct exchange *x)
 {
-    const struct call *c = x->route->call;
+    const struct route *c = x->route->row;
     return c->scope == SCOPE_NONE || auth_may(x, c->scope, queue_of_route(x));
 }
 

@@ -3,7 +3,7 @@
 // however many calls each of them has. No client has more than per_client threads at once.
 #pragma once
 
-#include "node/thread_pool.h"
+#include "os/thread_pool.h"
 #include "server/clients.h"
 
 struct call_share_config {

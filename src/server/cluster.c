@@ -2,10 +2,10 @@
 // /v1/cluster: what this node knows of the cluster, the next plan, and the orders to drain and to
 // leave.
 #include "base/memory.h"
-#include "local/cluster_show.h"
-#include "local/parallel.h"
 #include "member/member.h"
-#include "owner/shards.h"
+#include "ops/cluster_show.h"
+#include "os/parallel.h"
+#include "queues/owner_shards.h"
 #include "server/inside.h"
 
 #include <stdio.h>
@@ -85,36 +85,36 @@ static bool sees(const struct exchange *x, const char *queue)
 }
 
 // The shards of a member, as it tells them.
-struct told {
+struct member_answer {
     const struct membership_row *member;
     bool answered;
     struct sluice_shard *rows;
     size_t len;
 };
 
-struct telling {
-    struct sluice *store;
+struct cluster_answer {
+    struct engine *engine;
     const struct membership_status *status;
-    struct told *others;
+    struct member_answer *others;
     size_t len;
 };
 
 static void ask_other(void *ctx, size_t i)
 {
-    const struct telling *t = ctx;
-    struct told *o = &t->others[i];
+    const struct cluster_answer *t = ctx;
+    struct member_answer *o = &t->others[i];
     const struct membership_row *m = o->member;
     if (m->self) {
         o->answered = true;
-        o->rows = cluster_own_shards(t->store, true, &o->len);
+        o->rows = cluster_own_shards(t->engine, true, &o->len);
         return;
     }
-    o->answered = owner_ask_shards(t->store, m->url, m->name, true, &o->rows, &o->len);
+    o->answered = owner_ask_shards(t->engine, m->url, m->name, true, &o->rows, &o->len);
     for (size_t k = 0; !o->answered && m->life <= LIFE_SUSPECT && k < t->status->shards_len; k++) {
         const struct membership_shard *shard = &t->status->shards[k];
         if (!*shard->queue || strcmp(shard->planned, m->name) != 0) continue;
-        owner_learn_shard(t->store, shard->queue, shard->shard);
-        o->answered = owner_ask_shards(t->store, m->url, m->name, true, &o->rows, &o->len);
+        owner_learn_shard(t->engine, shard->queue, shard->shard);
+        o->answered = owner_ask_shards(t->engine, m->url, m->name, true, &o->rows, &o->len);
         return;
     }
 }
@@ -127,7 +127,7 @@ static int by_name(const void *a, const void *b)
 }
 
 // The later epoch is right: a former owner may not know yet that it is one.
-static void take_told(struct sluice_shard *rows, size_t len, const struct told *o)
+static void take_told(struct sluice_shard *rows, size_t len, const struct member_answer *o)
 {
     for (size_t i = 0; i < o->len; i++) {
         const struct sluice_shard *from = &o->rows[i];
@@ -145,7 +145,7 @@ static void take_told(struct sluice_shard *rows, size_t len, const struct told *
 }
 
 // A member that answered and did not name the shard does not own it any more.
-static void drop_former_owners(struct sluice_shard *rows, size_t len, const struct told *o)
+static void drop_former_owners(struct sluice_shard *rows, size_t len, const struct member_answer *o)
 {
     for (size_t i = 0; i < len; i++) {
         if (rows[i].counted || strcmp(rows[i].owner, o->member->name) != 0) continue;
@@ -157,13 +157,13 @@ static void drop_former_owners(struct sluice_shard *rows, size_t len, const stru
 static void ask_owners(struct server *s, const struct membership_status *status,
                        struct sluice_shard *rows, size_t len)
 {
-    struct telling t = {.store = s->store, .status = status};
+    struct cluster_answer t = {.engine = s->engine, .status = status};
     t.others = memory_zeroed(status->members_len + 1, sizeof *t.others);
     for (size_t i = 0; i < status->members_len && len > 0; i++) {
         const struct membership_row *m = &status->members[i];
         if (m->self || (m->life != LIFE_GONE && *m->url)) t.others[t.len++].member = m;
     }
-    parallel_for(s->store, 0, t.len, ask_other, &t);
+    parallel_for(s->engine->parallel, 0, t.len, ask_other, &t);
     for (size_t i = 0; i < t.len; i++)
         take_told(rows, len, &t.others[i]);
     for (size_t i = 0; i < t.len; i++) {
@@ -179,7 +179,7 @@ void handle_node_shards(struct exchange *x)
     struct server *s = x->server;
     struct node_shards_in in = {0};
     if (!read_request(x, &in)) return;
-    struct sluice_shard *rows = cluster_own_shards(s->store, in.synced, &len);
+    struct sluice_shard *rows = cluster_own_shards(s->engine, in.synced, &len);
     struct json *o = json_new(), *list = json_list_new();
     for (size_t i = 0; i < len; i++) {
         COPY(rows[i].owner, s->node);

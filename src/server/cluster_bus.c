@@ -13,6 +13,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 #define LOOK_MS     500
 #define RETRY_MS    2000
@@ -30,13 +31,42 @@ struct cluster_bus {
     uint64_t at;    // the counter of the last event that was looked at
     uint64_t ready; // the connection on which the stream was found; 0: none
     bool leads;
-    bool refused; // the stream was refused, and the log says so
+    pthread_mutex_t lock;
+    char why[BUS_WHY_MAX]; // under the lock: the stream is refused, and the log says so; "": not
 };
+
+static void release(struct cluster_bus *c)
+{
+    bus_sender_free(c->sender);
+    buf_done(&c->content);
+    (void)pthread_mutex_destroy(&c->lock);
+    memory_free(c);
+}
 
 static void ignore_ack(void *ctx, const struct bus_ack *ack)
 {
     (void)ctx;
     (void)ack;
+}
+
+static void set_why(struct cluster_bus *c, const char *why)
+{
+    (void)pthread_mutex_lock(&c->lock);
+    bool news = *why && !*c->why;
+    (void)snprintf(c->why, sizeof c->why, "%s", why);
+    (void)pthread_mutex_unlock(&c->lock);
+    if (news)
+        LOG(&c->server->log, LOG_WARNING, "bus-refused", LOG_TEXT("queue", ""),
+            LOG_TEXT("why", why));
+}
+
+bool cluster_bus_refused(struct cluster_bus *c, char why[static BUS_WHY_MAX])
+{
+    if (!c) return false;
+    (void)pthread_mutex_lock(&c->lock);
+    memcpy(why, c->why, sizeof c->why);
+    (void)pthread_mutex_unlock(&c->lock);
+    return *why;
 }
 
 // Makes sure that the stream exists. Returns false if events cannot be published now.
@@ -51,11 +81,9 @@ static bool has_stream(struct cluster_bus *c)
                                 .subjects = subjects,
                                 .subjects_len = 1,
                                 .limits = bus_limits(c->bus)};
+    engine_store_id(c->server->engine, stream.store);
     enum err err = bus_stream_ensure(c->bus, &stream, NULL, why);
-    if (err == ERR_CONFLICT && !c->refused)
-        LOG(&c->server->log, LOG_WARNING, "bus-refused", LOG_TEXT("queue", ""),
-            LOG_TEXT("why", why));
-    c->refused = err == ERR_CONFLICT;
+    set_why(c, err == ERR_CONFLICT ? why : "");
     if (!err) c->ready = connection;
     return !err;
 }
@@ -154,17 +182,16 @@ struct cluster_bus *cluster_bus_new(struct server *s)
     struct cluster_bus *c = NEW(struct cluster_bus);
     c->server = s;
     c->bus = publishing_bus(s->publishing);
+    (void)pthread_mutex_init(&c->lock, NULL);
     buf_init(&c->content, CONTENT_MAX);
     membership_incarnation(s->member, c->life);
     bool made = bus_sender_new(c->bus, ignore_ack, c, &c->sender) == ERR_OK &&
-                thread_pool_add(async_thread_pool(s->store), &c->task, run) == ERR_OK;
+                thread_pool_add(s->engine->pool, &c->task, run) == ERR_OK;
     if (made) {
         task_schedule(&c->task);
         return c;
     }
-    bus_sender_free(c->sender);
-    buf_done(&c->content);
-    memory_free(c);
+    release(c);
     return NULL;
 }
 
@@ -173,7 +200,5 @@ void cluster_bus_free(struct cluster_bus *c)
     if (!c) return;
     task_remove(&c->task);
     if (has_stream(c)) (void)publish_some(c); // the shards that the node gave away
-    bus_sender_free(c->sender);
-    buf_done(&c->content);
-    memory_free(c);
+    release(c);
 }

@@ -71,9 +71,9 @@ static void arrive(struct collect_stream *c)
     if (atomic_fetch_add(&c->arrived, 1) == 1) sse_resume(&c->stream);
 }
 
-static void polled(struct async_call *l, const struct async_answer *a)
+static void polled(struct async_call *async, const struct async_answer *a)
 {
-    struct exchange *x = (struct exchange *)l;
+    struct exchange *x = (struct exchange *)async;
     struct collect_stream *c = (struct collect_stream *)x->stream;
     wait_end(x);
     c->code = a->code;
@@ -95,7 +95,7 @@ static void wait_for_more(struct collect_stream *c)
     poll.wait_ms = waits ? POLL_MS : UNPLACED_MS;
     atomic_store(&c->arrived, 0);
     x->async.done = polled;
-    async_collect(x->server->store, x->queue, &poll, &x->async);
+    async_collect(x->server->engine, x->queue, &poll, &x->async);
     if (waits) wait_begun(x);
     arrive(c);
     httpd_drop(http);

@@ -235,14 +235,14 @@ bool conf_read_environment(struct conf *c, const char *(*get)(const char *name),
     return true;
 }
 
-struct reading {
+struct conf_reader {
     struct conf *conf;
     const char *where;
     char section[32];
     int line;
 };
 
-static bool read_section(struct reading *r, char *line, char *what)
+static bool read_section(struct conf_reader *r, char *line, char *what)
 {
     static const char *const sections[] = {"cluster", "limits", "log", "shutdown",
                                            "tls",     "tokens", NULL};
@@ -261,7 +261,7 @@ static bool read_section(struct reading *r, char *line, char *what)
     return false;
 }
 
-static bool read_setting(struct reading *r, const char *name, const char *value, char *what)
+static bool read_setting(struct conf_reader *r, const char *name, const char *value, char *what)
 {
     char full[128], source[SOURCE_MAX];
     (void)snprintf(full, sizeof full, "%s%s%.80s", r->section, *r->section ? "." : "", name);
@@ -288,7 +288,7 @@ static void cut_comment(char *line)
     }
 }
 
-static bool read_line(struct reading *r, char *line, char *what)
+static bool read_line(struct conf_reader *r, char *line, char *what)
 {
     cut_comment(line);
     line = text_trimmed(line);
@@ -307,7 +307,7 @@ static bool read_line(struct reading *r, char *line, char *what)
 bool conf_read_text(struct conf *c, const char *text, size_t len, const char *where,
                     struct sluice_error *error)
 {
-    struct reading r = {.conf = c, .where = where};
+    struct conf_reader r = {.conf = c, .where = where};
     char what[WHAT_MAX] = "the file has a NUL byte, so it is not text";
     bool good = len == 0 || !memchr(text, 0, len);
     char *copy = memory_new(len + 1), *rest = copy;

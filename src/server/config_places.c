@@ -5,7 +5,8 @@
 #include "coord/coord.h"
 #include "events/envelope.h"
 #include "net/listen.h"
-#include "owner/peer.h"
+#include "peer/peer.h"
+#include "protocol/owner_map.h"
 #include "server/config.h"
 #include "server/inside.h"
 

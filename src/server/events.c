@@ -12,7 +12,7 @@
 // would end a browser's stream for good.
 #include "base/memory.h"
 #include "os/clock.h"
-#include "queue/event.h"
+#include "queue/codec/event.h"
 #include "server/inside.h"
 #include "server/sse.h"
 
@@ -25,7 +25,7 @@
 #define EVENT_BYTES ((size_t)64 << 10)
 #define LIFE_LEN    32 // digits of a queue's id
 
-struct spot {
+struct event_position {
     uint64_t slot;
     uint64_t seen; // number of that slot's events that were sent
 };
@@ -42,8 +42,8 @@ struct events_call {
     bool gap;                // the cursor it was to continue from is of another life
     bool live;               // all events from before the start were sent; new ones follow
     uint32_t shards;
-    struct spot *from; // by shard: where to continue
-    struct spot *at;   // by shard: the last event that was read
+    struct event_position *from; // by shard: where to continue
+    struct event_position *at;   // by shard: the last event that was read
 };
 
 static void call_free(struct event_stream *e)
@@ -199,8 +199,8 @@ static enum sluice_code open_events(struct events_call *c, struct sluice_error *
 // Moves the cursor past the event. Returns false if the client has it already.
 static bool advance(struct events_call *c, const struct sluice_event *e)
 {
-    struct spot *at = &c->at[e->shard], *from = &c->from[e->shard];
-    if (at->slot != e->position) *at = (struct spot){.slot = e->position};
+    struct event_position *at = &c->at[e->shard], *from = &c->from[e->shard];
+    if (at->slot != e->position) *at = (struct event_position){.slot = e->position};
     at->seen++;
     return e->position > from->slot || (e->position == from->slot && at->seen > from->seen);
 }
@@ -225,7 +225,7 @@ static void put_spot(struct buf *to, const struct events_call *c)
     put_text(to, c->life);
     put_text(to, "-");
     for (uint32_t i = 0; i < c->shards; i++) {
-        const struct spot *p = c->at[i].slot > 0 ? &c->at[i] : &c->from[i];
+        const struct event_position *p = c->at[i].slot > 0 ? &c->at[i] : &c->from[i];
         char text[64];
         (void)snprintf(text, sizeof text, "%s%" PRIu64 ".%" PRIu64, i > 0 ? "_" : "", p->slot,
                        p->seen);

@@ -5,11 +5,13 @@
 // no answer, the node is not ready. Errors that clients got do not count: a client's mistake, or
 // one damaged queue, does not stop the others.
 #include "base/memory.h"
-#include "local/liveness.h"
 #include "member/member.h"
 #include "os/clock.h"
-#include "owner/peer.h"
+#include "peer/peer.h"
 #include "publish/publish.h"
+#include "queues/liveness.h"
+#include "queues/owner.h"
+#include "server/cluster_bus.h"
 #include "server/inside.h"
 
 #include <inttypes.h>
@@ -27,6 +29,7 @@ static struct json *bus_json(struct server *s)
     struct publishing_status p;
     struct json *o = json_new();
     publishing_status(s->publishing, &p);
+    if (!p.degraded) p.degraded = cluster_bus_refused(s->cluster_bus, p.why);
     json_bool(o, "degraded", p.degraded);
     if (p.degraded) json_text(o, "reason", p.why);
     json_number(o, "degradedMs", p.degraded_ms);
@@ -43,8 +46,8 @@ static void answer_is_ready(struct exchange *x)
     struct sluice_error about;
     struct json *o = json_new();
     json_text(o, "status", "ready");
-    if (liveness_concern(x->server->store, STORE_LOST_SLOTS, &about) ||
-        liveness_concern(x->server->store, STORE_NEARLY_FULL, &about))
+    if (liveness_concern(x->server->engine, STORE_LOST_SLOTS, &about) ||
+        liveness_concern(x->server->engine, STORE_NEARLY_FULL, &about))
         json_text(o, "warning", about.message);
     char why[COORD_WHY_MAX];
     if (x->server->member && membership_degraded(x->server->member, NULL, why))
@@ -61,7 +64,7 @@ void handle_healthz(struct exchange *x)
     const char *nonce = target_value(&x->target, "nonce");
     const char *keys = target_value(&x->target, "key");
     bool proves =
-        nonce && peer_nonce_ok(nonce) && owner_prove(x->server->store, nonce, keys, &proof);
+        nonce && peer_nonce_ok(nonce) && owner_prove(x->server->engine, nonce, keys, &proof);
     struct httpd_pair headers[] = {{"Cache-Control", "no-store"},
                                    {PEER_HEADER, x->server->node},
                                    {PEER_KEY, proof.key},
@@ -105,12 +108,12 @@ static void note_answer(struct server *s, enum sluice_code code, const struct sl
 static struct sluice_error known(const struct server *s, const struct readiness *r, int64_t now,
                                  bool *fresh)
 {
-    int64_t holds = liveness_holds_ms(s->store), last = liveness_last_ms(s->store);
+    int64_t holds = liveness_holds_ms(s->engine), last = liveness_last_ms(s->engine);
     // What was known before is no proof, nor what was learned in the same millisecond.
-    int64_t failed = liveness_failed_ms(s->store);
+    int64_t failed = liveness_failed_ms(s->engine);
     struct sluice_error e = {.code = SLUICE_OK};
     *fresh = true;
-    if (liveness_is_dead(s->store, &e)) return e;
+    if (liveness_is_dead(s->engine, &e)) return e;
     if (last != 0 && last > failed && now - last < holds) return e;
     bool counts = r->asked_ms != 0 && (r->code || r->asked_ms > failed);
     if (counts && now - r->asked_ms < (r->code ? REFUSED_MS : holds)) return r->code ? r->error : e;
@@ -119,9 +122,9 @@ static struct sluice_error known(const struct server *s, const struct readiness 
         return error_of(SLUICE_UNAVAILABLE, "stuck", "",
                         "the store was asked %" PRId64 " ms ago and has not answered",
                         now - r->asking_ms);
-    if (r->asked_ms == 0)
+    if (r->asked_ms == 0 && last <= failed)
         return error_of(SLUICE_UNAVAILABLE, "starting", "", "the store has not answered yet");
-    return r->code ? r->error : e; // the previous answer, while the probe runs
+    return r->code ? r->error : e; // what was known before, while the probe runs
 }
 
 bool store_is_up(struct server *s)
@@ -131,7 +134,7 @@ bool store_is_up(struct server *s)
     struct sluice_error e = known(s, &s->ready, clock_boot_ms(), &fresh);
     (void)pthread_mutex_unlock(&s->lock);
     if (fresh) return e.code == SLUICE_OK;
-    enum sluice_code code = liveness_write(s->store, s->node, &e);
+    enum sluice_code code = liveness_write(s->engine, s->node, &e);
     note_answer(s, code, &e, false);
     return code == SLUICE_OK;
 }
@@ -140,7 +143,7 @@ static void probe(struct call_job *j)
 {
     struct server *s = (struct server *)((char *)j - offsetof(struct server, ready.probe));
     struct sluice_error error;
-    enum sluice_code code = liveness_write(s->store, s->node, &error);
+    enum sluice_code code = liveness_write(s->engine, s->node, &error);
     note_answer(s, code, &error, true);
     call_end(s);
 }
@@ -168,8 +171,8 @@ static bool decide_down(struct readiness *r, bool fails, int64_t now)
 bool store_is_down(struct server *s, struct sluice_error *error)
 {
     struct readiness *r = &s->ready;
-    int64_t failed = liveness_failed_ms(s->store), now = clock_boot_ms();
-    bool fails = failed != 0 && liveness_last_ms(s->store) <= failed, fresh = true;
+    int64_t failed = liveness_failed_ms(s->engine), now = clock_boot_ms();
+    bool fails = failed != 0 && liveness_last_ms(s->engine) <= failed, fresh = true;
     if (failed == 0) return false; // so it costs nothing
     (void)pthread_mutex_lock(&s->lock);
     if (fails) (void)known(s, r, now, &fresh);
@@ -190,7 +193,7 @@ static void ask_store(struct call_job *j)
     struct exchange *x = (struct exchange *)((char *)j - offsetof(struct exchange, job));
     struct server *s = x->server;
     struct sluice_error error;
-    enum sluice_code code = liveness_write(s->store, s->node, &error);
+    enum sluice_code code = liveness_write(s->engine, s->node, &error);
     note_answer(s, code, &error, true);
     answer_ready(x, code, &error);
     call_end(s);
@@ -234,13 +237,13 @@ void server_tell_concerns(struct server *s)
                                                       [STORE_CLOCK_OFF] = "clock",
                                                       [STORE_NOT_DURABLE] = "durability",
                                                       [STORE_LOST_SLOTS] = "loss"};
-    struct concerns *c = &s->concerns;
+    struct store_warnings *c = &s->concerns;
     int64_t now = clock_boot_ms();
     if (c->looked_ms != 0 && now - c->looked_ms < CONCERNS_EVERY_MS) return;
     c->looked_ms = now;
     for (enum store_concern i = 0; i < STORE_CONCERNS; i++) {
         struct sluice_error error;
-        bool there = liveness_concern(s->store, i, &error);
+        bool there = liveness_concern(s->engine, i, &error);
         bool again = i == STORE_NOT_DURABLE && now - c->durability_ms >= DURABILITY_EVERY_MS;
         if (i == STORE_NOT_DURABLE && (again || !c->told[i])) c->durability_ms = now;
         if (there && (again || !c->told[i]))

@@ -2,9 +2,9 @@
 #include "server/heartbeats.h"
 
 #include "base/memory.h"
-#include "local/beats.h"
-#include "node/thread_pool.h"
+#include "ops/beats.h"
 #include "os/clock.h"
+#include "os/thread_pool.h"
 #include "server/inside.h"
 #include "server/presence.h"
 
@@ -53,7 +53,7 @@ static void write_queue(struct heartbeats *h, const struct waiting_list *rows)
     bool due = clock_boot_ms() >= queue_of(h, name)->due_ms;
     (void)pthread_mutex_unlock(&h->lock);
     if (!due) return;
-    (void)beats_write(h->server->store, name, rows, &again);
+    (void)beats_write(h->server->engine, name, rows, &again);
     int64_t next = clock_boot_ms() + again;
     (void)pthread_mutex_lock(&h->lock);
     queue_of(h, name)->due_ms = next;
@@ -128,7 +128,7 @@ static int64_t tick(struct pool_task *task)
     (void)pthread_mutex_unlock(&h->lock);
     if (starts) {
         h->job = (struct pool_job){.run = run};
-        if (!async_run_job(h->server->store, "", &h->job)) run(&h->job);
+        if (!engine_run_job(h->server->engine, "", &h->job)) run(&h->job);
     }
     return next;
 }
@@ -139,7 +139,7 @@ struct heartbeats *heartbeats_new(struct server *s)
     h->server = s;
     (void)pthread_mutex_init(&h->lock, NULL);
     (void)pthread_cond_init(&h->idle, NULL);
-    if (thread_pool_add(async_thread_pool(s->store), &h->task, tick) == ERR_OK) {
+    if (thread_pool_add(s->engine->pool, &h->task, tick) == ERR_OK) {
         task_schedule_at(&h->task, clock_boot_ms() + ROUND_MS);
         return h;
     }

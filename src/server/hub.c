@@ -27,9 +27,9 @@ static void put_id(struct buf *to, struct subscriber *s)
 {
     bool first = true;
     buf_put(to, bytes_str("id: "));
-    for (const struct part *p = s->parts; p; p = p->next) {
+    for (const struct subscription *p = s->parts; p; p = p->next) {
         if (p->joining) continue;
-        struct stream_place places[STREAM_SHARDS_MAX];
+        struct stream_position places[STREAM_SHARDS_MAX];
         for (uint32_t i = 0; i < p->shards; i++)
             places[i] = p->by_shard[i].at;
         stream_cursor_put(to, first, p->life, places, p->shards);
@@ -59,7 +59,7 @@ static void write_word(struct subscriber *s, const char *word, struct json *abou
     write_text(s, &text);
 }
 
-static struct json *about_queue(const struct part *p, const char *reason)
+static struct json *about_queue(const struct subscription *p, const char *reason)
 {
     struct json *o = json_new();
     json_text(o, "queue", p->queue);
@@ -80,7 +80,7 @@ static const char *gap_detail(const char *reason)
            "the oldest event that is";
 }
 
-static void write_gap(struct part *p, uint32_t shard, const char *reason)
+static void write_gap(struct subscription *p, uint32_t shard, const char *reason)
 {
     struct json *o = about_queue(p, reason);
     json_text(o, "detail", gap_detail(reason));
@@ -101,7 +101,7 @@ static bool is_lagging(struct subscriber *s)
     return true;
 }
 
-static bool wants(const struct subscriber *s, const struct told *t)
+static bool wants(const struct subscriber *s, const struct stream_event *t)
 {
     const struct stream_filter *f = &s->filter;
     if (f->message[0] && strcmp(f->message, t->message) != 0) return false;
@@ -109,7 +109,7 @@ static bool wants(const struct subscriber *s, const struct told *t)
     return f->all_types || (t->kind < EVENT_COUNT && f->types[t->kind]);
 }
 
-static void write_event(struct subscriber *s, const struct told *t)
+static void write_event(struct subscriber *s, const struct stream_event *t)
 {
     CLEANUP(buf_done) struct buf text;
     buf_init(&text, TEXT_MAX);
@@ -127,7 +127,7 @@ static void write_event(struct subscriber *s, const struct told *t)
     write_text(s, &text);
 }
 
-void part_tell(struct part *p, const struct told *t)
+void part_tell(struct subscription *p, const struct stream_event *t)
 {
     struct subscriber *s = p->owner;
     CHECK(t->shard < p->shards);
@@ -157,13 +157,13 @@ static void write_beat(struct subscriber *s)
 
 static bool all_began(const struct subscriber *s)
 {
-    for (const struct part *p = s->parts; p; p = p->next)
+    for (const struct subscription *p = s->parts; p; p = p->next)
         if (!p->began) return false;
     return true;
 }
 
 // The first comment says that everything from before was sent, of all queues.
-void part_began(struct part *p)
+void part_began(struct subscription *p)
 {
     for (uint32_t i = 0; i < p->shards; i++) {
         if (p->by_shard[i].resumes) write_gap(p, i, "beyond-the-end");
@@ -181,20 +181,20 @@ void part_began(struct part *p)
     if (all_began(p->owner)) write_beat(p->owner);
 }
 
-bool part_stalls(const struct part *p)
+bool part_stalls(const struct subscription *p)
 {
     return !p->owner->over && httpd_stream_pending(p->owner->http) > STALL_BYTES;
 }
 
-static void part_free(struct part *p)
+static void part_free(struct subscription *p)
 {
     memory_free(p->by_shard);
     memory_free(p);
 }
 
-static void part_remove(struct part *p)
+static void part_remove(struct subscription *p)
 {
-    struct part **at = &p->owner->parts;
+    struct subscription **at = &p->owner->parts;
     while (*at != p)
         at = &(*at)->next;
     *at = p->next;
@@ -203,7 +203,7 @@ static void part_remove(struct part *p)
     part_free(p);
 }
 
-void part_ended(struct part *p, const char *why)
+void part_ended(struct subscription *p, const char *why)
 {
     struct subscriber *s = p->owner;
     write_word(s, "end", about_queue(p, why));
@@ -213,7 +213,7 @@ void part_ended(struct part *p, const char *why)
 
 static void part_add(struct subscriber *s, const struct stream_queue *q)
 {
-    struct part *p = NEW(struct part);
+    struct subscription *p = NEW(struct subscription);
     p->owner = s;
     p->shards = q->shards;
     p->gap = q->gap;
@@ -307,7 +307,7 @@ static void subscriber_end(struct subscriber *s)
 static bool may_read(const struct subscriber *s)
 {
     if (s->all) return auth_may(s->exchange, SCOPE_READ, NULL);
-    for (const struct part *p = s->parts; p; p = p->next)
+    for (const struct subscription *p = s->parts; p; p = p->next)
         if (!auth_may(s->exchange, SCOPE_READ, p->queue)) return false;
     return auth_still(s->exchange);
 }
@@ -397,7 +397,7 @@ static void sweep(struct hub *h)
         source_free(closed);
         closed = next;
     }
-    if (cancel) async_cancel(h->server->store, &cancel->wait);
+    if (cancel) async_cancel(h->server->engine, &cancel->wait);
 }
 
 static bool wants_all(struct hub *h)
@@ -412,7 +412,7 @@ static bool wants_all(struct hub *h)
 
 static bool has_queue(const struct subscriber *s, const char *name)
 {
-    for (const struct part *p = s->parts; p; p = p->next)
+    for (const struct subscription *p = s->parts; p; p = p->next)
         if (strcmp(p->queue, name) == 0) return true;
     return false;
 }
@@ -467,7 +467,7 @@ struct hub *hub_new(struct server *s)
     struct hub *h = NEW(struct hub);
     h->server = s;
     (void)pthread_mutex_init(&h->lock, NULL);
-    if (thread_pool_add(async_thread_pool(s->store), &h->tick, run_tick) == ERR_OK) return h;
+    if (thread_pool_add(s->engine->pool, &h->tick, run_tick) == ERR_OK) return h;
     (void)pthread_mutex_destroy(&h->lock);
     memory_free(h);
     return NULL;

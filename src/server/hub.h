@@ -5,7 +5,7 @@
 #pragma once
 
 #include "events/stream_cursor.h"
-#include "queue/event.h"
+#include "queue/codec/event.h"
 #include "server/inside.h"
 
 #define STREAM_QUEUES_MAX 256
@@ -26,9 +26,10 @@ struct stream_queue {
     char name[QUEUE_NAME_MAX + 1];
     char life[33]; // the queue's id
     uint32_t shards;
-    bool now;                          // begins with what happens from now on
-    const struct stream_place *places; // begins after these, by shard; NULL: with the oldest event
-    bool gap;                          // the client's place is that of another life of the name
+    bool now; // begins with what happens from now on
+    const struct stream_position
+        *places; // begins after these, by shard; NULL: with the oldest event
+    bool gap;    // the client's place is that of another life of the name
 };
 
 struct stream_request {

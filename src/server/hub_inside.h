@@ -8,15 +8,15 @@
 #pragma once
 
 #include "events/bus_progress.h"
-#include "node/thread_pool.h"
+#include "os/thread_pool.h"
 #include "server/hub.h"
 
 #define RECENT 512 // events that a shared source keeps for subscribers that join
 
 // One queue of a subscriber.
-struct part {
-    struct part *next;    // of the subscriber
-    struct part *next_in; // of the source
+struct subscription {
+    struct subscription *next;    // of the subscriber
+    struct subscription *next_in; // of the source
     struct subscriber *owner;
     struct source *source;
     char queue[QUEUE_NAME_MAX + 1];
@@ -26,14 +26,14 @@ struct part {
     bool began;   // all that existed was sent
     bool gap;     // say that the client's place is of another life
     struct part_shard {
-        struct stream_place at; // of the last event
-        bool resumes;           // the client told this place, and the event there was not seen yet
+        struct stream_position at; // of the last event
+        bool resumes; // the client told this place, and the event there was not seen yet
     } * by_shard;
 };
 
-struct recent {
+struct recent_events {
     struct bytes data; // owned
-    struct stream_place place;
+    struct stream_position place;
     int64_t time;
     uint32_t shard;
     uint16_t kind;
@@ -48,20 +48,20 @@ struct source {
     char life[33];
     uint32_t shards;
     bool alone; // of one subscriber that catches up
-    struct part *parts;
+    struct subscription *parts;
     bool live;    // all events that existed were read
     bool over;    // the queue is deleted, or the source has no subscribers: the next tick frees it
     bool waiting; // a wait is under way
     int64_t unused_ms; // clock_boot_ms since when it has no subscribers; 0: it has some
     struct source_shard {
-        struct stream_place at;      // of the last event that was told
-        struct stream_place dropped; // of the last one that is not in `recent`
+        struct stream_position at;      // of the last event that was told
+        struct stream_position dropped; // of the last one that is not in `recent`
     } * by_shard;
     struct bus_progress bus;
     bool sleeps;        // until the bus names an event, or until the next look at the journal
     bool opened;        // of the task: its first wait began
     bool looked_at_all; // of the task: the last wait was the look after a sleep
-    struct recent *recent;
+    struct recent_events *recent;
     size_t recent_len; // ... that were ever put
     struct pool_task task;
     bool added;
@@ -79,7 +79,7 @@ struct subscriber {
     struct exchange *exchange; // valid until the stream ends
     uint64_t token_changes;    // of the server, when the token was last checked
     struct stream_filter filter;
-    struct part *parts;
+    struct subscription *parts;
     bool all;
     bool over;        // the next tick ends it
     bool cut;         // ... without waiting for the client
@@ -103,9 +103,9 @@ struct hub {
 };
 
 // An event as it is passed to the subscribers of a source.
-struct told {
+struct stream_event {
     struct bytes data; // the JSON
-    struct stream_place place;
+    struct stream_position place;
     uint64_t sequence; // 0: not numbered
     uint32_t shard;
     uint16_t kind;
@@ -117,15 +117,15 @@ struct told {
 // These need the hub's lock.
 struct source *source_new(struct hub *h, const struct stream_queue *q, bool alone);
 struct source *source_shared(struct hub *h, const struct stream_queue *q); // opens it if needed
-void source_join(struct source *s, struct part *p);
-void source_leave(struct part *p);
+void source_join(struct source *s, struct subscription *p);
+void source_leave(struct subscription *p);
 void source_start(struct source *s); // opens it, now or when fewer catch up
 void source_close(struct source *s); // its task does nothing more; source_free follows
 bool source_is_closed(const struct source *s);
 void source_free(struct source *s); // without the lock
 
 // Passes an event on to the subscribers. place.n is filled here.
-void source_tell(struct source *s, struct told *t);
+void source_tell(struct source *s, struct stream_event *t);
 struct source *source_find_shared(struct hub *h, const char *life); // NULL: none
 
 // hub_bus.c. Without the lock, by the tick: connects to the bus while there are sources, and closes
@@ -134,7 +134,7 @@ void hub_bus_look(struct hub *h);
 void hub_bus_close(struct hub *h);
 
 // Passes an event to the part of a subscriber.
-void part_tell(struct part *p, const struct told *t);
-void part_began(struct part *p);                  // its source is live
-void part_ended(struct part *p, const char *why); // the queue is deleted or cannot be read
-bool part_stalls(const struct part *p);           // its client reads too slowly to catch up faster
+void part_tell(struct subscription *p, const struct stream_event *t);
+void part_began(struct subscription *p);                  // its source is live
+void part_ended(struct subscription *p, const char *why); // the queue is deleted or cannot be read
+bool part_stalls(const struct subscription *p); // its client reads too slowly to catch up faster

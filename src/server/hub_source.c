@@ -23,9 +23,9 @@ static struct source *source_of_task(struct pool_task *task)
     return (struct source *)((char *)task - offsetof(struct source, task));
 }
 
-static void wait_ended(struct async_call *l, const struct async_answer *a)
+static void wait_ended(struct async_call *async, const struct async_answer *a)
 {
-    struct source *s = (struct source *)((char *)l - offsetof(struct source, wait));
+    struct source *s = (struct source *)((char *)async - offsetof(struct source, wait));
     struct hub *h = s->hub;
     s->waited = a->code;
     (void)pthread_mutex_lock(&h->lock);
@@ -34,31 +34,31 @@ static void wait_ended(struct async_call *l, const struct async_answer *a)
     (void)pthread_mutex_unlock(&h->lock);
 }
 
-static void recent_fill(struct recent *r, const struct told *t)
+static void recent_fill(struct recent_events *r, const struct stream_event *t)
 {
-    *r = (struct recent){.data = bytes_copy(t->data),
-                         .place = t->place,
-                         .time = t->time,
-                         .shard = t->shard,
-                         .kind = t->kind};
+    *r = (struct recent_events){.data = bytes_copy(t->data),
+                                .place = t->place,
+                                .time = t->time,
+                                .shard = t->shard,
+                                .kind = t->kind};
     (void)snprintf(r->message, sizeof r->message, "%s", t->message);
     (void)snprintf(r->workflow, sizeof r->workflow, "%s", t->workflow);
 }
 
-static struct told recent_told(const struct recent *r)
+static struct stream_event recent_told(const struct recent_events *r)
 {
-    return (struct told){.data = r->data,
-                         .place = r->place,
-                         .time = r->time,
-                         .shard = r->shard,
-                         .kind = r->kind,
-                         .message = r->message,
-                         .workflow = r->workflow};
+    return (struct stream_event){.data = r->data,
+                                 .place = r->place,
+                                 .time = r->time,
+                                 .shard = r->shard,
+                                 .kind = r->kind,
+                                 .message = r->message,
+                                 .workflow = r->workflow};
 }
 
-static void keep_recent(struct source *s, const struct told *t)
+static void keep_recent(struct source *s, const struct stream_event *t)
 {
-    struct recent *r = &s->recent[s->recent_len % RECENT];
+    struct recent_events *r = &s->recent[s->recent_len % RECENT];
     if (s->recent_len++ >= RECENT) s->by_shard[r->shard].dropped = r->place;
     bytes_free(r->data);
     recent_fill(r, t);
@@ -72,7 +72,7 @@ static uint16_t kind_of(const char *type)
     return EVENT_COUNT;
 }
 
-void source_tell(struct source *s, struct told *t)
+void source_tell(struct source *s, struct stream_event *t)
 {
     CHECK(t->shard < s->shards);
     struct source_shard *shard = &s->by_shard[t->shard];
@@ -84,7 +84,7 @@ void source_tell(struct source *s, struct told *t)
         keep_recent(s, t);
     else
         shard->dropped = t->place;
-    for (struct part *p = s->parts, *next; p; p = next) {
+    for (struct subscription *p = s->parts, *next; p; p = next) {
         next = p->next_in;
         part_tell(p, t);
     }
@@ -100,12 +100,8 @@ static bool stalls(struct source *s)
 
 static void print_event(const struct source *s, const struct sluice_event *e, struct buf *to)
 {
-    struct envelope_place place = {.queue = s->queue,
-                                   .node = s->hub->server->node,
-                                   .workflow = bytes_str(e->workflow),
-                                   .key = e->ordering_key};
-    struct envelope_room room;
-    struct envelope made = envelope_of(e, &place, &room);
+    struct envelope_place place = {.queue = s->queue, .node = s->hub->server->node};
+    struct envelope made = envelope_of(e, &place);
     envelope_print(&made, to);
 }
 
@@ -121,14 +117,14 @@ static bool drain(struct source *s)
         buf_clear(&data);
         // A shared source that catches up passes no event on.
         if (s->alone || s->live) print_event(s, &e, &data);
-        struct told t = {.data = buf_bytes(&data),
-                         .place = {.slot = e.position},
-                         .sequence = e.sequence,
-                         .shard = e.shard,
-                         .kind = kind_of(e.type),
-                         .message = e.message,
-                         .workflow = e.workflow,
-                         .time = e.time};
+        struct stream_event t = {.data = buf_bytes(&data),
+                                 .place = {.slot = e.position},
+                                 .sequence = e.sequence,
+                                 .shard = e.shard,
+                                 .kind = kind_of(e.type),
+                                 .message = e.message,
+                                 .workflow = e.workflow,
+                                 .time = e.time};
         (void)pthread_mutex_lock(&s->hub->lock);
         source_tell(s, &t);
         (void)pthread_mutex_unlock(&s->hub->lock);
@@ -144,7 +140,7 @@ struct source *source_find_shared(struct hub *h, const char *life)
 }
 
 // Returns whether the shared source still has every event after the part's place.
-static bool has_all_since(const struct source *shared, const struct part *p)
+static bool has_all_since(const struct source *shared, const struct subscription *p)
 {
     for (uint32_t i = 0; i < shared->shards; i++)
         if (stream_place_compare(&p->by_shard[i].at, &shared->by_shard[i].dropped) < 0)
@@ -152,11 +148,11 @@ static bool has_all_since(const struct source *shared, const struct part *p)
     return true;
 }
 
-static void tell_recent(const struct source *shared, struct part *p)
+static void tell_recent(const struct source *shared, struct subscription *p)
 {
     size_t kept = shared->recent_len < RECENT ? shared->recent_len : RECENT;
     for (size_t i = kept; i-- > 0;) {
-        struct told t = recent_told(&shared->recent[(shared->recent_len - 1 - i) % RECENT]);
+        struct stream_event t = recent_told(&shared->recent[(shared->recent_len - 1 - i) % RECENT]);
         part_tell(p, &t);
     }
 }
@@ -174,7 +170,7 @@ static void share(struct source *s)
 // that has no event that the subscriber misses.
 static void meet(struct source *s)
 {
-    struct part *p = s->parts;
+    struct subscription *p = s->parts;
     struct source *shared = source_find_shared(s->hub, s->life);
     if (p && !shared) share(s);
     if (!p || !shared || !shared->live || !has_all_since(shared, p)) return;
@@ -190,7 +186,7 @@ static void read_all(struct source *s)
     bool first = !s->live;
     s->live = true;
     if (first) bus_progress_begin(&s->bus, s->hub->bus_up);
-    for (struct part *p = s->parts, *next; first && p; p = next) {
+    for (struct subscription *p = s->parts, *next; first && p; p = next) {
         next = p->next_in;
         part_began(p);
     }
@@ -343,7 +339,7 @@ void source_start(struct source *s)
 {
     struct hub *h = s->hub;
     if (s->added || s->over || (s->alone && h->catching >= CATCHING_MAX)) return;
-    if (thread_pool_add(async_thread_pool(h->server->store), &s->task, run_source) != ERR_OK)
+    if (thread_pool_add(h->server->engine->pool, &s->task, run_source) != ERR_OK)
         return; // the tick tries again
     s->added = true;
     if (s->alone) h->catching++;
@@ -358,7 +354,7 @@ struct source *source_shared(struct hub *h, const struct stream_queue *q)
     return s;
 }
 
-void source_join(struct source *s, struct part *p)
+void source_join(struct source *s, struct subscription *p)
 {
     CHECK(!p->source);
     p->source = s;
@@ -366,9 +362,9 @@ void source_join(struct source *s, struct part *p)
     s->parts = p;
 }
 
-void source_leave(struct part *p)
+void source_leave(struct subscription *p)
 {
-    struct part **at = &p->source->parts;
+    struct subscription **at = &p->source->parts;
     while (*at != p)
         at = &(*at)->next_in;
     *at = p->next_in;

@@ -3,13 +3,13 @@
 // table in router.c answers it exactly once, at once or later.
 #pragma once
 
-#include "calls/calls.h"
-#include "local/async.h"
-#include "local/liveness.h"
 #include "net/httpd.h"
 #include "net/listen.h"
-#include "queue/config.h"
-#include "queue/message.h"
+#include "ops/async.h"
+#include "protocol/routes.h"
+#include "queue/codec/config.h"
+#include "queue/codec/message.h"
+#include "queues/liveness.h"
 #include "server/call_share.h"
 #include "server/heartbeats.h"
 #include "server/limiter.h"
@@ -36,6 +36,7 @@
 struct server {
     struct server_config config;
     struct sluice *store;
+    struct engine *engine; // of the store
     struct httpd *httpd;
     struct call_share *blocking; // for calls that wait for the store
     struct call_share *parsers;  // for large JSON
@@ -45,15 +46,15 @@ struct server {
     struct metrics metrics;
     struct memory_budget budget; // of answers
     struct log log;
-    struct slow slow; // logs slow calls of the store
+    struct slow_call_log slow; // logs slow calls of the store
     atomic_bool log_requests;
     uint64_t seed; // keys the hashes of clients, so that no client can choose its own
     struct limiter *limiter;
     // NULL: the node is no member of a cluster, or not yet. Requests come before it is one.
     struct membership *_Atomic member;
-    struct publishing *publishing;     // of events to the bus; NULL: none
+    struct publish_engine *publishing; // of events to the bus; NULL: none
     struct cluster_bus *cluster_bus;   // ... of the cluster; NULL: none
-    struct owners_shown *owners_shown; // the owners of shards, as clients are told
+    struct owners_cache *owners_shown; // the owners of shards, as clients are told
     struct tls *tls;                   // NULL: plain HTTP
     pthread_rwlock_t tokens_lock;
     struct tokens *tokens;          // under tokens_lock; NULL: no token is required
@@ -77,8 +78,8 @@ struct server {
     struct hub *hub;                       // what these are told (hub.h)
     struct heartbeats *_Atomic heartbeats; // of registered workers; NULL: the node starts or stops
     struct presence *presence;             // the workers that receive here (presence.h)
-    struct waiting_shown *waiting_shown;   // those at other nodes (workers.c)
-    size_t streams;                        // event streams, including those that are ending
+    struct waiting_metrics_cache *waiting_shown; // those at other nodes (workers.c)
+    size_t streams;                              // event streams, including those that are ending
     struct readiness {
         int64_t asked_ms;  // clock_boot_ms of the last answer to a probe; 0: none
         int64_t asking_ms; // clock_boot_ms of the start of the running probe; 0: none runs
@@ -88,12 +89,12 @@ struct server {
         bool down;             // calls are refused at once
         struct call_job probe; // for a call; /readyz has a job of its own
     } ready;
-    struct concerns {          // warnings about the store that were logged
+    struct store_warnings {    // warnings about the store that were logged
         int64_t durability_ms; // when the one about durability was
         int64_t looked_ms;
         bool told[STORE_CONCERNS];
     } concerns;
-    struct queues_shown { // cached metrics of the queues
+    struct queue_metrics_cache { // cached metrics of the queues
         pthread_mutex_t lock;
         bool asking; // a thread reads them from the store
         int64_t at_ms;
@@ -102,18 +103,20 @@ struct server {
 };
 
 struct exchange;
-struct guest;
-struct route {
-    const struct call *call;
+struct served_call;
+struct route_handler {
+    const struct route *row;
     void (*handle)(struct exchange *x);
 };
+
+typedef void answer_fn(struct exchange *x, const struct async_answer *a);
 
 struct exchange {
     struct async_call async; // first: the library passes it to the callback
     struct call_job job;
     struct server *server;
     struct httpd_request *http;
-    const struct route *route;
+    const struct route_handler *route;
     struct target target;
     char token[TOKEN_NAME_MAX + 1]; // the name of its token; "": none
     uint64_t client;                // number of the client, for fair sharing (server/clients.h)
@@ -145,11 +148,13 @@ struct exchange {
     const char *last_event;      // Last-Event-ID; NULL: not given
     struct event_stream *stream; // of a collect (collect_stream.c); NULL: none
     enum settle_kind outcome;    // ack, fail, release, renew
+    answer_fn *answer;           // of a call that was started with act()
+    void *result;                // ... where it puts its result
     struct answer_budget budget; // for the messages in its answer
     size_t budget_part;          // bytes of the server's budget that it holds
-    struct guest *guest;         // an op of another process (shards.c); NULL: none
-    uint16_t guest_op;           // ... of this kind; 0: a claim or an await
-    bool guest_lost;             // ... whose answer cannot arrive
+    struct served_call *served;  // an op of another process (shards.c); NULL: none
+    uint16_t served_op;          // ... of this kind; 0: a claim or an await
+    bool served_lost;            // ... whose answer cannot arrive
     // receive
     struct exchange *next, *before;   // list of those that wait
     struct share waiting;             // under the lock
@@ -167,7 +172,7 @@ struct exchange {
 
 // Returns the route for a method and a path. NULL: answer 404, or 405 if `allow` is not empty.
 #define ALLOW_MAX 64
-const struct route *route_find(const char *method, struct target *t, char allow[ALLOW_MAX]);
+const struct route_handler *route_find(const char *method, struct target *t, char allow[ALLOW_MAX]);
 
 // The memory budget for the messages of an answer. The library gets it with the call.
 struct answer_budget *answer_budget_of(struct exchange *x);
@@ -229,6 +234,10 @@ bool read_head(struct exchange *x);
 bool is_type(const char *header, const char *type); // ignores parameters such as charset
 
 struct sluice_error no_thread_error(void); // the pool has no thread for a call
+// How a handler starts a call (start_<name> in ops/ops.h): no thread waits for it. `answer` answers
+// the request; it must not block. x->result has `result_len` bytes, as zeros.
+struct request_origin act(struct exchange *x, size_t result_len, answer_fn *answer);
+answer_fn answer_done; // 204, or the error
 void call_begin(struct server *s);
 void call_end(struct server *s);
 
@@ -278,22 +287,25 @@ void answer_acked(struct exchange *x, const struct sluice_batch *b, const struct
 struct json *outcomes_json(const struct async_answer *a);
 
 // Adds the workers of the request's queue that the other nodes list. May block.
-struct waiting_list; // local/workers.h
+struct waiting_list; // ops/workers.h
 void workers_at_other_nodes(struct exchange *x, struct waiting_list *out);
 // Sets v->waiting: the workers that wait in a receive, here and at the other nodes. May block.
 void stats_add_waiting(struct exchange *x, const char *queue, struct sluice_stats *v);
-struct waiting_shown *waiting_shown_new(void);
-void waiting_shown_free(struct waiting_shown *w); // NULL is allowed
+// Answers with the statistics in x->result, to which it adds the same. Does not block.
+answer_fn answer_stats;
+struct waiting_metrics_cache *waiting_shown_new(void);
+void waiting_shown_free(struct waiting_metrics_cache *w); // NULL is allowed
 
 void receive_end_all(struct server *s); // the receives that wait end without messages
 // Returns [{"name", "receives"}]: the receives of a queue that wait at this node.
 // The outcomes of a collect as Server-Sent Events (collect_stream.c).
-struct collect_poll; // local/collect.h
-struct collected;
+struct collect_poll; // ops/collect.h
+struct collected_list;
 void collect_stream(struct exchange *x, const struct collect_poll *poll);
 // Asks the running messages of a poll, which goes on with the questions in *asked. Free that after
 // the poll. False: the request was answered.
-bool collect_ask_running(struct exchange *x, struct collect_poll *poll, struct collected **asked);
+bool collect_ask_running(struct exchange *x, struct collect_poll *poll,
+                         struct collected_list **asked);
 struct sluice_error receive_too_many(const struct server *s);
 struct json *receive_waiting(struct server *s, const char *queue);
 // Call it when the exchange ends. If the answer was not delivered, the messages in it are released,
@@ -309,5 +321,5 @@ void wait_end(struct exchange *x);
 void receive_client_gone(void *mine); // for httpd_watch
 
 #define HANDLER(id, name, ...) void handle_##name(struct exchange *x);
-CALL_LIST(HANDLER)
+ROUTE_LIST(HANDLER)
 #undef HANDLER

@@ -120,13 +120,13 @@ void log_access(const struct exchange *x)
     double ms = (double)(clock_boot_ns() - x->began_ns) / 1e6;
     int status = x->status;
     // Monitors ask every few seconds, and each run of the command line asks once.
-    bool health = x->route && status == 200 && strcmp(x->route->call->pattern, "/healthz") == 0;
+    bool health = x->route && status == 200 && strcmp(x->route->row->pattern, "/healthz") == 0;
     LOG(&x->server->log,
         status >= 500 ? LOG_WARNING
         : health      ? LOG_DEBUG
                       : LOG_INFO,
         "request", LOG_TEXT("method", httpd_method(x->http)),
-        LOG_TEXT("route", x->route ? x->route->call->pattern : "none"),
+        LOG_TEXT("route", x->route ? x->route->row->pattern : "none"),
         LOG_TEXT("queue", *x->queue ? x->queue : NULL), LOG_NUMBER("status", status),
         LOG_FRACTION("ms", ms), LOG_TEXT("client", httpd_peer(x->http)),
         LOG_TEXT("token", *x->token ? x->token : NULL),

@@ -2,11 +2,11 @@
 // Sending: one message or many as JSON, one as the raw body of the request, many in the compact
 // encoding.
 #include "base/memory.h"
-#include "calls/message.h"
-#include "queue/message.h"
-#include "queue/ops.h"
+#include "protocol/message.h"
+#include "protocol/wire.h"
+#include "queue/codec/message.h"
+#include "queue/codec/ops.h"
 #include "server/inside.h"
-#include "wire/wire.h"
 #include "json/raw.h"
 
 #include <inttypes.h>
@@ -54,9 +54,9 @@ static void answer_sent(struct exchange *x, const struct async_answer *a)
     answer_json(x, 200, o);
 }
 
-static void sent(struct async_call *l, const struct async_answer *a)
+static void sent(struct async_call *async, const struct async_answer *a)
 {
-    struct exchange *x = (struct exchange *)l;
+    struct exchange *x = (struct exchange *)async;
     struct server *s = x->server;
     for (size_t i = 0; i < a->len; i++)
         METRICS_ADD(&s->metrics, sent, a->sent[i].code == SLUICE_OK && !(a->away && a->away[i]));
@@ -73,7 +73,7 @@ static void send_all(struct exchange *x, const struct sluice_send *messages, siz
     x->async.done = sent;
     x->async.token = auth_secret(x);
     call_begin(x->server);
-    async_send(x->server->store, x->queue, messages, len, x->has_request ? &x->request : NULL,
+    async_send(x->server->engine, x->queue, messages, len, x->has_request ? &x->request : NULL,
                &x->async);
 }
 
@@ -211,14 +211,14 @@ static void send_json(struct exchange *x)
     if (read_message(x, root, "", &source, 0, &one)) send_all(x, &one, 1);
 }
 
-struct headers_in {
+struct request_headers {
     struct sluice_header rows[HEADERS_MAX];
     size_t len;
 };
 
 static void add_header(void *ctx, const char *name, const char *value)
 {
-    struct headers_in *h = ctx;
+    struct request_headers *h = ctx;
     size_t len = strlen(MESSAGE_HEADER);
     if (strncasecmp(name, MESSAGE_HEADER, len) != 0 || h->len == HEADERS_MAX) return;
     h->rows[h->len++] = (struct sluice_header){name + len, value};
@@ -228,7 +228,7 @@ static void send_raw(struct exchange *x, const char *type)
 {
     struct bytes body = httpd_body(x->http);
     struct sluice_send one = {.body = body.data, .body_len = body.len, .content_type = type};
-    struct headers_in headers = {.len = 0};
+    struct request_headers headers = {.len = 0};
     if (!read_query(x, &message_query_fields, &one)) return;
     httpd_each_header(x->http, add_header, &headers);
     one.headers = headers.rows;

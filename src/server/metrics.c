@@ -26,7 +26,7 @@ static uint64_t elapsed_ns(const struct exchange *x)
 void metrics_request(const struct exchange *x)
 {
     struct metrics *m = &x->server->metrics;
-    size_t at = x->route ? (size_t)(x->route->call - call_table) : METRICS_ROUTES_MAX - 1;
+    size_t at = x->route ? (size_t)(x->route->row - route_table) : METRICS_ROUTES_MAX - 1;
     METRICS_ADD(&m->routes[at], statuses[status_place(x->status)], 1);
     // The duration of a waiting receive or a stream is the client's choice.
     bool waits = x->waits || (x->route && x->route->handle == handle_events);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/histogram.h"
-#include "queue/reason.h"
+#include "queue/codec/reason.h"
 
 #include <stdatomic.h>
 #include <stdint.h>

@@ -57,6 +57,11 @@ static void show_counters(struct buf *to, const struct membership_counters *c)
     metric_count(to, "sluice_cluster_moves_total", LABELS("kind", "lost"), c->lost);
     metric_counter(to, "sluice_cluster_fenced_epochs_total",
                    "Epochs and claims of this node that a newer owner ended.", c->fenced);
+    metric_family(to, "sluice_cluster_hints_total", METRIC_COUNTER,
+                  "Hints between nodes that a shard is used or that a plan is new.");
+    metric_count(to, "sluice_cluster_hints_total", LABELS("kind", "sent"), c->hints_sent);
+    metric_count(to, "sluice_cluster_hints_total", LABELS("kind", "received"), c->hints_received);
+    metric_count(to, "sluice_cluster_hints_total", LABELS("kind", "dropped"), c->hints_dropped);
 }
 
 static void show_coordination(struct buf *to, const struct membership_status *s)

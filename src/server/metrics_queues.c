@@ -210,7 +210,7 @@ static void ask_all(struct server *s, struct buf *to)
 
 void metrics_queues(struct server *s, struct buf *to)
 {
-    struct queues_shown *shown = &s->queues_shown;
+    struct queue_metrics_cache *shown = &s->queues_shown;
     (void)pthread_mutex_lock(&shown->lock);
     bool fresh = shown->text.data && clock_boot_ms() - shown->at_ms < KEEP_MS;
     // While one thread reads them, which may take long, the others get the previous text.

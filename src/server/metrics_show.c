@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // GET /metrics: the node's current metrics, and the queues' metrics of a few seconds ago.
 #include "base/memory.h"
-#include "local/counters.h"
 #include "os/clock.h"
-#include "owner/owner.h"
+#include "queues/counters.h"
+#include "queues/owner.h"
 #include "server/hub.h"
 #include "server/inside.h"
 #include "server/metrics_text.h"
@@ -22,7 +22,7 @@ static void show_requests(struct buf *to, const struct metrics *m)
     const char *name = "sluice_http_requests_total";
     metric_family(to, name, METRIC_COUNTER, "HTTP requests answered.");
     for (size_t i = 0; i < METRICS_ROUTES_MAX; i++) {
-        const struct call *c = i < CALL_COUNT ? &call_table[i] : NULL;
+        const struct route *c = i < ROUTE_COUNT ? &route_table[i] : NULL;
         for (size_t k = 0; k < METRICS_STATUSES_LEN; k++) {
             uint64_t count = atomic_load(&m->routes[i].statuses[k]);
             char status[16] = "other";
@@ -41,8 +41,8 @@ static void show_latency(struct buf *to, const struct metrics *m)
     const char *name = "sluice_http_request_duration_seconds";
     metric_family(to, name, METRIC_HISTOGRAM,
                   "From a request's head to the end of its answer, without receives that wait.");
-    for (size_t i = 0; i < CALL_COUNT; i++) {
-        const struct call *c = &call_table[i];
+    for (size_t i = 0; i < ROUTE_COUNT; i++) {
+        const struct route *c = &route_table[i];
         struct histogram_view h;
         uint64_t any = 0;
         histogram_read(&m->routes[i].latency, &h);
@@ -226,8 +226,8 @@ static void show_shards(struct buf *to, struct server *s)
 {
     struct shards all = {0};
     struct counters_totals totals;
-    counters_each(s->store, add_shard, &all);
-    counters_totals(s->store, &totals);
+    counters_each(s->engine, add_shard, &all);
+    counters_totals(s->engine, &totals);
     join_queues(&all);
     show_expired(to, &all);
     show_signals(to, &all);
@@ -256,7 +256,7 @@ static void show_node(struct buf *to, struct server *s)
                      1);
     metric_family(to, "sluice_dispatch_withheld_total", METRIC_COUNTER,
                   "How often the owner would have granted tickets, with flags.dispatch=shadow.");
-    metric_count(to, "sluice_dispatch_withheld_total", NULL, async_dispatch_withheld(s->store));
+    metric_count(to, "sluice_dispatch_withheld_total", NULL, engine_dispatch_withheld(s->engine));
     metric_gauge(to, "sluice_event_streams", "Event streams that are open.", (double)streams);
     metric_gauge(to, "sluice_stream_subscribers", "Clients of /v1/stream.",
                  (double)hub_subscribers(s->hub));
@@ -270,14 +270,14 @@ static void show_node(struct buf *to, struct server *s)
     struct sluice_error error;
     metric_gauge(to, "sluice_store_durable",
                  "0 when the store's URL accepts that a crash loses acknowledged messages.",
-                 !liveness_concern(s->store, STORE_NOT_DURABLE, &error));
+                 !liveness_concern(s->engine, STORE_NOT_DURABLE, &error));
 }
 
 // The library counts these.
 static void copy_forwards(struct server *s)
 {
     uint64_t done, failed;
-    owner_asked(s->store, &done, &failed);
+    owner_asked(s->engine, &done, &failed);
     atomic_store(&s->metrics.forwarded, done);
     atomic_store(&s->metrics.forwards_failed, failed);
 }
@@ -311,7 +311,7 @@ void handle_metrics(struct exchange *x)
     show_histogram(&text, "sluice_collect_duration_seconds",
                    "From the arrival of a collect to its answer.", &m->collects);
     show_shards(&text, s);
-    counters_store(s->store, &meter);
+    counters_store(s->engine, &meter);
     show_store_latency(&text, &meter);
     show_store_counts(&text, &meter);
     show_cost(&text, &meter);

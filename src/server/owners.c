@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "queues/known_owners.h"
 #include "server/inside.h"
 
 #include <string.h>
@@ -20,21 +21,21 @@ struct owners_slot {
     struct buf text; // empty: no owner is known
 };
 
-struct owners_shown {
+struct owners_cache {
     pthread_mutex_t lock;
     struct owners_slot slots[SLOTS]; // by the hash of the name: a queue may displace another one
 };
 
-struct owners_shown *owners_shown_new(void)
+struct owners_cache *owners_shown_new(void)
 {
-    struct owners_shown *o = NEW(struct owners_shown);
+    struct owners_cache *o = NEW(struct owners_cache);
     (void)pthread_mutex_init(&o->lock, NULL);
     for (size_t i = 0; i < SLOTS; i++)
         buf_init(&o->slots[i].text, SIZE_MAX);
     return o;
 }
 
-void owners_shown_free(struct owners_shown *o)
+void owners_shown_free(struct owners_cache *o)
 {
     if (!o) return;
     for (size_t i = 0; i < SLOTS; i++)
@@ -51,14 +52,14 @@ static bool is_fresh(const struct owners_slot *slot, const char *queue, int64_t 
 // Returns the line as text that the exchange keeps, or NULL if the client has it already.
 static const char *line_for(struct exchange *x, const char *known)
 {
-    struct owners_shown *o = x->server->owners_shown;
+    struct owners_cache *o = x->server->owners_shown;
     struct owners_slot *slot = &o->slots[hash64_of(bytes_str(x->queue), 0) % SLOTS];
     char hash[OWNER_MAP_HASH_MAX], *line = NULL;
     int64_t now = clock_boot_ms();
     (void)pthread_mutex_lock(&o->lock);
     if (!is_fresh(slot, x->queue, now)) {
         buf_clear(&slot->text);
-        if (!owner_map_known(x->server->store, x->queue, &slot->text)) buf_clear(&slot->text);
+        if (!owner_map_known(x->server->engine, x->queue, &slot->text)) buf_clear(&slot->text);
         memcpy(slot->queue, x->queue, sizeof slot->queue);
         slot->made_ms = now;
     }
@@ -76,7 +77,7 @@ void owners_add(struct exchange *x, struct httpd_answer *a,
                 struct httpd_pair headers[OWNERS_HEADERS_MAX])
 {
     // Only calls that a node forwards: sends, receives and settles that were admitted.
-    bool forwarded = x->route && x->route->call->repeat == REPEAT_ID && *x->queue;
+    bool forwarded = x->route && x->route->row->repeat == REPEAT_ID && *x->queue;
     const char *known = forwarded ? httpd_header(x->http, OWNER_MAP_HEADER) : NULL;
     if (!known || a->status < 200 || a->status >= 300) return;
     const char *line = line_for(x, known);

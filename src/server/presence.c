@@ -13,7 +13,7 @@
 
 #define SWEEP_MS 1000 // between two searches for rows to forget
 
-struct present {
+struct presence_row {
     char *queue, *name; // owned, one block; NULL: the place is free
     uint64_t key;
     uint64_t instance;
@@ -29,7 +29,7 @@ struct present {
 struct presence {
     pthread_mutex_t lock;
     struct map by_name;
-    struct present *rows;
+    struct presence_row *rows;
     uint32_t len, room; // places, free ones included
     uint32_t first_free;
     int64_t swept_ms;
@@ -61,13 +61,13 @@ static uint64_t hash_of(const struct present_key *k)
                       hash64_of(bytes_str(k->worker), 1));
 }
 
-static struct present *find(struct presence *p, const struct present_key *k)
+static struct presence_row *find(struct presence *p, const struct present_key *k)
 {
     uint64_t key = hash_of(k);
     uint32_t value;
     for (size_t at = map_first(&p->by_name, key);
          (value = map_value(&p->by_name, key, &at)) != MAP_NONE;) {
-        struct present *row = &p->rows[value];
+        struct presence_row *row = &p->rows[value];
         if (row->relayed == k->relayed && row->instance == k->instance &&
             strcmp(row->queue, k->queue) == 0 && strcmp(row->name, k->worker) == 0)
             return row;
@@ -75,13 +75,13 @@ static struct present *find(struct presence *p, const struct present_key *k)
     return NULL;
 }
 
-static void forget(struct presence *p, struct present *row)
+static void forget(struct presence *p, struct presence_row *row)
 {
     uint32_t place = (uint32_t)(row - p->rows);
     CHECK(row->queue && row->receives == 0);
     map_remove(&p->by_name, row->key, place);
     memory_free(row->queue);
-    *row = (struct present){.next_free = p->first_free};
+    *row = (struct presence_row){.next_free = p->first_free};
     p->first_free = place;
 }
 
@@ -90,17 +90,17 @@ static void sweep(struct presence *p, int64_t now)
     if (now - p->swept_ms < SWEEP_MS) return;
     p->swept_ms = now;
     for (uint32_t i = 0; i < p->len; i++) {
-        struct present *row = &p->rows[i];
+        struct presence_row *row = &p->rows[i];
         if (row->queue && row->receives == 0 && now - row->seen_boot_ms > PRESENCE_PAUSE_MS)
             forget(p, row);
     }
 }
 
 // NULL: there are too many.
-static struct present *place_new(struct presence *p)
+static struct presence_row *place_new(struct presence *p)
 {
     if (p->first_free != MAP_NONE) {
-        struct present *row = &p->rows[p->first_free];
+        struct presence_row *row = &p->rows[p->first_free];
         p->first_free = row->next_free;
         return row;
     }
@@ -112,16 +112,16 @@ static struct present *place_new(struct presence *p)
     return &p->rows[p->len++];
 }
 
-static struct present *add(struct presence *p, const struct present_key *k)
+static struct presence_row *add(struct presence *p, const struct present_key *k)
 {
-    struct present *row = place_new(p);
+    struct presence_row *row = place_new(p);
     if (!row) return NULL;
     size_t queue_len = strlen(k->queue) + 1, name_len = strlen(k->worker) + 1;
-    *row = (struct present){.queue = memory_new(queue_len + name_len),
-                            .key = hash_of(k),
-                            .instance = k->instance,
-                            .relayed = k->relayed,
-                            .since = clock_realtime_ms()};
+    *row = (struct presence_row){.queue = memory_new(queue_len + name_len),
+                                 .key = hash_of(k),
+                                 .instance = k->instance,
+                                 .relayed = k->relayed,
+                                 .since = clock_realtime_ms()};
     row->name = row->queue + queue_len;
     memcpy(row->queue, k->queue, queue_len);
     memcpy(row->name, k->worker, name_len);
@@ -129,7 +129,7 @@ static struct present *add(struct presence *p, const struct present_key *k)
     return row;
 }
 
-static void note_seen(struct present *row, int64_t now)
+static void note_seen(struct presence_row *row, int64_t now)
 {
     row->seen_at = clock_realtime_ms();
     row->seen_boot_ms = now;
@@ -138,12 +138,12 @@ static void note_seen(struct present *row, int64_t now)
 }
 
 // Call it with the lock. NULL: there are too many.
-static struct present *seen(struct presence *p, const struct present_key *k)
+static struct presence_row *seen(struct presence *p, const struct present_key *k)
 {
     int64_t now = clock_boot_ms();
     CHECK(*k->worker);
     sweep(p, now);
-    struct present *row = find(p, k);
+    struct presence_row *row = find(p, k);
     if (!row) row = add(p, k);
     if (row) note_seen(row, now);
     return row;
@@ -152,7 +152,7 @@ static struct present *seen(struct presence *p, const struct present_key *k)
 void presence_begin(struct presence *p, const struct present_key *key)
 {
     (void)pthread_mutex_lock(&p->lock);
-    struct present *row = seen(p, key);
+    struct presence_row *row = seen(p, key);
     if (row) row->receives++;
     (void)pthread_mutex_unlock(&p->lock);
 }
@@ -160,7 +160,7 @@ void presence_begin(struct presence *p, const struct present_key *key)
 void presence_end(struct presence *p, const struct present_key *key, bool gone)
 {
     (void)pthread_mutex_lock(&p->lock);
-    struct present *row = find(p, key);
+    struct presence_row *row = find(p, key);
     // A receive that began while the list was full is not counted.
     if (row && row->receives > 0) row->receives--;
     if (row) note_seen(row, clock_boot_ms());
@@ -174,7 +174,7 @@ void presence_end(struct presence *p, const struct present_key *key, bool gone)
 void presence_note(struct presence *p, const struct present_key *key, uint32_t capacity)
 {
     (void)pthread_mutex_lock(&p->lock);
-    struct present *row = seen(p, key);
+    struct presence_row *row = seen(p, key);
     if (row && capacity > 0) row->capacity = capacity;
     (void)pthread_mutex_unlock(&p->lock);
 }
@@ -182,7 +182,7 @@ void presence_note(struct presence *p, const struct present_key *key, uint32_t c
 bool presence_heard(struct presence *p, const struct present_key *key, int64_t *ago_ms, bool *gone)
 {
     (void)pthread_mutex_lock(&p->lock);
-    const struct present *row = find(p, key);
+    const struct presence_row *row = find(p, key);
     if (row) {
         *ago_ms = row->receives > 0 ? 0 : clock_boot_ms() - row->seen_boot_ms;
         *gone = row->gone;
@@ -191,7 +191,7 @@ bool presence_heard(struct presence *p, const struct present_key *key, int64_t *
     return row != NULL;
 }
 
-static void fill(const struct present *from, const char *node, struct waiting_row *to)
+static void fill(const struct presence_row *from, const char *node, struct waiting_row *to)
 {
     *to = (struct waiting_row){.receives = from->receives,
                                .since = from->since,

@@ -5,7 +5,7 @@
 // receives have all ended is forgotten after that time, and at once if its client has disconnected.
 #pragma once
 
-#include "local/workers.h"
+#include "ops/workers.h"
 
 #define PRESENCE_PAUSE_MS 30000
 #define PRESENCE_MAX      50000 // workers; further ones are not listed

@@ -2,8 +2,10 @@
 // Errors as answers: application/problem+json (RFC 9457) with the engine's code, or an error in the
 // compact encoding.
 #include "base/err.h"
+#include "base/nearly.h"
+#include "protocol/wire.h"
+#include "queues/queues.h"
 #include "server/inside.h"
-#include "wire/wire.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -52,7 +54,8 @@ struct json *problem_json(int status, const struct sluice_error *e)
 {
     struct json *o = json_new();
     json_text(o, "type", "about:blank");
-    json_text(o, "title", err_text((enum err)e->code));
+    bool path = strcmp(e->reason, "unknown-path") == 0;
+    json_text(o, "title", path ? "no such path" : err_title((enum err)e->code));
     json_number(o, "status", status);
     struct sluice_error told = *e;
     if (strcmp(e->field, "request") == 0) // it was sent as a header
@@ -82,12 +85,31 @@ void answer_problem(struct exchange *x, int status, const struct sluice_error *e
     answer_with(x, &a, &body);
 }
 
+// Names the queue that a mistyped name probably means. It names only what the token may read, and
+// asks no store: a queue that the node has not opened is not found.
+static void add_meant(struct exchange *x, struct sluice_error *e)
+{
+    struct open_queue **queues = NULL;
+    const char *queue = x->target.queue;
+    size_t at = strlen(e->message);
+    if (strcmp(e->reason, "unknown-queue") != 0 || strcmp(e->field, "queue") != 0 || !queue) return;
+    size_t len = queues_hold(x->server->engine, &queues);
+    for (size_t i = 0; i < len; i++) {
+        const char *name = queues[i]->row.name;
+        if (!nearly_same(name, queue) || !auth_may(x, SCOPE_READ, name)) continue;
+        (void)snprintf(e->message + at, sizeof e->message - at, "; did you mean %s?", name);
+        break;
+    }
+    queues_let_go(queues, len);
+}
+
 void answer_error(struct exchange *x, const struct sluice_error *error)
 {
     static const struct httpd_pair soon = {"Retry-After", "1"};
     struct sluice_error own = *error;
     // If the store denies the node access, the client can only wait.
     if (own.code == SLUICE_DENIED && strcmp(own.field, "store") == 0) own.code = SLUICE_UNAVAILABLE;
+    if (own.code == SLUICE_NOT_FOUND) add_meant(x, &own);
     bool full = strcmp(own.reason, NO_ROOM) == 0;
     bool again = own.code == SLUICE_LIMIT || own.code == SLUICE_UNAVAILABLE || full;
     METRICS_ADD(&x->server->metrics, no_room, full);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queues: list, create, set, show, delete, pause, resume, purge, redrive, upgrade.
 #include "base/memory.h"
-#include "local/life.h"
-#include "local/redrive.h"
+#include "ops/life.h"
+#include "ops/ops.h"
+#include "ops/redrive.h"
 #include "server/inside.h"
 
 #include <inttypes.h>
@@ -18,15 +19,26 @@ static struct json *info_json(const struct sluice_queue_info *info)
     return o;
 }
 
+struct shown_result {
+    struct sluice_queue_info *info;
+    int status;
+};
+
+static void answer_shown(struct exchange *x, const struct async_answer *a)
+{
+    const struct shown_result *r = x->result;
+    if (!answer_unless(x, a->code, a->error)) return;
+    struct json *o = info_json(r->info);
+    sluice_queue_info_free(r->info);
+    answer_json(x, r->status, o);
+}
+
 static void answer_queue(struct exchange *x, int status)
 {
-    struct sluice_queue_info *info = NULL;
-    struct sluice_error error;
-    enum sluice_code code = sluice_queue_show(x->server->store, x->queue, &info, &error);
-    if (!answer_unless(x, code, &error)) return;
-    struct json *o = info_json(info);
-    sluice_queue_info_free(info);
-    answer_json(x, status, o);
+    struct request_origin as = act(x, sizeof(struct shown_result), answer_shown);
+    struct shown_result *r = x->result;
+    r->status = status;
+    (void)start_queue_show(&as, x->queue, &r->info, NULL);
 }
 
 void handle_queue_get(struct exchange *x)
@@ -42,13 +54,13 @@ static const char *letters_of(const struct sluice_queue_info *info)
 }
 
 // A queue that the client may read.
-struct shown {
+struct shown_queue {
     const char *name;
     unsigned scopes;
 };
 
 // Adds one row. A queue that cannot be read has its error there and hides no other queue.
-static void add_queue(struct exchange *x, struct json *list, const struct shown *queue,
+static void add_queue(struct exchange *x, struct json *list, const struct shown_queue *queue,
                       const struct queue_list_in *want, struct sluice_queue_status *seen)
 {
     const struct sluice_error *why = &seen->error;
@@ -71,12 +83,12 @@ static void add_queue(struct exchange *x, struct json *list, const struct shown 
 
 // Finds the queues that the client may read, at most want->max. *more: there are further ones.
 static size_t find_shown(struct exchange *x, const struct sluice_names *names,
-                         const struct queue_list_in *want, struct shown *out, bool *more)
+                         const struct queue_list_in *want, struct shown_queue *out, bool *more)
 {
     size_t len = 0;
     *more = false;
     for (size_t i = 0; i < names->len && !*more; i++) {
-        struct shown queue = {.name = names->names[i]};
+        struct shown_queue queue = {.name = names->names[i]};
         if (want->after && strcmp(queue.name, want->after) <= 0) continue;
         queue.scopes = auth_scopes(x, queue.name);
         if (!(queue.scopes & 1U << SCOPE_READ)) continue;
@@ -90,7 +102,7 @@ static struct json *list_json(struct exchange *x, const struct sluice_names *nam
                               const struct queue_list_in *want, bool *more)
 {
     struct json *list = json_list_new();
-    struct shown *shown = memory_zeroed(names->len, sizeof *shown);
+    struct shown_queue *shown = memory_zeroed(names->len, sizeof *shown);
     const char **wanted = memory_zeroed(names->len, sizeof *wanted);
     struct sluice_queue_status *seen = memory_zeroed(names->len, sizeof *seen);
     size_t len = find_shown(x, names, want, shown, more);
@@ -153,7 +165,7 @@ static bool read_settings(struct exchange *x, struct json_pairs *out)
 
 void handle_queue_put(struct exchange *x)
 {
-    bool creates = x->route->call == &call_table[CALL_QUEUE_PUT];
+    bool creates = x->route->row == &route_table[ROUTE_QUEUE_PUT];
     struct json_pairs settings;
     struct sluice_error error;
     if (!read_settings(x, &settings)) return;
@@ -164,13 +176,19 @@ void handle_queue_put(struct exchange *x)
     answer_queue(x, creates && strcmp(error.reason, "exists") != 0 ? 201 : 200);
 }
 
-typedef enum sluice_code plain_fn(struct sluice *s, const char *queue, struct sluice_error *error);
-
-static void do_plain(struct exchange *x, plain_fn *call)
+void answer_done(struct exchange *x, const struct async_answer *a)
 {
-    struct sluice_error error;
+    if (answer_unless(x, a->code, a->error)) answer_empty(x, 204);
+}
+
+typedef enum sluice_code plain_fn(const struct request_origin *as, const char *queue,
+                                  struct sluice_error *error);
+
+static void do_plain(struct exchange *x, plain_fn *start)
+{
     if (!read_request(x, NULL)) return;
-    if (answer_unless(x, call(x->server->store, x->queue, &error), &error)) answer_empty(x, 204);
+    struct request_origin as = act(x, 0, answer_done);
+    (void)start(&as, x->queue, NULL);
 }
 
 // A caller may know that another queue uses this one. It learns which one only if it may read all
@@ -180,7 +198,7 @@ void handle_queue_delete(struct exchange *x)
     struct queue_delete_in in = {0};
     struct sluice_error error;
     if (!read_request(x, &in)) return;
-    enum sluice_code code = queue_delete_life(x->server->store, x->queue, in.id, &error);
+    enum sluice_code code = queue_delete_life(x->server->engine, x->queue, in.id, &error);
     bool names_another = code == SLUICE_CONFLICT && strcmp(error.field, "queue") == 0;
     if (names_another && !auth_may(x, SCOPE_READ, NULL))
         error = error_of(code, error.reason, error.field,
@@ -191,12 +209,12 @@ void handle_queue_delete(struct exchange *x)
 
 void handle_pause(struct exchange *x)
 {
-    do_plain(x, sluice_queue_pause);
+    do_plain(x, start_queue_pause);
 }
 
 void handle_resume(struct exchange *x)
 {
-    do_plain(x, sluice_queue_resume);
+    do_plain(x, start_queue_resume);
 }
 
 static void answer_count(struct exchange *x, const char *name, uint64_t count)
@@ -206,15 +224,17 @@ static void answer_count(struct exchange *x, const char *name, uint64_t count)
     answer_json(x, 200, o);
 }
 
+static void answer_purged(struct exchange *x, const struct async_answer *a)
+{
+    if (answer_unless(x, a->code, a->error)) answer_count(x, "purged", *(uint64_t *)x->result);
+}
+
 void handle_purge(struct exchange *x)
 {
     struct purge_in in = {0};
-    uint64_t purged = 0;
-    struct sluice_error error;
     if (!read_request(x, &in)) return;
-    enum sluice_code code =
-        sluice_queue_purge(x->server->store, x->queue, in.dead, &purged, &error);
-    if (answer_unless(x, code, &error)) answer_count(x, "purged", purged);
+    struct request_origin as = act(x, sizeof(uint64_t), answer_purged);
+    (void)start_queue_purge(&as, x->queue, in.dead, x->result, NULL);
 }
 
 void handle_upgrade(struct exchange *x)
@@ -252,12 +272,12 @@ static void refuse_redrive(struct exchange *x, uint64_t redriven, struct sluice_
 }
 
 static void redrive_ids(struct exchange *x, const struct redrive_in *in,
-                        const struct redrive_where *where)
+                        const struct redrive_target *where)
 {
     struct sluice_error error = {.code = SLUICE_OK};
     struct sluice_outcome *rows = kept_new(&x->kept, (in->ids.len + 1) * sizeof *rows);
     enum sluice_code code =
-        redrive_chosen(x->server->store, x->queue, where, in->ids.rows, in->ids.len, rows, &error);
+        redrive_chosen(x->server->engine, x->queue, where, in->ids.rows, in->ids.len, rows, &error);
     uint64_t redriven = 0, refused = 0;
     for (size_t i = 0; i < in->ids.len; i++) {
         redriven += rows[i].code == SLUICE_OK;
@@ -281,7 +301,7 @@ void handle_redrive(struct exchange *x)
     uint64_t redriven = 0;
     struct sluice_error error;
     if (!read_request(x, &in)) return;
-    struct redrive_where where = {.to = in.to, .may = may_redrive, .ctx = x};
+    struct redrive_target where = {.to = in.to, .may = may_redrive, .ctx = x};
     if (in.ids.rows && in.ids.len == 0) { // not the same as all
         (void)refuse_request(x, SLUICE_INVALID, "", "ids", "ids is empty: give at least one id");
         return;
@@ -295,7 +315,7 @@ void handle_redrive(struct exchange *x)
         return;
     }
     enum sluice_code code =
-        redrive_where(x->server->store, x->queue, &where, in.max, &redriven, &error);
+        redrive_where(x->server->engine, x->queue, &where, in.max, &redriven, &error);
     if (code == SLUICE_DENIED && strcmp(error.reason, "forbidden") == 0)
         refuse_redrive(x, redriven, &error);
     else if (answer_unless(x, code, &error))

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads that change nothing: messages, statistics.
-#include "local/peek.h"
+#include "ops/ops.h"
 #include "os/clock.h"
+#include "protocol/filter.h"
+#include "protocol/wire.h"
 #include "server/inside.h"
-#include "wire/wire.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -87,22 +88,38 @@ static bool read_filters(struct exchange *x, const struct field_texts *given,
     return true;
 }
 
-static void find_one(struct exchange *x, const char *id)
+struct found_result {
+    struct sluice_batch *batch;
+    struct sluice_found found;
+};
+
+static void answer_found(struct exchange *x, const struct async_answer *a)
 {
-    struct sluice_batch *batch = NULL;
-    struct sluice_error error;
-    enum sluice_code code =
-        show_within(x->server->store, x->queue, id, answer_budget_of(x), &batch, &error);
-    if (answer_unless(x, code, &error)) answer_messages(x, batch, batch, NULL);
+    struct found_result *r = x->result;
+    if (!answer_unless(x, a->code, a->error)) return;
+    answer_messages(x, r->batch, r->batch, NULL);
+}
+
+static struct request_origin act_with_budget(struct exchange *x, answer_fn *answer)
+{
+    x->async.budget = answer_budget_of(x);
+    return act(x, sizeof(struct found_result), answer);
+}
+
+static void find_one(struct exchange *x, const char *id, answer_fn *answer)
+{
+    struct request_origin as = act_with_budget(x, answer);
+    struct found_result *r = x->result;
+    (void)start_show(&as, x->queue, id, &r->batch, NULL);
 }
 
 void handle_peek(struct exchange *x)
 {
     struct peek_in in = {0};
-    struct sluice_header headers[SLUICE_FIND_HEADERS_MAX];
+    struct sluice_header *headers = kept_new(&x->kept, SLUICE_FIND_HEADERS_MAX * sizeof *headers);
     if (!read_request(x, &in) || !read_filters(x, &in.headers, headers)) return;
     if (in.id) {
-        find_one(x, in.id);
+        find_one(x, in.id, answer_found);
         return;
     }
     struct sluice_find ask = {.state = in.state,
@@ -113,24 +130,16 @@ void handle_peek(struct exchange *x)
                               .headers = headers,
                               .headers_len = in.headers.len,
                               .bytes_max = (uint64_t)in.bytes};
-    struct sluice_batch *batch = NULL;
-    struct sluice_found found;
-    struct sluice_error error;
-    enum sluice_code code =
-        find_within(x->server->store, x->queue, &ask, answer_budget_of(x), &batch, &found, &error);
-    if (!answer_unless(x, code, &error)) return;
-    x->found = &found;
-    answer_messages(x, batch, batch, NULL); // the exchange may be gone after it
+    struct request_origin as = act_with_budget(x, answer_found);
+    struct found_result *r = x->result;
+    x->found = &r->found;
+    (void)start_find(&as, x->queue, &ask, &r->batch, &r->found, NULL);
 }
 
-void handle_show(struct exchange *x)
+static void answer_shown(struct exchange *x, const struct async_answer *a)
 {
-    struct sluice_batch *batch = NULL;
-    struct sluice_error error;
-    if (!read_request(x, NULL)) return;
-    enum sluice_code code =
-        show_within(x->server->store, x->queue, x->id, answer_budget_of(x), &batch, &error);
-    if (!answer_unless(x, code, &error)) return;
+    struct sluice_batch *batch = ((struct found_result *)x->result)->batch;
+    if (!answer_unless(x, a->code, a->error)) return;
     if (x->wire_out) {
         struct sluice_message *m = &batch->messages[0];
         if (m->finished_at != 0 && !x->wire_finished) m->state = "finished";
@@ -140,6 +149,11 @@ void handle_show(struct exchange *x)
     struct json *o = json_message_all(x->queue, &batch->messages[0]);
     sluice_batch_free(batch);
     answer_json(x, 200, o);
+}
+
+void handle_show(struct exchange *x)
+{
+    if (read_request(x, NULL)) find_one(x, x->id, answer_shown);
 }
 
 struct json *stats_json(const char *queue, const struct sluice_stats *v)
@@ -152,11 +166,7 @@ struct json *stats_json(const char *queue, const struct sluice_stats *v)
 
 void handle_stats(struct exchange *x)
 {
-    struct sluice_stats v;
-    struct sluice_error error;
     if (!read_request(x, NULL)) return;
-    enum sluice_code code = sluice_stats(x->server->store, x->queue, &v, &error);
-    if (!answer_unless(x, code, &error)) return;
-    stats_add_waiting(x, x->queue, &v);
-    answer_json(x, 200, stats_json(x->queue, &v));
+    struct request_origin as = act(x, sizeof(struct sluice_stats), answer_stats);
+    (void)start_stats(&as, x->queue, x->result, NULL);
 }

@@ -4,12 +4,12 @@
 // does not count. If the client gave a request id, they stay locked: a repeated request must get
 // the same valid locks.
 #include "base/memory.h"
-#include "local/bodies.h"
-#include "owner/guest.h"
-#include "queue/ops.h"
+#include "ops/served.h"
+#include "protocol/wire.h"
+#include "queue/codec/ops.h"
+#include "queues/bodies.h"
 #include "server/inside.h"
 #include "server/presence.h"
-#include "wire/wire.h"
 
 #include <stddef.h>
 #include <stdio.h>
@@ -21,9 +21,9 @@ struct answer_release {
     struct server *server;
 };
 
-static void given_back(struct async_call *l, const struct async_answer *a)
+static void given_back(struct async_call *async, const struct async_answer *a)
 {
-    struct answer_release *g = (struct answer_release *)l;
+    struct answer_release *g = (struct answer_release *)async;
     struct server *s = g->server;
     for (size_t i = 0; i < a->len; i++)
         METRICS_ADD(&s->metrics, given_back, a->outcomes[i].code == SLUICE_OK);
@@ -41,7 +41,7 @@ static void give_back(struct exchange *x)
     g->async.done = given_back;
     struct settle what = {.kind = SETTLE_RELEASE, .tokens = tokens, .len = x->tokens_len};
     call_begin(x->server);
-    async_settle(x->server->store, x->queue, &what, &g->async);
+    async_settle(x->server->engine, x->queue, &what, &g->async);
     memory_free(tokens);
 }
 
@@ -54,8 +54,8 @@ static bool may_repeat(const struct exchange *x)
 void receive_over(struct exchange *x, bool delivered)
 {
     if (!delivered && x->tokens_len > 0 && !may_repeat(x)) give_back(x);
-    if (!delivered && x->guest && !x->guest_lost) guest_lost(x->guest);
-    if (x->guest) guest_free(x->guest);
+    if (!delivered && x->served && !x->served_lost) served_lost(x->served);
+    if (x->served) served_free(x->served);
 }
 
 static void keep_tokens(struct exchange *x, const struct sluice_batch *b)
@@ -104,7 +104,7 @@ bool wait_begin(struct exchange *x, const char *worker)
 // An owner lists what other processes pass on to it, too.
 static bool is_relayed(const struct exchange *x)
 {
-    return x->route->call == &call_table[CALL_SHARDS];
+    return x->route->row == &route_table[ROUTE_SHARDS];
 }
 
 // A receive without a name has that of the node, as its locks do.
@@ -203,10 +203,10 @@ static void cancel(struct exchange *x)
     x->unwanted = true;
     (void)pthread_mutex_unlock(&s->lock);
     if (!begun) return;
-    if (x->guest)
-        guest_cancel(x->guest);
+    if (x->served)
+        served_cancel(x->served);
     else
-        async_cancel(s->store, &x->async);
+        async_cancel(s->engine, &x->async);
 }
 
 void wait_begun(struct exchange *x)
@@ -281,9 +281,9 @@ static void answer_failure(struct exchange *x, const struct async_answer *a)
         answer_error(x, &error);
 }
 
-static void received(struct async_call *l, const struct async_answer *a)
+static void received(struct async_call *async, const struct async_answer *a)
 {
-    struct exchange *x = (struct exchange *)l;
+    struct exchange *x = (struct exchange *)async;
     struct server *s = x->server;
     wait_end(x);
     if (x->acks) {
@@ -353,7 +353,7 @@ static void receive(struct exchange *x, const struct receive_in *in,
     bool waits = x->waits;
     if (waits) httpd_watch(http, receive_client_gone);
     call_begin(s);
-    async_receive(s->store, x->queue, &ask, &x->async);
+    async_receive(s->engine, x->queue, &ask, &x->async);
     if (waits) wait_begun(x);
     httpd_drop(http);
 }
@@ -361,7 +361,7 @@ static void receive(struct exchange *x, const struct receive_in *in,
 static void receive_wire(struct exchange *x)
 {
     struct receive_in in;
-    struct wire_carried carried;
+    struct settle_lists carried;
     if (!read_query(x, &no_fields, NULL)) return;
     if (!wire_read_receive(httpd_body(x->http), &in, &carried)) {
         (void)refuse_request(x, SLUICE_INVALID, "malformed", "body",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings that may change while the node runs: tokens, rate limit, log, flags, certificate.
 #include "net/tls.h"
-#include "owner/owner.h"
+#include "queues/owner.h"
 #include "server/hub.h"
 #include "server/inside.h"
 
@@ -17,7 +17,7 @@ static void adopt(struct server *s, const struct server_config *c)
         bool fixed = i == CAPABILITY_PLACEMENT || i == CAPABILITY_BUS;
         atomic_store(&s->flags[i], fixed ? s->config.flags[i] : c->flags[i]);
     }
-    async_dispatch(s->store, c->flags[CAPABILITY_DISPATCH]);
+    engine_dispatch(s->engine, c->flags[CAPABILITY_DISPATCH]);
 }
 
 enum sluice_code live_settings_start(struct server *s, struct sluice_error *error)
@@ -74,7 +74,7 @@ enum sluice_code server_reload(struct server *s, const struct server_config *con
         (void)pthread_rwlock_unlock(&s->tokens_lock);
         atomic_fetch_add(&s->token_changes, 1);
         hub_tokens_changed(s->hub);
-        owner_needs_token(s->store, s->tokens != NULL);
+        owner_needs_token(s->engine, s->tokens != NULL);
         adopt(s, config);
     }
     tokens_free(old);

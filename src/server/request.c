@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the path, headers, query and JSON body of a request, and checks them.
 #include "base/digits.h"
-#include "local/inside.h"
+#include "protocol/wire.h"
+#include "queues/queues.h"
 #include "server/inside.h"
-#include "wire/wire.h"
 #include "json/weigh.h"
 
 #include <stdio.h>
@@ -22,7 +22,7 @@ static bool refuse_with(struct exchange *x, enum sluice_code code, const char *f
     return refuse_request(x, code, "", field, "\"%.100s\" %s", text, why);
 }
 
-struct fields_seen {
+struct header_check {
     unsigned singles; // bits of the headers below that were seen
     const char *twice;
     const char *foreign; // its value is not UTF-8
@@ -43,7 +43,7 @@ static void see_field(void *ctx, const char *name, const char *value)
                    SINGLE("Origin"),        SINGLE("Sec-Fetch-Mode"), SINGLE("Sec-Fetch-Site"),
                    SINGLE(REQUEST_HEADER),  SINGLE(WORKER_HEADER)};
 #undef SINGLE
-    struct fields_seen *f = ctx;
+    struct header_check *f = ctx;
     size_t len = strlen(name);
     if (!utf8_ok(value, strlen(value))) f->foreign = name;
     for (unsigned i = 0; i < sizeof singles / sizeof *singles; i++) {
@@ -56,7 +56,7 @@ static void see_field(void *ctx, const char *name, const char *value)
 bool read_framing(struct exchange *x)
 {
     const struct httpd_fault *fault = httpd_fault(x->http);
-    struct fields_seen f = {0};
+    struct header_check f = {0};
     struct sluice_error e;
     if (fault->status == 0) httpd_each_header(x->http, see_field, &f);
     if (fault->status == 400)
@@ -293,7 +293,7 @@ bool read_object(struct exchange *x, struct json *object, const char *path,
 
 bool read_request(struct exchange *x, void *out)
 {
-    const struct call *c = x->route->call;
+    const struct route *c = x->route->row;
     const struct fields *query = c->query ? c->query : &no_fields;
     const struct fields *body = c->body ? c->body : &no_fields;
     fields_defaults(query, out);
@@ -307,5 +307,5 @@ bool read_request(struct exchange *x, void *out)
 bool check_fields(struct exchange *x, void *in)
 {
     struct sluice_error error;
-    return answer_unless(x, fields_check(x->route->call->body, in, &error), &error);
+    return answer_unless(x, fields_check(x->route->row->body, in, &error), &error);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finds the route of a request in the table of calls (calls/list.h).
+// Finds the route of a request in the table of calls (protocol/list.h).
 #include "server/inside.h"
 
 #include <assert.h>
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const struct route routes[CALL_COUNT] = {
-#define ROUTE(id, name, ...) {&call_table[CALL_##id], handle_##name},
-    CALL_LIST(ROUTE)
+static const struct route_handler routes[ROUTE_COUNT] = {
+#define ROUTE(id, name, ...) {&route_table[ROUTE_##id], handle_##name},
+    ROUTE_LIST(ROUTE)
 #undef ROUTE
 };
 
@@ -52,24 +52,24 @@ static bool matches(const char *pattern, struct target *t)
 static struct {
     char method;
     char last; // '{': any
-} shapes[CALL_COUNT];
+} shapes[ROUTE_COUNT];
 static pthread_once_t shaped = PTHREAD_ONCE_INIT;
 
 static void find_shapes(void)
 {
-    for (size_t i = 0; i < CALL_COUNT; i++) {
-        shapes[i].method = *call_table[i].method;
-        shapes[i].last = strrchr(call_table[i].pattern, '/')[1];
+    for (size_t i = 0; i < ROUTE_COUNT; i++) {
+        shapes[i].method = *route_table[i].method;
+        shapes[i].last = strrchr(route_table[i].pattern, '/')[1];
     }
 }
 
-static const struct route *find(const char *method, struct target *t)
+static const struct route_handler *find(const char *method, struct target *t)
 {
     char last = t->pieces_len > 0 ? *t->pieces[t->pieces_len - 1] : '\0';
-    for (size_t i = 0; i < CALL_COUNT; i++) {
+    for (size_t i = 0; i < ROUTE_COUNT; i++) {
         if (shapes[i].method != *method) continue;
         if (shapes[i].last != last && shapes[i].last != '{') continue;
-        const struct call *c = routes[i].call;
+        const struct route *c = routes[i].row;
         if (strcmp(c->method, method) == 0 && matches(c->pattern, t)) return &routes[i];
     }
     return NULL;
@@ -81,17 +81,17 @@ static void allow_add(char allow[ALLOW_MAX], const char *method)
     (void)snprintf(allow + len, ALLOW_MAX - len, "%s%s", len > 0 ? ", " : "", method);
 }
 
-static_assert(CALL_COUNT < METRICS_ROUTES_MAX, "each route has its counters");
+static_assert(ROUTE_COUNT < METRICS_ROUTES_MAX, "each route has its counters");
 
-const struct route *route_find(const char *method, struct target *t, char allow[ALLOW_MAX])
+const struct route_handler *route_find(const char *method, struct target *t, char allow[ALLOW_MAX])
 {
     if (strcmp(method, "HEAD") == 0) method = "GET";
     *allow = '\0';
     (void)pthread_once(&shaped, find_shapes);
-    const struct route *found = find(method, t);
+    const struct route_handler *found = find(method, t);
     if (found) return found;
-    for (size_t i = 0; i < CALL_COUNT; i++) {
-        const struct call *c = routes[i].call;
+    for (size_t i = 0; i < ROUTE_COUNT; i++) {
+        const struct route *c = routes[i].row;
         if (!matches(c->pattern, t)) continue;
         allow_add(allow, c->method);
         if (strcmp(c->method, "GET") == 0) allow_add(allow, "HEAD");

@@ -2,19 +2,20 @@
 // Starts and stops a node, and brings a request to its handler: target, route, head, authorization,
 // body, then the handler, which runs on the pool if it blocks.
 #include "server/server.h"
+#include "api/handle.h"
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "local/counters.h"
-#include "local/liveness.h"
 #include "member/member.h"
 #include "net/http.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "os/thread.h"
-#include "owner/owner.h"
-#include "owner/peer.h"
+#include "peer/peer.h"
 #include "publish/publish.h"
+#include "queues/counters.h"
+#include "queues/liveness.h"
+#include "queues/owner.h"
 #include "server/cluster_bus.h"
 #include "server/hub.h"
 #include "server/inside.h"
@@ -89,7 +90,8 @@ static bool read_target(struct exchange *x)
     if (x->route) return true;
     if (!*allow)
         return refuse_request(x, SLUICE_NOT_FOUND, "unknown-path", "path",
-                              "there is nothing at %.200s", httpd_target(x->http));
+                              "there is nothing at %.200s; GET /openapi.json lists the paths",
+                              httpd_target(x->http));
     e = error_of(SLUICE_INVALID, "method-not-allowed", "method",
                  "%.20s is not possible here, only %s", httpd_method(x->http), allow);
     answer_problem(x, 405, &e, &(struct httpd_pair){"Allow", allow});
@@ -163,7 +165,7 @@ static bool has_large_json(const struct exchange *x)
 static size_t body_max_of(const struct exchange *x)
 {
     size_t most = x->server->config.body_max;
-    size_t own = x->route->call->body_max;
+    size_t own = x->route->row->body_max;
     if (own == 0) own = IGNORED_BODY_MAX;
     return own < most ? own : most;
 }
@@ -205,7 +207,7 @@ static bool has_body(struct exchange *x)
 // A call that would wait for a store that is known to fail is refused at once. It was not applied.
 static bool refuse_down(struct exchange *x)
 {
-    const struct call *call = x->route->call;
+    const struct route *call = x->route->row;
     struct sluice_error e;
     bool changes = x->target.queue && call->repeat != REPEAT_READ && !call->peer;
     if (!changes || !store_is_down(x->server, &e)) return false;
@@ -220,7 +222,7 @@ static void handle(void *ctx, struct httpd_request *http)
     x->began_ns = clock_boot_ns();
     METRICS_ADD(&s->metrics, bytes_in, httpd_body(http).len);
     if (!has_body(x) || refuse_down(x)) return;
-    if (x->route->call->blocks)
+    if (x->route->row->blocks)
         run_later(x, s->blocking, run_on_pool);
     else if (has_large_json(x))
         run_later(x, s->parsers, parse_on_pool);
@@ -349,7 +351,7 @@ static enum sluice_code announce(struct server *s, struct sluice_error *error)
                           given);
         return error->code;
     }
-    return owner_become(s->store, given ? given : url, s->node, error);
+    return owner_become(s->engine, given ? given : url, s->node, error);
 }
 
 static void log_cluster_event(void *ctx, const struct membership_event *e)
@@ -362,8 +364,8 @@ static void log_cluster_event(void *ctx, const struct membership_event *e)
         : minor ? LOG_DEBUG
                 : LOG_INFO,
         cluster_note_name(e->note), LOG_TEXT("node", e->node),
-        LOG_TEXT("life", e->note == NOTE_MEMBER ? life_name(e->life) : ""),
-        LOG_TEXT("queue", e->queue), LOG_NUMBER("shard", e->shard),
+        LOG_TEXT("life", e->note == NOTE_MEMBER ? life_name(e->life) : NULL),
+        LOG_TEXT("queue", *e->queue ? e->queue : NULL), LOG_NUMBER("shard", e->shard),
         LOG_NUMBER("epoch", (int64_t)e->epoch));
 }
 
@@ -385,7 +387,7 @@ static enum sluice_code join_cluster(struct server *s, struct sluice_error *erro
                                        .differs = log_settings_differ,
                                        .event_ctx = s};
     struct membership *m = NULL;
-    enum sluice_code code = c->coord ? membership_start(s->store, &config, &m, error) : SLUICE_OK;
+    enum sluice_code code = c->coord ? membership_start(s->engine, &config, &m, error) : SLUICE_OK;
     atomic_store(&s->member, m);
     char why[COORD_WHY_MAX] = "";
     if (m && membership_degraded(m, NULL, why) && *why)
@@ -422,7 +424,7 @@ static enum sluice_code start_publishing(struct server *s, struct sluice_error *
                    .until = s->config.bus_both_until},
         .note = log_publishing,
         .ctx = s};
-    return config.bus ? publishing_start(s->store, &config, &s->publishing, error) : SLUICE_OK;
+    return config.bus ? publishing_start(s->engine, &config, &s->publishing, error) : SLUICE_OK;
 }
 
 static void server_release(struct server *s)
@@ -430,7 +432,7 @@ static void server_release(struct server *s)
     (void)pthread_cond_destroy(&s->fewer);
     (void)pthread_mutex_destroy(&s->lock);
     budget_done(&s->budget);
-    counters_watch(s->store, 0, NULL, NULL);
+    counters_watch(s->engine, 0, NULL, NULL);
     live_settings_end(s);
     owners_shown_free(s->owners_shown);
     presence_free(s->presence);
@@ -442,7 +444,7 @@ static void server_release(struct server *s)
 static void start_shares(struct server *s)
 {
     const struct server_config *c = &s->config;
-    struct thread_pool *pool = async_thread_pool(s->store);
+    struct thread_pool *pool = s->engine->pool;
     struct call_share_config calls = {.threads = c->calls_max,
                                       .per_client = (c->calls_max + 3) / 4,
                                       .waiting = c->calls_waiting_max};
@@ -473,11 +475,11 @@ static enum sluice_code start_hub(struct server *s, struct sluice_error *error)
 
 static void set_up_store(struct server *s)
 {
-    owner_may_tell(s->store, s->config.peers);
-    owner_needs_token(s->store, auth_asks_tokens(s));
-    if (s->config.coord) owner_joins(s->store);
+    owner_may_tell(s->engine, s->config.peers);
+    owner_needs_token(s->engine, auth_asks_tokens(s));
+    if (s->config.coord) owner_joins(s->engine);
     s->slow.log = &s->log;
-    counters_watch(s->store, SLOW_MS, slow_tell, &s->slow);
+    counters_watch(s->engine, SLOW_MS, slow_tell, &s->slow);
 }
 
 // The node joins first and listens last. So a start that fails has served no client, and the other
@@ -506,6 +508,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
     struct server *s = NEW(struct server);
     s->config = *config;
     s->store = store;
+    s->engine = store->engine;
     s->started_ms = clock_boot_ms();
     s->seed = entropy_u64();
     s->owners_shown = owners_shown_new();
@@ -530,7 +533,7 @@ enum sluice_code server_start(const struct server_config *config, struct sluice 
 
 bool server_store_is_dead(const struct server *s, struct sluice_error *error)
 {
-    return liveness_is_dead(s->store, error);
+    return liveness_is_dead(s->engine, error);
 }
 
 const char *server_address(const struct server *s)

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "cluster/tuning.h"
-#include "node/rollout.h"
+#include "runner/rollout.h"
 
 #include <sluice.h>
 
@@ -19,7 +19,7 @@ struct server_config {
     const char *node;      // its name; NULL: made from host and port
     const char *advertise; // the URL that other nodes reach it by; NULL: made from listen
     const char *peers;     // hosts of nodes that clients' tokens may be sent to; NULL: as the
-                           // environment says (owner/peer.h)
+                           // environment says (peer/peer.h)
     const char *coord;     // the coordination service (coord/coord.h); NULL: no member of a cluster
     const char *bus;       // the message bus for events (bus/bus.h); NULL: none
     int64_t bus_both_until;   // events are published in two versions before this; 0: in one

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ack, fail, release and renew: settles locks by their tokens.
+#include "protocol/wire.h"
 #include "server/inside.h"
-#include "wire/wire.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,9 +61,9 @@ static void answer_outcomes(struct exchange *x, const struct async_answer *a)
     answer_json(x, 200, o);
 }
 
-static void settled(struct async_call *l, const struct async_answer *a)
+static void settled(struct async_call *async, const struct async_answer *a)
 {
-    struct exchange *x = (struct exchange *)l;
+    struct exchange *x = (struct exchange *)async;
     struct server *s = x->server;
     metrics_settled(x, a);
     if (failed_whole(x, a))
@@ -74,7 +74,7 @@ static void settled(struct async_call *l, const struct async_answer *a)
 }
 
 static void settle(struct exchange *x, const struct settle_in *in,
-                   const struct wire_carried *carried)
+                   const struct settle_lists *carried)
 {
     struct settle what = {.kind = x->outcome,
                           .tokens = in->tokens.rows,
@@ -87,7 +87,7 @@ static void settle(struct exchange *x, const struct settle_in *in,
     x->async.done = settled;
     x->async.token = auth_secret(x);
     call_begin(x->server);
-    async_settle(x->server->store, x->queue, &what, &x->async);
+    async_settle(x->server->engine, x->queue, &what, &x->async);
 }
 
 static bool check_tokens(struct exchange *x, const struct settle_in *in)
@@ -140,7 +140,7 @@ static bool read_row(struct exchange *x, struct json *list, size_t index, const 
 }
 
 // The exchange keeps the rows.
-static bool read_rows(struct exchange *x, struct settle_in *in, struct wire_carried *carried)
+static bool read_rows(struct exchange *x, struct settle_in *in, struct settle_lists *carried)
 {
     size_t len = json_list_len(in->rows);
     const char **tokens = kept_new(&x->kept, (len + 1) * sizeof *tokens);
@@ -165,7 +165,7 @@ static void settle_json(struct exchange *x)
         !check_carries(x, "result", ack.result || ack.content_type) ||
         !check_carries(x, "progress", renewal.has_progress || renewal.text))
         return;
-    struct wire_carried carried = {.acks = ack.result || ack.content_type ? &ack : NULL,
+    struct settle_lists carried = {.acks = ack.result || ack.content_type ? &ack : NULL,
                                    .renewals =
                                        renewal.has_progress || renewal.text ? &renewal : NULL};
     if (!in.rows || read_rows(x, &in, &carried)) settle(x, &in, &carried);
@@ -174,7 +174,7 @@ static void settle_json(struct exchange *x)
 static void settle_wire(struct exchange *x)
 {
     struct settle_in in;
-    struct wire_carried carried;
+    struct settle_lists carried;
     if (!read_query(x, &no_fields, NULL)) return;
     if (!wire_read_settle_with(httpd_body(x->http), &in, &carried)) {
         (void)refuse_request(x, SLUICE_INVALID, "malformed", "body",
@@ -188,11 +188,11 @@ static void settle_wire(struct exchange *x)
 
 void handle_settle(struct exchange *x)
 {
-    static const enum settle_kind kinds[CALL_COUNT] = {[CALL_ACK] = SETTLE_ACK,
-                                                       [CALL_FAIL] = SETTLE_FAIL,
-                                                       [CALL_RELEASE] = SETTLE_RELEASE,
-                                                       [CALL_RENEW] = SETTLE_RENEW};
-    x->outcome = kinds[x->route->call - call_table];
+    static const enum settle_kind kinds[ROUTE_COUNT] = {[ROUTE_ACK] = SETTLE_ACK,
+                                                        [ROUTE_FAIL] = SETTLE_FAIL,
+                                                        [ROUTE_RELEASE] = SETTLE_RELEASE,
+                                                        [ROUTE_RENEW] = SETTLE_RENEW};
+    x->outcome = kinds[x->route->row - route_table];
     if (x->outcome == SETTLE_RENEW) present_note(x);
     if (x->wire_in)
         settle_wire(x);

@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ops of other processes on shards that this node owns (owner/guest.h). Such a process can read the
+// Ops of other processes on shards that this node owns (ops/served.h). Such a process can read the
 // store, which it proves before its body is read. It also has the token of its own client, whose
 // scope must allow the op.
 #include "base/memory.h"
-#include "calls/calls.h"
-#include "local/inside.h"
-#include "owner/guest.h"
+#include "ops/served.h"
+#include "protocol/routes.h"
+#include "queues/queues.h"
 #include "server/inside.h"
 
 #include <stdio.h>
 #include <string.h>
 
 // The node of the client counts only what it does itself.
-static void count(struct exchange *x, const struct guest *g)
+static void count(struct exchange *x, const struct served_call *g)
 {
     static const enum settle_kind kinds[] = {[OP_ACK] = SETTLE_ACK,
                                              [OP_FAIL] = SETTLE_FAIL,
                                              [OP_RELEASE] = SETTLE_RELEASE,
                                              [OP_RENEW] = SETTLE_RENEW};
     struct metrics *m = &x->server->metrics;
-    METRICS_ADD(m, received, guest_deliveries(g));
-    METRICS_ADD(m, sent, guest_sent(g));
+    METRICS_ADD(m, received, served_deliveries(g));
+    METRICS_ADD(m, sent, served_sent(g));
     struct async_answer a = {0};
-    struct sluice_outcome *outcomes = guest_outcomes(g, &a.len);
+    struct sluice_outcome *outcomes = served_outcomes(g, &a.len);
     a.outcomes = outcomes;
-    if (a.len > 0) x->outcome = kinds[x->guest_op];
+    if (a.len > 0) x->outcome = kinds[x->served_op];
     if (a.len > 0) metrics_settled(x, &a);
     memory_free(outcomes);
 }
 
-static void answered(struct guest *g, void *ctx)
+static void answered(struct served_call *g, void *ctx)
 {
     struct exchange *x = ctx;
     struct server *s = x->server;
@@ -37,11 +37,11 @@ static void answered(struct guest *g, void *ctx)
     wait_end(x);
     count(x, g);
     if (httpd_gone(x->http)) { // release now, because the answer cannot arrive
-        guest_lost(g);
-        x->guest_lost = true;
+        served_lost(g);
+        x->served_lost = true;
     }
     buf_init(&body, SIZE_MAX);
-    guest_answer(g, &body);
+    served_answer(g, &body);
     answer_bytes(x, 200, SHARD_TYPE, &body);
     call_end(s);
 }
@@ -105,7 +105,7 @@ static bool may_use_letters(struct exchange *x, const struct shard_ask *ask)
     if (configure_decode(ask->op.payload, &op))
         return refuse_request(x, SLUICE_INVALID, "malformed", "body",
                               "the settings in the op cannot be read");
-    q = queue_if_known(x->server->store, x->queue);
+    q = queue_if_known(x->server->engine, x->queue);
     bool known = q && queue_known_config(q, &now);
     const char *letters = op.config.dead_letter_queue;
     if (!*letters || (known && strcmp(letters, now.dead_letter_queue) == 0)) return true;
@@ -141,13 +141,13 @@ void handle_shards(struct exchange *x)
     bool is_worker = ask.kind == SHARD_AWAIT ? strcmp(worker, AWAIT_NODE) != 0 : *worker;
     if (is_worker) present_begin(x, worker);
     struct httpd_request *http = x->http;
-    httpd_keep(http); // it may be answered before guest_start returns
+    httpd_keep(http); // it may be answered before served_start returns
     bool waits = x->waits;
     call_begin(s);
-    x->guest_op = ask.op.kind;
-    x->guest = guest_new(s->store, x->queue, &ask, answer_budget_of(x), answered, x);
+    x->served_op = ask.op.kind;
+    x->served = served_new(s->engine, x->queue, &ask, answer_budget_of(x), answered, x);
     if (waits) httpd_watch(http, receive_client_gone);
-    guest_start(x->guest);
+    served_start(x->served);
     if (waits) wait_begun(x);
     httpd_drop(http);
 }

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Acting on single messages: cancel and signals.
-#include "local/signals.h"
-#include "local/cancel.h"
-#include "local/collect.h"
+#include "ops/signals.h"
+#include "ops/collect.h"
+#include "ops/ops.h"
+#include "protocol/wire.h"
 #include "server/inside.h"
-#include "wire/wire.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static struct acting acting_of(const struct exchange *x)
-{
-    return (struct acting){.request = x->has_request ? &x->request : NULL, .token = auth_secret(x)};
-}
 
 // Returns whether the call failed for all messages alike, before the fold decided about one.
 static bool failed_whole(const struct sluice_outcome *rows, size_t len, enum sluice_code code)
@@ -22,51 +17,81 @@ static bool failed_whole(const struct sluice_outcome *rows, size_t len, enum slu
     return code != SLUICE_OK;
 }
 
-void handle_cancel(struct exchange *x)
+struct outcomes_result {
+    size_t len;
+    struct sluice_outcome rows[];
+};
+
+static struct request_origin act_on(struct exchange *x, size_t len, answer_fn *answer)
 {
-    struct cancel_in in = {0};
-    struct sluice_error error = {.code = SLUICE_OK};
-    if (!read_request(x, &in)) return;
-    if (in.ids.len == 0) {
-        (void)refuse_request(x, SLUICE_INVALID, "", "ids", "ids is empty: give at least one id");
+    struct outcomes_result *r;
+    struct request_origin as = act(x, sizeof *r + len * sizeof *r->rows, answer);
+    r = x->result;
+    r->len = len;
+    return as;
+}
+
+// counted: the name of the number of messages that it was done to; NULL: none.
+static void answer_outcomes(struct exchange *x, const struct async_answer *a, const char *counted)
+{
+    const struct outcomes_result *r = x->result;
+    if (x->single ? a->code != SLUICE_OK : failed_whole(r->rows, r->len, a->code)) {
+        answer_error(x, a->error);
         return;
     }
-    struct acting as = acting_of(x);
-    struct sluice_outcome *rows = kept_new(&x->kept, in.ids.len * sizeof *rows);
-    enum sluice_code code = cancel_messages(x->server->store, x->queue, in.ids.rows, in.ids.len,
-                                            in.reason, &as, rows, &error);
-    if (failed_whole(rows, in.ids.len, code)) {
-        answer_error(x, &error);
+    if (x->single) {
+        answer_json(x, 200, fields_json(&outcome_answer, r->rows));
         return;
     }
     struct json *o = json_new();
     int64_t done = 0;
-    for (size_t i = 0; i < in.ids.len; i++)
-        done += rows[i].code == SLUICE_OK;
-    json_number(o, "cancelled", done);
-    struct async_answer rest = {.outcomes = rows, .len = in.ids.len};
+    for (size_t i = 0; i < r->len; i++)
+        done += r->rows[i].code == SLUICE_OK;
+    if (counted) json_number(o, counted, done);
+    struct async_answer rest = {.outcomes = r->rows, .len = r->len};
     json_take(o, "outcomes", outcomes_json(&rest));
-    if (code) json_take(o, "error", problem_json(err_http((enum err)code), &error));
+    if (a->code) json_take(o, "error", problem_json(err_http((enum err)a->code), a->error));
     answer_json(x, 200, o);
+}
+
+static void answer_cancelled(struct exchange *x, const struct async_answer *a)
+{
+    answer_outcomes(x, a, "cancelled");
+}
+
+static void cancel(struct exchange *x, const char *const *ids, size_t len, const char *reason)
+{
+    struct request_origin as = act_on(x, len, answer_cancelled);
+    struct outcomes_result *r = x->result;
+    (void)start_cancel(&as, x->queue, ids, len, reason, r->rows, NULL);
+}
+
+void handle_cancel(struct exchange *x)
+{
+    struct cancel_in in = {0};
+    if (!read_request(x, &in)) return;
+    if (in.ids.len == 0)
+        (void)refuse_request(x, SLUICE_INVALID, "", "ids", "ids is empty: give at least one id");
+    else
+        cancel(x, in.ids.rows, in.ids.len, in.reason);
 }
 
 void handle_cancel_one(struct exchange *x)
 {
     struct cancel_in in = {0};
-    struct sluice_error error = {.code = SLUICE_OK};
-    struct sluice_outcome outcome;
-    const char *id = x->id;
     if (!read_request(x, &in)) return;
-    struct acting as = acting_of(x);
-    enum sluice_code code =
-        cancel_messages(x->server->store, x->queue, &id, 1, in.reason, &as, &outcome, &error);
-    if (answer_unless(x, code, &error)) answer_json(x, 200, fields_json(&outcome_answer, &outcome));
+    const char **id = kept_new(&x->kept, sizeof *id);
+    *id = x->id;
+    x->single = true;
+    cancel(x, id, 1, in.reason);
 }
 
-// Answers with the rows. If `out` is NULL, nothing was done.
-static void answer_signals(struct exchange *x, struct sluice_signals *out, enum sluice_code code,
-                           const struct sluice_error *error)
+// Answers with the rows. If there are none, nothing was done.
+static void answer_signals(struct exchange *x, const struct async_answer *a)
 {
+    struct sluice_signals *out = *(struct sluice_signals **)x->result;
+    const struct sluice_error *error = a->error;
+    enum sluice_code code = a->code;
     if (!out || (x->single && code)) {
         sluice_signals_free(out);
         answer_error(x, error);
@@ -92,9 +117,6 @@ static void answer_signals(struct exchange *x, struct sluice_signals *out, enum 
 void handle_signal(struct exchange *x)
 {
     struct signal_in in = {.ttl = -1, .grace = -1};
-    struct sluice_error error = {.code = SLUICE_OK};
-    struct sluice_signals *out = NULL;
-    const char *id = x->id;
     if (!read_request(x, &in) ||
         !read_value(x, x->kept.json, httpd_body(x->http), "payload", &in.payload))
         return;
@@ -107,37 +129,42 @@ void handle_signal(struct exchange *x)
         (void)refuse_request(x, SLUICE_INVALID, "", "now", "give now or grace, not both");
         return;
     }
-    struct sluice_signal what = {.kind = in.kind,
-                                 .ids = in.ids.rows,
-                                 .ids_len = in.ids.len,
-                                 .workflow = x->workflow ? x->workflow : in.workflow,
-                                 .worker = x->named ? x->named : in.worker,
-                                 .payload = in.payload.data,
-                                 .payload_len = in.payload.len,
-                                 .ttl_ms = in.ttl > 0 ? in.ttl : 0,
-                                 .when_idle = in.when_idle,
-                                 .on_lock_end = in.on_lock_end,
-                                 .reason = in.reason,
-                                 .grace_ms = in.grace > 0 ? in.grace : 0,
-                                 .now = in.now || in.grace == 0,
-                                 .then = in.then};
+    struct sluice_signal *what = kept_new(&x->kept, sizeof *what);
+    *what = (struct sluice_signal){.kind = in.kind,
+                                   .ids = in.ids.rows,
+                                   .ids_len = in.ids.len,
+                                   .workflow = x->workflow ? x->workflow : in.workflow,
+                                   .worker = x->named ? x->named : in.worker,
+                                   .payload = in.payload.data,
+                                   .payload_len = in.payload.len,
+                                   .ttl_ms = in.ttl > 0 ? in.ttl : 0,
+                                   .when_idle = in.when_idle,
+                                   .on_lock_end = in.on_lock_end,
+                                   .reason = in.reason,
+                                   .grace_ms = in.grace > 0 ? in.grace : 0,
+                                   .now = in.now || in.grace == 0,
+                                   .then = in.then};
     if (*x->id) {
-        what.ids = &id;
-        what.ids_len = 1;
+        const char **id = kept_new(&x->kept, sizeof *id);
+        *id = x->id;
+        what->ids = id;
+        what->ids_len = 1;
         x->single = true;
     }
-    struct acting as = acting_of(x);
-    enum sluice_code code = signal_send(x->server->store, x->queue, &what, &as, &out, &error);
-    answer_signals(x, out, code, &error);
+    struct request_origin as = act(x, sizeof(struct sluice_signals *), answer_signals);
+    (void)start_signal(&as, x->queue, what, as.request, x->result, NULL);
 }
 
-bool collect_ask_running(struct exchange *x, struct collect_poll *poll, struct collected **asked)
+bool collect_ask_running(struct exchange *x, struct collect_poll *poll,
+                         struct collected_list **asked)
 {
     struct sluice_error error = {.code = SLUICE_OK};
-    struct acting as = acting_of(x);
+    struct request_origin as = {.engine = x->server->engine,
+                                .request = x->has_request ? &x->request : NULL,
+                                .token = auth_secret(x)};
     if (!auth_allow(x, SCOPE_SIGNAL, x->queue)) return false;
     *asked = collected_new();
-    enum sluice_code code = collect_ask(x->server->store, x->queue, poll, &as, *asked, &error);
+    enum sluice_code code = collect_ask(&as, x->queue, poll, *asked, &error);
     collect_go_on(poll, *asked);
     if (!code) return true;
     collected_free(*asked);
@@ -148,30 +175,24 @@ bool collect_ask_running(struct exchange *x, struct collect_poll *poll, struct c
 void handle_signal_withdraw(struct exchange *x)
 {
     struct withdraw_in in = {0};
-    struct sluice_error error = {.code = SLUICE_OK};
-    struct sluice_signals *out = NULL;
     if (!read_request(x, x->signal ? NULL : &in)) return;
     const char *signal = x->signal ? x->signal : in.signal;
     const char *message = x->signal ? x->id : in.message;
-    struct acting as = acting_of(x);
     x->single = x->signal != NULL;
-    enum sluice_code code =
-        signal_withdraw(x->server->store, x->queue, signal, message, &as, &out, &error);
-    answer_signals(x, out, code, &error);
+    struct request_origin as = act(x, sizeof(struct sluice_signals *), answer_signals);
+    (void)start_signal_withdraw(&as, x->queue, signal, message, x->result, NULL);
 }
 
 void handle_signals(struct exchange *x)
 {
     struct signals_in in = {0};
-    struct sluice_error error = {.code = SLUICE_OK};
-    struct sluice_signals *out = NULL;
     if (!read_request(x, &in)) return;
-    struct signals_wanted want = {.message = *x->id ? x->id : in.message,
-                                  .workflow = x->workflow,
-                                  .worker = x->named,
-                                  .max = in.max};
-    enum sluice_code code = signals_list(x->server->store, x->queue, &want, &out, &error);
-    answer_signals(x, out, code, &error);
+    struct signals_query want = {.message = *x->id ? x->id : in.message,
+                                 .workflow = x->workflow,
+                                 .worker = x->named,
+                                 .max = in.max};
+    struct request_origin as = act(x, sizeof(struct sluice_signals *), answer_signals);
+    (void)signals_list(&as, x->queue, &want, x->result, NULL);
 }
 
 static bool read_answer(struct exchange *x, struct json *object, const char *path,
@@ -223,29 +244,19 @@ static struct sluice_signal_answer *read_answers(struct exchange *x, struct json
     return rows;
 }
 
+static void answer_settled(struct exchange *x, const struct async_answer *a)
+{
+    answer_outcomes(x, a, NULL);
+}
+
 void handle_signals_ack(struct exchange *x)
 {
-    struct sluice_error error = {.code = SLUICE_OK};
     struct json *root = read_json(x);
     size_t len;
     if (!root || !read_query(x, &no_fields, NULL)) return;
     const struct sluice_signal_answer *answers = read_answers(x, root, &len);
     if (!answers) return;
-    struct acting as = acting_of(x);
-    struct sluice_outcome *rows = kept_new(&x->kept, (len + 1) * sizeof *rows);
-    enum sluice_code code =
-        signals_settle(x->server->store, x->queue, answers, len, &as, rows, &error);
-    if (x->single ? code != SLUICE_OK : failed_whole(rows, len, code)) {
-        answer_error(x, &error);
-        return;
-    }
-    if (x->single) {
-        answer_json(x, 200, fields_json(&outcome_answer, &rows[0]));
-        return;
-    }
-    struct json *o = json_new();
-    struct async_answer rest = {.outcomes = rows, .len = len};
-    json_take(o, "outcomes", outcomes_json(&rest));
-    if (code) json_take(o, "error", problem_json(err_http((enum err)code), &error));
-    answer_json(x, 200, o);
+    struct request_origin as = act_on(x, len, answer_settled);
+    struct outcomes_result *r = x->result;
+    (void)start_signals_ack(&as, x->queue, answers, len, r->rows, NULL);
 }

@@ -2,9 +2,9 @@
 // Long polls: of workers for signals to their locks, of senders for the end of a signal, and of
 // readers for the outcomes of messages. They wait like receives, without a thread, and end when the
 // client disconnects.
-#include "local/collect.h"
+#include "ops/collect.h"
+#include "protocol/wire.h"
 #include "server/inside.h"
-#include "wire/wire.h"
 
 #include <string.h>
 
@@ -35,12 +35,12 @@ static void answer_signals(struct exchange *x, const struct sluice_signals *list
     answer_bytes(x, 200, WIRE_TYPE, &body);
 }
 
-static void told(struct async_call *l, const struct async_answer *a)
+static void told(struct async_call *async, const struct async_answer *a)
 {
-    struct exchange *x = (struct exchange *)l;
+    struct exchange *x = (struct exchange *)async;
     struct server *s = x->server;
     wait_end(x);
-    bool polls = x->route->call == &call_table[CALL_SIGNALS_RECEIVE];
+    bool polls = x->route->row == &route_table[ROUTE_SIGNALS_RECEIVE];
     bool unknown = !a->code && a->signals->len == 0 && !polls;
     if (a->code)
         answer_error(x, a->error);
@@ -88,7 +88,7 @@ static void start_poll(struct exchange *x, int64_t wait_ms, const void *in)
 {
     struct signals_poll poll = *(const struct signals_poll *)in;
     poll.wait_ms = wait_ms;
-    async_signals_poll(x->server->store, x->queue, &poll, &x->async);
+    async_signals_poll(x->server->engine, x->queue, &poll, &x->async);
 }
 
 static void poll_signals(struct exchange *x, const struct signals_receive_in *in)
@@ -131,7 +131,7 @@ static void start_wait(struct exchange *x, int64_t wait_ms, const void *in)
 {
     const struct signal_wait_in *w = in;
     const char *message = w->message && *w->message ? w->message : NULL;
-    async_signal_wait(x->server->store, x->queue, w->signal, message, wait_ms, &x->async);
+    async_signal_wait(x->server->engine, x->queue, w->signal, message, wait_ms, &x->async);
 }
 
 void handle_signal_wait(struct exchange *x)
@@ -151,7 +151,7 @@ static struct json *ids_json(const struct collected_ids *ids)
     return list;
 }
 
-static struct json *collected_json(const struct collected *c)
+static struct json *collected_json(const struct collected_list *c)
 {
     struct json *o = json_new(), *rows = json_list_new();
     for (size_t i = 0; i < c->len; i++)
@@ -167,9 +167,9 @@ static struct json *collected_json(const struct collected *c)
     return o;
 }
 
-static void collected(struct async_call *l, const struct async_answer *a)
+static void collected(struct async_call *async, const struct async_answer *a)
 {
-    struct exchange *x = (struct exchange *)l;
+    struct exchange *x = (struct exchange *)async;
     struct server *s = x->server;
     struct buf body;
     wait_end(x);
@@ -191,13 +191,13 @@ static void start_collect(struct exchange *x, int64_t wait_ms, const void *in)
 {
     struct collect_poll poll = *(const struct collect_poll *)in;
     poll.wait_ms = wait_ms;
-    async_collect(x->server->store, x->queue, &poll, &x->async);
+    async_collect(x->server->engine, x->queue, &poll, &x->async);
 }
 
 void handle_collect(struct exchange *x)
 {
     struct collect_in in = {0};
-    struct collected *asked = NULL;
+    struct collected_list *asked = NULL;
     if (!read_request(x, &in)) return;
     struct collect_poll poll = {.ids = in.ids.rows,
                                 .len = in.ids.len,

@@ -5,7 +5,7 @@
 #include "base/err.h"
 #include "os/clock.h"
 
-void slow_note(struct slow *s, const struct meter_call *call, int64_t now_ms)
+void slow_note(struct slow_call_log *s, const struct meter_call *call, int64_t now_ms)
 {
     if (s->told_ms != 0 && now_ms - s->told_ms < SLOW_QUIET_MS) {
         s->others++;

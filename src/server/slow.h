@@ -10,10 +10,10 @@
 #define SLOW_QUIET_MS 10000 // between two lines
 
 // One thread at a time may use it.
-struct slow {
+struct slow_call_log {
     struct log *log;
     int64_t told_ms; // clock_boot_ms of the last line; 0: none yet
     int64_t others;  // slow calls since then
 };
-void slow_note(struct slow *s, const struct meter_call *call, int64_t now_ms);
+void slow_note(struct slow_call_log *s, const struct meter_call *call, int64_t now_ms);
 void slow_tell(void *slow, const struct meter_call *call); // slow_note with the current time

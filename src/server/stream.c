@@ -3,7 +3,7 @@
 // event is the client's place in all its queues (stream_cursor.h), so that a client that comes back
 // with Last-Event-ID, to any node, misses nothing and gets nothing twice.
 #include "base/memory.h"
-#include "queue/event.h"
+#include "queue/codec/event.h"
 #include "server/hub.h"
 #include "server/sse.h"
 

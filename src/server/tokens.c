@@ -6,7 +6,7 @@
 #include "net/digest.h"
 #include "os/entropy.h"
 #include "os/file.h"
-#include "queue/config.h"
+#include "queue/codec/config.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/bytes.h"
-#include "calls/calls.h"
+#include "protocol/routes.h"
 
 #include <stdbool.h>
 #include <stddef.h>

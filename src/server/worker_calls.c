@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers that join, beat and leave, and the orders of an operator.
-#include "local/worker_change.h"
+#include "ops/ops.h"
+#include "ops/worker_change.h"
 #include "os/entropy.h"
 #include "server/inside.h"
 #include "server/presence.h"
@@ -50,7 +51,7 @@ static void beat(struct exchange *x, const struct worker_join_in *in, uint64_t i
 {
     struct sluice_error error = {.code = SLUICE_OK};
     enum sluice_code code;
-    bool live = worker_is_live(x->server->store, x->queue, in->worker, instance, &code, &error);
+    bool live = worker_is_live(x->server->engine, x->queue, in->worker, instance, &code, &error);
     if (!code && !live) code = refuse_worker(&error, REASON_UNKNOWN_WORKER, x->queue, in->worker);
     if (!answer_unless(x, code, &error)) return;
     note_life(x, in, instance);
@@ -59,7 +60,7 @@ static void beat(struct exchange *x, const struct worker_join_in *in, uint64_t i
 
 // What the nodes of the cluster heard of the process that has a name. The other nodes list the
 // names only. That is enough: a name that any process uses there is not taken over.
-static bool heard(void *ctx, const char *name, uint64_t instance, int64_t *ago_ms, bool *gone)
+static bool last_sign(void *ctx, const char *name, uint64_t instance, int64_t *ago_ms, bool *gone)
 {
     struct exchange *x = ctx;
     struct waiting_list others = {0};
@@ -96,9 +97,9 @@ void handle_worker_join(struct exchange *x)
                              .ttl_ms = in.ttl,
                              .flags = in.store_only ? WORKER_MAILBOX : 0,
                              .labels = in.labels,
-                             .heard = heard,
-                             .heard_ctx = x};
-    enum sluice_code code = direct_worker_change(x->server->store, x->queue, &o, &error);
+                             .last_sign = last_sign,
+                             .last_sign_ctx = x};
+    enum sluice_code code = ops_worker_change(x->server->engine, x->queue, &o, &error);
     if (!answer_unless(x, code, &error)) return;
     note_life(x, &in, instance);
     heartbeats_joined(x->server->heartbeats, x->queue, in.ttl);
@@ -114,7 +115,7 @@ void handle_worker_leave(struct exchange *x)
         !instance_of(x, in.instance, false, &instance))
         return;
     struct worker_order o = {.act = WORKER_LEAVE, .name = in.worker, .instance = instance};
-    enum sluice_code code = direct_worker_change(x->server->store, x->queue, &o, &error);
+    enum sluice_code code = ops_worker_change(x->server->engine, x->queue, &o, &error);
     // It is not registered, or not any more.
     bool gone = code && (strcmp(error.reason, reason_name(REASON_UNKNOWN_WORKER)) == 0 ||
                          strcmp(error.reason, reason_name(REASON_WORKER_EVICTED)) == 0);
@@ -123,14 +124,14 @@ void handle_worker_leave(struct exchange *x)
 
 void handle_worker_order(struct exchange *x)
 {
-    static const enum worker_act acts[CALL_COUNT] = {[CALL_WORKER_PAUSE] = WORKER_PAUSE,
-                                                     [CALL_WORKER_RESUME] = WORKER_RESUME,
-                                                     [CALL_WORKER_DRAIN] = WORKER_DRAIN,
-                                                     [CALL_WORKER_EVICT] = WORKER_EVICT};
+    static const enum worker_act acts[ROUTE_COUNT] = {[ROUTE_WORKER_PAUSE] = WORKER_PAUSE,
+                                                      [ROUTE_WORKER_RESUME] = WORKER_RESUME,
+                                                      [ROUTE_WORKER_DRAIN] = WORKER_DRAIN,
+                                                      [ROUTE_WORKER_EVICT] = WORKER_EVICT};
     struct worker_order_in in = {0};
-    struct sluice_error error;
     if (!read_request(x, &in) || !read_worker(x, in.worker)) return;
-    struct worker_order o = {.act = acts[x->route->call - call_table], .name = in.worker};
-    enum sluice_code code = direct_worker_change(x->server->store, x->queue, &o, &error);
-    if (answer_unless(x, code, &error)) answer_empty(x, 204);
+    struct request_origin as = act(x, sizeof(struct worker_order), answer_done);
+    struct worker_order *o = x->result;
+    *o = (struct worker_order){.act = acts[x->route->row - route_table], .name = in.worker};
+    (void)worker_order_start(&as, x->queue, o, NULL);
 }

@@ -3,11 +3,11 @@
 // node, so the node that is asked asks the other members of its cluster, with the client's token.
 #include "base/hash.h"
 #include "base/memory.h"
-#include "local/parallel.h"
 #include "member/member.h"
 #include "os/clock.h"
-#include "owner/map.h"
-#include "owner/waiting.h"
+#include "os/parallel.h"
+#include "protocol/owner_map.h"
+#include "queues/waiting_workers.h"
 #include "server/inside.h"
 #include "server/presence.h"
 
@@ -18,7 +18,7 @@
 #define FRESH_MS  2000 // how long the answers of the other nodes count, for statistics
 
 // A node to ask.
-struct other {
+struct other_node {
     char name[COORD_NAME_MAX + 1];
     char url[COORD_URL_MAX + 1];
     bool answered;
@@ -29,7 +29,7 @@ struct round {
     struct server *server;
     const char *token;
     const char *queue;
-    struct other *others;
+    struct other_node *others;
     size_t len;
 };
 
@@ -38,8 +38,8 @@ static void add_other(struct round *r, const char *name, const char *url)
     for (size_t i = 0; i < r->len; i++)
         if (strcmp(r->others[i].url, url) == 0) return;
     r->others = memory_resize(r->others, (r->len + 1) * sizeof *r->others);
-    struct other *o = &r->others[r->len++];
-    *o = (struct other){.answered = false};
+    struct other_node *o = &r->others[r->len++];
+    *o = (struct other_node){.answered = false};
     (void)snprintf(o->name, sizeof o->name, "%s", name);
     (void)snprintf(o->url, sizeof o->url, "%s", url);
 }
@@ -59,8 +59,9 @@ static void find_others(struct round *r)
 static void ask_other(void *ctx, size_t i)
 {
     struct round *r = ctx;
-    struct other *o = &r->others[i];
-    o->answered = owner_ask_member(r->server->store, o->url, o->name, r->token, r->queue, &o->list);
+    struct other_node *o = &r->others[i];
+    o->answered =
+        owner_ask_member(r->server->engine, o->url, o->name, r->token, r->queue, &o->list);
 }
 
 // Adds what the other nodes list. `missing`, if not NULL: the names of those that did not answer.
@@ -71,7 +72,7 @@ static void ask_others(struct exchange *x, const char *queue, struct waiting_lis
                       .token = auth_asks_tokens(x->server) ? auth_secret(x) : NULL,
                       .queue = queue};
     find_others(&r);
-    parallel_for(x->server->store, 0, r.len, ask_other, &r);
+    parallel_for(x->server->engine->parallel, 0, r.len, ask_other, &r);
     for (size_t i = 0; i < r.len; i++) {
         for (size_t k = 0; k < r.others[i].list.len; k++)
             waiting_list_add(out, &r.others[i].list.rows[k]);
@@ -156,26 +157,32 @@ void handle_workers(struct exchange *x)
 }
 
 // The waiting workers of all queues, for statistics. Many queues are read one after another, so the
-// answers of the other nodes are kept for a moment, for the client that asked.
-struct waiting_shown {
+// answers of the other nodes are kept for a moment, for the client that asked. One thread at a time
+// asks, for all requests that wait for it.
+struct waiting_metrics_cache {
+    pthread_mutex_t asks; // held while the other nodes are asked
     pthread_mutex_t lock;
     int64_t at_ms; // clock_boot_ms; 0: nothing is kept
     uint64_t client;
     struct waiting_list list;
+    struct exchange *first; // requests for statistics that wait
+    bool runs;              // a thread answers them
 };
 
-struct waiting_shown *waiting_shown_new(void)
+struct waiting_metrics_cache *waiting_shown_new(void)
 {
-    struct waiting_shown *w = NEW(struct waiting_shown);
+    struct waiting_metrics_cache *w = NEW(struct waiting_metrics_cache);
     (void)pthread_mutex_init(&w->lock, NULL);
+    (void)pthread_mutex_init(&w->asks, NULL);
     return w;
 }
 
-void waiting_shown_free(struct waiting_shown *w)
+void waiting_shown_free(struct waiting_metrics_cache *w)
 {
     if (!w) return;
     waiting_list_done(&w->list);
     (void)pthread_mutex_destroy(&w->lock);
+    (void)pthread_mutex_destroy(&w->asks);
     memory_free(w);
 }
 
@@ -185,25 +192,84 @@ static uint64_t client_of(struct exchange *x)
     return hash64_of(bytes_str(secret ? secret : ""), x->server->seed);
 }
 
-void stats_add_waiting(struct exchange *x, const char *queue, struct sluice_stats *v)
+// False: the answers of the other nodes are too old, or another client's.
+static bool count_waiting(struct exchange *x, const char *queue, struct sluice_stats *v)
 {
     struct server *s = x->server;
-    struct waiting_shown *w = s->waiting_shown;
+    struct waiting_metrics_cache *w = s->waiting_shown;
     struct waiting_list list = {0};
     uint64_t client = client_of(x);
     (void)pthread_mutex_lock(&w->lock);
-    int64_t now = clock_boot_ms();
-    if (w->at_ms == 0 || w->client != client || now - w->at_ms >= FRESH_MS) {
-        waiting_list_done(&w->list);
-        ask_others(x, NULL, &w->list, NULL);
-        w->at_ms = clock_boot_ms();
-        w->client = client;
-    }
-    for (size_t i = 0; i < w->list.len; i++)
+    bool fresh = w->at_ms != 0 && w->client == client && clock_boot_ms() - w->at_ms < FRESH_MS;
+    for (size_t i = 0; fresh && i < w->list.len; i++)
         if (strcmp(w->list.rows[i].queue, queue) == 0) waiting_list_add(&list, &w->list.rows[i]);
     (void)pthread_mutex_unlock(&w->lock);
+    if (!fresh) return false;
     presence_list(s->presence, queue, s->node, &list);
     waiting_list_tidy(&list);
     v->waiting = list.len;
     waiting_list_done(&list);
+    return true;
+}
+
+void stats_add_waiting(struct exchange *x, const char *queue, struct sluice_stats *v)
+{
+    struct waiting_metrics_cache *w = x->server->waiting_shown;
+    struct waiting_list list = {0};
+    if (count_waiting(x, queue, v)) return;
+    (void)pthread_mutex_lock(&w->asks);
+    if (!count_waiting(x, queue, v)) {
+        ask_others(x, NULL, &list, NULL);
+        (void)pthread_mutex_lock(&w->lock);
+        waiting_list_done(&w->list);
+        w->list = list;
+        w->at_ms = clock_boot_ms();
+        w->client = client_of(x);
+        (void)pthread_mutex_unlock(&w->lock);
+        (void)count_waiting(x, queue, v);
+    }
+    (void)pthread_mutex_unlock(&w->asks);
+}
+
+static void answer_counted(struct exchange *x)
+{
+    answer_json(x, 200, stats_json(x->queue, x->result));
+}
+
+static void answer_waiting(void *ctx)
+{
+    struct server *s = ctx;
+    struct waiting_metrics_cache *w = s->waiting_shown;
+    for (bool more = true; more;) {
+        (void)pthread_mutex_lock(&w->lock);
+        struct exchange *all = w->first;
+        w->first = NULL;
+        w->runs = more = all;
+        (void)pthread_mutex_unlock(&w->lock);
+        for (struct exchange *x = all, *next; x; x = next) {
+            next = x->next;
+            stats_add_waiting(x, x->queue, x->result);
+            answer_counted(x);
+            call_end(s);
+        }
+    }
+}
+
+void answer_stats(struct exchange *x, const struct async_answer *a)
+{
+    struct server *s = x->server;
+    struct waiting_metrics_cache *w = s->waiting_shown;
+    if (!answer_unless(x, a->code, a->error)) return;
+    if (count_waiting(x, x->queue, x->result)) {
+        answer_counted(x);
+        return;
+    }
+    call_begin(s);
+    (void)pthread_mutex_lock(&w->lock);
+    x->next = w->first;
+    w->first = x;
+    bool runs = w->runs;
+    w->runs = true;
+    (void)pthread_mutex_unlock(&w->lock);
+    if (!runs && !parallel_begin(s->engine->parallel, 0, answer_waiting, s)) answer_waiting(s);
 }

@@ -13,20 +13,20 @@
 #include <assert.h>
 
 // The start of a message's bytes.
-struct message_at {
+struct message_place {
     uint32_t op;
     struct reader at;
 };
 
-struct cached {
+struct cached_entry {
     uint64_t slot;
     struct bytes bytes;
     struct entry entry; // views into bytes
-    struct message_at *messages;
+    struct message_place *messages;
     uint32_t messages_len;
 };
 
-struct counted {
+struct counted_row {
     uint64_t slot; // 0: no count yet
     uint32_t messages;
 };
@@ -37,12 +37,12 @@ static_assert(COUNTS >= PLACE_SPAN, "each slot of one search needs its own row")
 struct cache {
     size_t bytes_max;
     size_t bytes;
-    struct cached *rows; // a ring
+    struct cached_entry *rows; // a ring
     size_t cap;
     size_t first;
     size_t len;
     struct map by_slot; // to the ring's index
-    struct counted counts[COUNTS];
+    struct counted_row counts[COUNTS];
 };
 
 #define ROW_COST 256 // the overhead of an entry, in bytes
@@ -55,13 +55,13 @@ struct cache *cache_new(size_t bytes_max)
     return c;
 }
 
-static size_t cost(const struct cached *row)
+static size_t cost(const struct cached_entry *row)
 {
     CHECK(row->messages || row->messages_len == 0);
     return row->bytes.len + ROW_COST + row->messages_len * sizeof *row->messages;
 }
 
-static void row_done(struct cached *row)
+static void row_done(struct cached_entry *row)
 {
     entry_done(&row->entry);
     bytes_free(row->bytes);
@@ -71,7 +71,7 @@ static void row_done(struct cached *row)
 static void evict(struct cache *c)
 {
     CHECK(c->len > 0);
-    struct cached *row = &c->rows[c->first];
+    struct cached_entry *row = &c->rows[c->first];
     CHECK(c->bytes >= cost(row));
     map_remove(&c->by_slot, row->slot, (uint32_t)c->first);
     CHECK(c->by_slot.len == c->len - 1);
@@ -96,7 +96,7 @@ static void cache_ring_grow(struct cache *c)
 {
     CHECK(c->len == c->cap);
     size_t cap = c->cap > 0 ? c->cap * 2 : 64;
-    struct cached *rows = memory_zeroed(cap, sizeof *rows);
+    struct cached_entry *rows = memory_zeroed(cap, sizeof *rows);
     map_clear(&c->by_slot);
     for (size_t i = 0; i < c->len; i++) {
         rows[i] = c->rows[(c->first + i) % c->cap];
@@ -109,17 +109,17 @@ static void cache_ring_grow(struct cache *c)
     c->first = 0;
 }
 
-static void index_send(struct cached *row, uint32_t op, struct op_send *send)
+static void index_send(struct cached_entry *row, uint32_t op, struct op_send *send)
 {
     CHECK(op < row->entry.ops_len);
     for (uint32_t i = 0; i < send->count; i++) {
         struct message skipped;
-        row->messages[row->messages_len++] = (struct message_at){op, send->messages};
+        row->messages[row->messages_len++] = (struct message_place){op, send->messages};
         send_next(send, &skipped);
     }
 }
 
-static void index_messages(struct cached *row)
+static void index_messages(struct cached_entry *row)
 {
     uint32_t count = ops_messages(row->entry.ops, row->entry.ops_len);
     row->messages = memory_zeroed(count, sizeof *row->messages);
@@ -130,7 +130,7 @@ static void index_messages(struct cached *row)
         if (op->kind == OP_SEND && !send_open(op->payload, &send)) {
             index_send(row, i, &send);
         } else if (op->kind == OP_ARRIVE && !arrive_decode(op->payload, &arrive)) {
-            row->messages[row->messages_len++] = (struct message_at){.op = i};
+            row->messages[row->messages_len++] = (struct message_place){.op = i};
         }
     }
     CHECK(row->messages_len == count);
@@ -148,7 +148,7 @@ static bool has_text(const struct entry *e)
     return false;
 }
 
-static void keep_row(struct cache *c, const struct cached *row)
+static void keep_row(struct cache *c, const struct cached_entry *row)
 {
     while (c->len > 0 && c->bytes + cost(row) > c->bytes_max)
         evict(c);
@@ -165,7 +165,7 @@ static void keep_row(struct cache *c, const struct cached *row)
 enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot, struct bytes bytes)
 {
     if (map_find(&c->by_slot, slot) != MAP_NONE) return ERR_OK;
-    struct cached row = {.slot = slot, .bytes = bytes_copy(bytes)};
+    struct cached_entry row = {.slot = slot, .bytes = bytes_copy(bytes)};
     CHECK(c->by_slot.len == c->len && c->len <= c->cap);
     const char *why;
     enum err err = entry_decode(row.bytes, &row.entry, &why);
@@ -177,7 +177,7 @@ enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot, 
     }
     CHECK(slot > 0); // no entry has slot 0
     index_messages(&row);
-    c->counts[slot % COUNTS] = (struct counted){slot, row.messages_len};
+    c->counts[slot % COUNTS] = (struct counted_row){slot, row.messages_len};
     if (row.messages_len > 0 || has_text(&row.entry)) {
         keep_row(c, &row);
     } else {
@@ -186,20 +186,20 @@ enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot, 
     return ERR_OK;
 }
 
-static struct cached *find_slot(const struct cache *c, uint64_t slot)
+static struct cached_entry *find_slot(const struct cache *c, uint64_t slot)
 {
     uint32_t at = map_find(&c->by_slot, slot);
     CHECK(at == MAP_NONE || (at < c->cap && c->rows[at].slot == slot));
     return at == MAP_NONE ? NULL : &c->rows[at];
 }
 
-static void open_message(const struct cached *row, uint32_t index, struct found *out)
+static void open_message(const struct cached_entry *row, uint32_t index, struct cached_message *out)
 {
     CHECK(index < row->messages_len);
-    const struct message_at *m = &row->messages[index];
+    const struct message_place *m = &row->messages[index];
     CHECK(m->op < row->entry.ops_len);
     const struct op *op = &row->entry.ops[m->op];
-    *out = (struct found){.slot = row->slot, .op = op, .sent_at = row->entry.time.lo};
+    *out = (struct cached_message){.slot = row->slot, .op = op, .sent_at = row->entry.time.lo};
     if (op->kind == OP_ARRIVE) {
         struct op_arrive arrive;
         CHECK(!arrive_decode(op->payload, &arrive)); // it succeeded when the entry was indexed
@@ -210,17 +210,17 @@ static void open_message(const struct cached *row, uint32_t index, struct found 
     }
 }
 
-enum cache_answer cache_find(struct cache *c, struct place place, struct found *out,
+enum cache_answer cache_find(struct cache *c, struct place place, struct cached_message *out,
                              uint64_t *missing)
 {
     uint32_t skip = place.skip;
     for (uint64_t slot = place.slot; slot < place.slot + PLACE_SPAN; slot++) {
-        const struct counted *counted = &c->counts[slot % COUNTS];
+        const struct counted_row *counted = &c->counts[slot % COUNTS];
         if (counted->slot == slot && skip >= counted->messages) {
             skip -= counted->messages;
             continue;
         }
-        const struct cached *row = find_slot(c, slot);
+        const struct cached_entry *row = find_slot(c, slot);
         if (!row) {
             *missing = slot;
             return CACHE_MISSING;
@@ -268,7 +268,7 @@ static bool outcome_text(const struct op *op, const struct reason_place *at, str
 
 enum cache_answer cache_reason(struct cache *c, const struct reason_place *at, struct bytes *out)
 {
-    const struct cached *row = find_slot(c, at->slot);
+    const struct cached_entry *row = find_slot(c, at->slot);
     if (!row) return CACHE_MISSING;
     if (at->op >= row->entry.ops_len) return CACHE_NOWHERE;
     const struct op *op = &row->entry.ops[at->op];

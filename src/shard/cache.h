@@ -4,7 +4,7 @@
 #pragma once
 
 #include "journal/entry.h"
-#include "queue/machine.h"
+#include "queue/core/machine.h"
 
 struct cache;
 
@@ -16,7 +16,7 @@ void cache_free(struct cache *c);
 MUST_USE enum err cache_add(struct cache *c, const struct journal_id *id, uint64_t slot,
                             struct bytes bytes);
 
-struct found {
+struct cached_message {
     struct message message; // views into the cache, valid until the next cache_add
     uint64_t slot;          // the slot of the entry
     const struct op *op;    // the op that carries it
@@ -26,7 +26,7 @@ struct found {
 enum cache_answer { CACHE_FOUND, CACHE_MISSING, CACHE_NOWHERE };
 // Finds the message at place. CACHE_MISSING: add slot *missing first. CACHE_NOWHERE: no such
 // message exists.
-enum cache_answer cache_find(struct cache *c, struct place place, struct found *out,
+enum cache_answer cache_find(struct cache *c, struct place place, struct cached_message *out,
                              uint64_t *missing);
 // A text of an op: the reason of a fail, a cancel or an interrupt, the payload of another signal,
 // the answer to a signal, a result or its content type, or the text of a progress.

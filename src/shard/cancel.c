@@ -6,21 +6,21 @@
 #include "base/mutant.h"
 #include "shard/inside.h"
 
-bool call_wait_is_over(const struct shard *s, const struct call *c)
+bool call_wait_is_over(const struct shard *s, const struct shard_call *c)
 {
     CHECK(c->receives || c->listens);
     return c->withdrawn || shard_now(s) >= c->wait_until;
 }
 
-static bool can_wait(const struct call *c)
+static bool can_wait(const struct shard_call *c)
 {
-    return c->receives || c->listens || c->state == CALL_FOLLOWING;
+    return c->receives || c->listens || c->state == SHARD_CALL_FOLLOWING;
 }
 
-static struct call *find(const struct shard *s, uint64_t ticket)
+static struct shard_call *find(const struct shard *s, uint64_t ticket)
 {
-    for (int state = CALL_SYNCING; state < CALL_STATES; state++)
-        for (struct call *c = s->calls[state].head; c; c = c->next) {
+    for (int state = SHARD_CALL_SYNCING; state < SHARD_CALL_STATES; state++)
+        for (struct shard_call *c = s->calls[state].head; c; c = c->next) {
             CHECK((int)c->state == state);
             if (can_wait(c) && c->ticket == ticket) return c;
         }
@@ -28,13 +28,13 @@ static struct call *find(const struct shard *s, uint64_t ticket)
 }
 
 // Returns whether the call waited: it is gone then.
-static bool end_wait(struct shard *s, struct call *c)
+static bool end_wait(struct shard *s, struct shard_call *c)
 {
     CHECK(!c->silent);
     c->withdrawn = true;
-    if (c->state == CALL_LISTENING)
+    if (c->state == SHARD_CALL_LISTENING)
         (void)listen_take(s, c);
-    else if (c->state == CALL_WAITING || c->state == CALL_FOLLOWING)
+    else if (c->state == SHARD_CALL_WAITING || c->state == SHARD_CALL_FOLLOWING)
         (void)call_take(s, c);
     else
         return false;
@@ -43,25 +43,25 @@ static bool end_wait(struct shard *s, struct call *c)
 }
 
 // Takes the rest of the wait off the deadline.
-static void hasten(struct shard *s, struct call *c, int64_t now)
+static void hasten(struct shard *s, struct shard_call *c, int64_t now)
 {
     CHECK(c->wait_until <= c->deadline);
     if (c->wait_until <= now || MUTANT(CANCEL_SLOW)) return;
     c->deadline -= c->wait_until - now;
     c->wait_until = now;
-    if (c->state == CALL_SYNCING || c->state == CALL_JOURNAL)
+    if (c->state == SHARD_CALL_SYNCING || c->state == SHARD_CALL_JOURNAL)
         journal_hasten(s->journal, call_ticket(c), c->deadline);
 }
 
 bool shard_withdraw(struct shard *s, uint64_t ticket)
 {
-    struct call *c = find(s, ticket);
+    struct shard_call *c = find(s, ticket);
     return c && end_wait(s, c);
 }
 
 bool shard_cancel(struct shard *s, uint64_t ticket, struct interval now)
 {
-    struct call *c = find(s, ticket);
+    struct shard_call *c = find(s, ticket);
     if (!c) return false;
     if (end_wait(s, c)) return true;
     hasten(s, c, shard_time(s, now).lo);

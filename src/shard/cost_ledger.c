@@ -32,39 +32,39 @@ static void cost_ledger_join(struct shard *s)
     buf_init(&payload, JOURNAL_OP_MAX);
     spent_encode(&payload, &op);
     CHECK(!payload.bad);
-    struct call *c = call_new(s, 0, TIME_NEVER);
+    struct shard_call *c = call_new(s, 0, TIME_NEVER);
     c->silent = true;
     c->kind = OP_SPENT;
     c->payload = buf_take(&payload);
     s->cost = (struct cost){0};
     s->ledger_op_open = true;
     s->ledger_at = s->now.lo + LEDGER_EVERY_MS;
-    call_push(s, c, CALL_JOURNAL);
+    call_push(s, c, SHARD_CALL_JOURNAL);
     journal_submit(s->journal, call_ticket(c), (struct op){c->kind, c->payload}, c->deadline,
                    s->now);
 }
 
-void cost_ledger_journal_submit(struct shard *s, struct call *c, struct op op)
+void cost_ledger_journal_submit(struct shard *s, struct shard_call *c, struct op op)
 {
-    CHECK(c->state == CALL_JOURNAL);
-    journal_hold(s->journal); // one entry for both
+    CHECK(c->state == SHARD_CALL_JOURNAL);
+    steps_hold(s); // one entry for both
     journal_submit(s->journal, call_ticket(c), op, c->deadline, s->now);
     cost_ledger_join(s);
-    journal_release(s->journal, s->now);
+    steps_release(s);
 }
 
 // Ops that waited for a recovery go into an entry now, with the cost of the recovery.
 void cost_ledger_journal_respond(struct shard *s, const struct response *r)
 {
-    journal_hold(s->journal);
+    steps_hold(s);
     journal_respond(s->journal, r, s->now);
-    if (journal_is_current(s->journal) && journal_has_waiting(s->journal)) cost_ledger_join(s);
-    journal_release(s->journal, s->now);
+    if (s->view->is_current && s->view->has_waiting) cost_ledger_join(s);
+    steps_release(s);
 }
 
 // An unknown result counts as entered. The figures are for operators: one request too few is better
 // than one counted twice.
-void cost_ledger_result(struct shard *s, const struct call *c, const struct journal_reply *r)
+void cost_ledger_result(struct shard *s, const struct shard_call *c, const struct journal_reply *r)
 {
     CHECK(c->kind == OP_SPENT && c->silent);
     CHECK(s->ledger_op_open);

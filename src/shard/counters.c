@@ -7,7 +7,7 @@
 void counters_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired)
 {
     CHECK(expired <= machine_expired(s->machine));
-    if (!journal_is_current(s->journal)) {
+    if (!s->view->is_current) {
         machine_forget_ends(s->machine);
         return;
     }

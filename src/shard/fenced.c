@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "shard/inside.h"
 
-bool fenced_again(struct shard *s, struct call *c, struct journal_reply *r)
+bool fenced_again(struct shard *s, struct shard_call *c, struct journal_reply *r)
 {
     bool is_void = r->err == ERR_FENCED && r->body.len == 0; // the fold's own refusals have a body
     if (!is_void || c->kind == 0 || c->silent) return false;
@@ -16,14 +16,14 @@ bool fenced_again(struct shard *s, struct call *c, struct journal_reply *r)
         r->err = ERR_UNAVAILABLE;
         return false;
     }
-    CHECK(c->state == CALL_JOURNAL);
+    CHECK(c->state == SHARD_CALL_JOURNAL);
     c->fenced = true;
     if (c->receives) {
         CHECK(s->offered >= c->max);
         s->offered -= c->max;
     }
     if (call_certain_refusal(s, c) == REASON_NOT_OWNER) {
-        c->state = CALL_SYNCING; // it is in no list
+        c->state = SHARD_CALL_SYNCING; // it is in no list
         receive_try(s, c);
     } else {
         call_commit(s, c);

@@ -54,7 +54,7 @@ static void keep_dead_letter(struct buf *text, const struct op_arrive *a)
     headers_put(text, bytes_str(HEADER_DEAD_ID), bytes_str(id));
 }
 
-static void keep_headers(struct call *c, const struct found *f, struct delivery *d)
+static void keep_headers(struct shard_call *c, const struct cached_message *f, struct delivery *d)
 {
     struct op_arrive arrive;
     struct bytes *headers = &d->message.headers;
@@ -73,7 +73,7 @@ static void keep_headers(struct call *c, const struct found *f, struct delivery 
     CHECK(d->dead_letter_headers_len <= headers->len);
 }
 
-static void keep_message(struct call *c, const struct found *f)
+static void keep_message(struct shard_call *c, const struct cached_message *f)
 {
     CHECK(c->deliveries && c->fetched < c->grants_len);
     CHECK(f->slot >= c->grants[c->fetched].place.slot); // a message is in its slot or a later one
@@ -100,7 +100,7 @@ static void view_set_address(struct bytes *view, const struct buf *text)
 }
 
 // The text is complete and does not move any more: offsets become addresses.
-static void views_set_addresses(struct call *c)
+static void views_set_addresses(struct shard_call *c)
 {
     CHECK(c->fetched == c->grants_len && !c->text.bad);
     for (size_t i = 0; i < c->fetched; i++) {
@@ -118,21 +118,21 @@ static void views_set_addresses(struct call *c)
         view_set_address(&c->reasons[i].text, &c->text);
 }
 
-void fetch_start(struct shard *s, struct call *c)
+void fetch_start(struct shard *s, struct shard_call *c)
 {
     CHECK(!c->deliveries);
     CHECK(c->reasons_found == 0 && c->text.len == 0);
     c->deliveries = memory_zeroed(c->grants_len, sizeof *c->deliveries);
     c->fetched = 0;
-    call_push(s, c, CALL_FETCHING);
+    call_push(s, c, SHARD_CALL_FETCHING);
 }
 
-void shard_read(struct shard *s, uint64_t ticket, const struct shard_wants *wants, int64_t deadline,
-                struct interval now)
+void shard_read(struct shard *s, uint64_t ticket, const struct shard_places *wants,
+                int64_t deadline, struct interval now)
 {
     CHECK(wants->places_len == 0 || wants->places);
     CHECK(wants->reasons_len == 0 || wants->reasons);
-    struct call *c = call_new(s, ticket, deadline);
+    struct shard_call *c = call_new(s, ticket, deadline);
     c->grants = memory_zeroed(wants->places_len, sizeof *c->grants);
     c->grants_len = wants->places_len;
     for (size_t i = 0; i < wants->places_len; i++)
@@ -149,11 +149,11 @@ void shard_read(struct shard *s, uint64_t ticket, const struct shard_wants *want
 void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, size_t count,
                  int64_t deadline, struct interval now)
 {
-    shard_read(s, ticket, &(struct shard_wants){.places = places, .places_len = count}, deadline,
+    shard_read(s, ticket, &(struct shard_places){.places = places, .places_len = count}, deadline,
                now);
 }
 
-static void keep_reason(struct call *c, struct bytes text, bool kept)
+static void keep_reason(struct shard_call *c, struct bytes text, bool kept)
 {
     CHECK(c->reasons_found < c->reason_places_len);
     c->reasons[c->reasons_found++] =
@@ -161,7 +161,7 @@ static void keep_reason(struct call *c, struct bytes text, bool kept)
 }
 
 // Returns false if a slot must be read first.
-static bool fetch_reasons(struct shard *s, struct call *c)
+static bool fetch_reasons(struct shard *s, struct shard_call *c)
 {
     CHECK(c->fetched == c->grants_len); // messages come first
     while (c->reasons_found < c->reason_places_len) {
@@ -178,11 +178,11 @@ static bool fetch_reasons(struct shard *s, struct call *c)
 }
 
 // Answers the call if the cache has everything that it wants.
-static void fetch_some(struct shard *s, struct call *c)
+static void fetch_some(struct shard *s, struct shard_call *c)
 {
-    CHECK(c->state == CALL_FETCHING);
+    CHECK(c->state == SHARD_CALL_FETCHING);
     while (c->fetched < c->grants_len) {
-        struct found found;
+        struct cached_message found;
         uint64_t missing;
         switch (cache_find(s->cache, c->grants[c->fetched].place, &found, &missing)) {
         case CACHE_FOUND:
@@ -205,10 +205,10 @@ static void fetch_some(struct shard *s, struct call *c)
 static void fetch_sync_tail(struct shard *s)
 {
     CHECK(!s->fetch.sync && s->fetch.stage == FETCH_TAIL);
-    struct call *c = call_new(s, 0, s->now.hi + TAIL_TIMEOUT_MS);
+    struct shard_call *c = call_new(s, 0, s->now.hi + TAIL_TIMEOUT_MS);
     c->silent = true;
     s->fetch.sync = c;
-    call_push(s, c, CALL_SYNCING);
+    call_push(s, c, SHARD_CALL_SYNCING);
     journal_sync(s->journal, call_ticket(c), c->deadline, s->now);
 }
 
@@ -246,7 +246,7 @@ int64_t fetch_wake_at(const struct shard *s)
 // gets them.
 static void expire_fetches(struct shard *s)
 {
-    for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
         CHECK(c->fetched <= c->grants_len);
         if (shard_now(s) >= c->deadline) call_answer(s, call_take(s, c), ERR_UNKNOWN, BYTES_EMPTY);
@@ -259,7 +259,7 @@ void fetch_go_on(struct shard *s)
     CHECK(f->stage != FETCH_READING || f->rows_len == 0);
     CHECK(f->stage != FETCH_FLOORS || f->rows_len > 0);
     if (f->stage == FETCH_READING && !f->ask.open) f->wanted = 0;
-    for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
         fetch_some(s, c);
     }
@@ -268,7 +268,7 @@ void fetch_go_on(struct shard *s)
     fetch_send(s);
 }
 
-static void drop_grant(struct call *c)
+static void drop_grant(struct shard_call *c)
 {
     CHECK(c->fetched < c->grants_len);
     c->grants_len--;
@@ -277,10 +277,10 @@ static void drop_grant(struct call *c)
 }
 
 // The slot that c waits for; 0: none.
-static uint64_t missing_of(const struct shard *s, const struct call *c)
+static uint64_t missing_of(const struct shard *s, const struct shard_call *c)
 {
     CHECK(c->fetched <= c->grants_len && c->reasons_found <= c->reason_places_len);
-    struct found found;
+    struct cached_message found;
     struct bytes text;
     uint64_t missing = 0;
     if (c->fetched < c->grants_len) {
@@ -293,7 +293,7 @@ static uint64_t missing_of(const struct shard *s, const struct call *c)
 }
 
 // Returns true if the message or reason that c wants is live, as far as the fold has read.
-static bool is_alive(const struct shard *s, const struct call *c)
+static bool is_alive(const struct shard *s, const struct shard_call *c)
 {
     CHECK(c->fetched < c->grants_len || c->reasons_found < c->reason_places_len);
     if (c->fetched < c->grants_len)
@@ -306,7 +306,7 @@ static bool is_alive(const struct shard *s, const struct call *c)
 // The slot that c waits for cannot be read, now or later. ERR_NOT_FOUND: its messages are finished
 // and it was collected. A fetch may ask for such a slot and gets the error. A repeated receive
 // continues without the message, and a read without the reason.
-static void give_up(struct shard *s, struct call *c, enum err err)
+static void give_up(struct shard *s, struct shard_call *c, enum err err)
 {
     CHECK(err != ERR_OK);
     if (c->fetched == c->grants_len) {
@@ -321,7 +321,7 @@ static void give_up(struct shard *s, struct call *c, enum err err)
 static void give_up_all(struct shard *s, enum err err)
 {
     CHECK(err != ERR_OK && s->fetch.wanted != 0);
-    for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
         if (missing_of(s, c) == s->fetch.wanted) give_up(s, c, err);
     }
@@ -384,7 +384,7 @@ static bool anything_alive(struct shard *s)
 {
     CHECK(s->fetch.wanted != 0);
     bool alive = outgoing_wants(s, s->fetch.wanted);
-    for (struct call *c = s->calls[CALL_FETCHING].head; c && !alive; c = c->next)
+    for (struct shard_call *c = s->calls[SHARD_CALL_FETCHING].head; c && !alive; c = c->next)
         alive = missing_of(s, c) == s->fetch.wanted && is_alive(s, c);
     return alive;
 }
@@ -465,7 +465,7 @@ static void on_floor(struct shard *s, const struct response *r)
 static void slot_is_missing(struct shard *s)
 {
     CHECK(s->fetch.rows_len == 0);
-    for (struct call *c = s->calls[CALL_FETCHING].head, *next; c; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_FETCHING].head, *next; c; c = next) {
         next = c->next;
         if (missing_of(s, c) != s->fetch.wanted) continue;
         give_up(s, c, is_alive(s, c) ? ERR_CORRUPT : ERR_NOT_FOUND);

@@ -7,22 +7,22 @@
 
 void shard_follow(struct shard *s, uint64_t ticket, int64_t wait_until, struct interval now)
 {
-    struct call *c = call_new(s, ticket, wait_until);
+    struct shard_call *c = call_new(s, ticket, wait_until);
     c->wait_until = wait_until;
-    call_push(s, c, CALL_FOLLOWING);
+    call_push(s, c, SHARD_CALL_FOLLOWING);
     shard_catch_up(s, now);
 }
 
-static void end_if_over(struct shard *s, struct call *c)
+static void end_if_over(struct shard *s, struct shard_call *c)
 {
     CHECK(!c->silent && c->kind == 0);
-    enum err halted = journal_halt_err(s->journal);
+    enum err halted = s->view->halt_err;
     enum err err = halted ? halted : s->catch_up_err;
     if (s->events.len > 0)
         call_answer(s, call_take(s, c), ERR_OK, BYTES_EMPTY);
     else if (s->catching_up)
         return;
-    else if (!halted && err && journal_slot(s->journal) > s->catch_up_from)
+    else if (!halted && err && s->view->slot > s->catch_up_from)
         catch_up_start(s); // it read something, and is not at the tail yet
     else if (err)
         call_answer(s, call_take(s, c), err, BYTES_EMPTY);
@@ -34,8 +34,8 @@ static void end_if_over(struct shard *s, struct call *c)
 
 void follow_wake(struct shard *s)
 {
-    for (struct call *c = s->calls[CALL_FOLLOWING].head, *next; c; c = next) {
-        CHECK(c->state == CALL_FOLLOWING);
+    for (struct shard_call *c = s->calls[SHARD_CALL_FOLLOWING].head, *next; c; c = next) {
+        CHECK(c->state == SHARD_CALL_FOLLOWING);
         next = c->next;
         end_if_over(s, c);
     }
@@ -44,8 +44,9 @@ void follow_wake(struct shard *s)
 int64_t follow_wake_at(const struct shard *s)
 {
     int64_t at = TIME_NEVER;
-    CHECK(!s->calls[CALL_FOLLOWING].head == !s->calls[CALL_FOLLOWING].tail);
-    for (const struct call *c = s->calls[CALL_FOLLOWING].head; c && !s->catching_up; c = c->next)
+    CHECK(!s->calls[SHARD_CALL_FOLLOWING].head == !s->calls[SHARD_CALL_FOLLOWING].tail);
+    for (const struct shard_call *c = s->calls[SHARD_CALL_FOLLOWING].head; c && !s->catching_up;
+         c = c->next)
         if (c->wait_until < at) at = c->wait_until;
     return at;
 }

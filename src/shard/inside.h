@@ -1,38 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
-// Private to a shard: shared by shard.c (the calls and the fold), receive.c (claims that wait),
-// replies.c (the journal's answers), fetch.c (bodies), cost_ledger.c, fenced.c, counters.c and
-// outgoing.c (dead letters), follow.c (calls that wait for events), listen.c (signals).
+// Private to a shard: shared by shard.c (the calls), fold.c (the machine as a fold), receive.c
+// (claims that wait), replies.c (the journal's answers), fetch.c (bodies), cost_ledger.c, fenced.c,
+// counters.c and outgoing.c (dead letters), follow.c (calls that wait for events), listen.c
+// (signals).
 #pragma once
 
 #include "base/map.h"
 #include "journal/open_request.h"
-#include "queue/changes.h"
+#include "queue/tables/changes.h"
 #include "shard/cache.h"
 #include "shard/shard.h"
 
 // What a call waits for. An op goes to JOURNAL at once. A receive can pass through all states but
 // OUTBOX.
 //
+// clang-format off
 //     (op) ------> JOURNAL ------> answered
 //     (receive) -> SYNCING ------> WAITING <-----> JOURNAL ------> FETCHING ------> answered
 //                     '--- nothing there, no time ---^---> answered empty
 //     (letters) -> OUTBOX  ------> answered
 //     (follow) --> FOLLOWING ----> answered
 //     (listen) --> SYNCING ------> LISTENING -----> FETCHING ------> answered
-enum call_state {
-    CALL_SYNCING,
-    CALL_WAITING,
-    CALL_JOURNAL,
-    CALL_FETCHING,
-    CALL_OUTBOX,
-    CALL_FOLLOWING,
-    CALL_LISTENING,
-    CALL_STATES
+// clang-format on
+enum shard_call_state {
+    SHARD_CALL_SYNCING,
+    SHARD_CALL_WAITING,
+    SHARD_CALL_JOURNAL,
+    SHARD_CALL_FETCHING,
+    SHARD_CALL_OUTBOX,
+    SHARD_CALL_FOLLOWING,
+    SHARD_CALL_LISTENING,
+    SHARD_CALL_STATES
 };
 
-#define CALL_NEAR_MAX 96
-struct call {
-    struct call *next;
+#define SHARD_CALL_NEAR_MAX 96
+struct shard_call {
+    struct shard_call *next;
     uint64_t ticket;
     uint16_t kind; // of its op; 0: sync, own, touch, fetch
     bool receives;
@@ -45,7 +48,7 @@ struct call {
     bool tail_seen; // the tail was seen since the call began
     bool fenced;    // its first proposal was void, and it was proposed once more
     bool withdrawn; // it does not wait any more, even if its wait is not over
-    enum call_state state;
+    enum shard_call_state state;
     struct bytes payload; // owned, or in `near`; kept while it may be submitted again
     int64_t wait_until;
     // A receive that waits: the epoch at its begin, and how long it waits without the ownership.
@@ -62,14 +65,15 @@ struct call {
     struct reason_place *reason_places; // places of the texts that are wanted
     size_t reason_places_len;
     struct reason_text *reasons;
-    size_t reasons_found;         // texts found so far, or known to be collected
-    struct buf text;              // the views of deliveries and texts point into it
-    struct call_signals *signals; // NULL: the call has to do with none
-    uint8_t near[CALL_NEAR_MAX];  // the payload of most claims: a receive that waits is one object
+    size_t reasons_found;               // texts found so far, or known to be collected
+    struct buf text;                    // the views of deliveries and texts point into it
+    struct shard_call_signals *signals; // NULL: the call has to do with none
+    uint8_t
+        near[SHARD_CALL_NEAR_MAX]; // the payload of most claims: a receive that waits is one object
 };
 
 // The signals of an answer, and what a call that listens waits for.
-struct call_signals {
+struct shard_call_signals {
     struct signal_delivery *rows;
     size_t len, cap;
     // Of a call that listens:
@@ -78,7 +82,7 @@ struct call_signals {
     size_t asks_len;
     uint32_t *hits; // asks whose message changed
     size_t hits_len, hits_cap;
-    struct call *next_hit;
+    struct shard_call *next_hit;
     bool waits_end;               // of `signal`
     bool messages;                // it waits for the end of messages ...
     bool all;                     // ... of all of them
@@ -91,29 +95,31 @@ struct call_signals {
 };
 
 // A message that a call watches.
-struct watch {
+struct signal_watch {
     uint64_t seq;
-    struct call *call; // NULL: a free row
+    struct shard_call *call; // NULL: a free row
     uint32_t ask;
     uint32_t next_free;
     bool hit; // its message changed, and the call was not checked yet
 };
 
-struct call_list {
-    struct call *head;
-    struct call *tail;
+struct shard_call_list {
+    struct shard_call *head;
+    struct shard_call *tail;
 };
 
-struct answer {
-    struct answer *next;
+struct shard_answer_row {
+    struct shard_answer_row *next;
     struct shard_reply out;
-    struct call *call; // owned: out points into it
+    struct shard_call *call; // owned: out points into it
 };
 
 // The stages of a read of bodies (fetch.c).
 //
+// clang-format off
 //     READING --- rows ---> FLOORS --- under the floor ---> TAIL ---> trusted, or collected
 //        '------ not found --------------------------------^
+// clang-format on
 enum fetch_stage { FETCH_READING, FETCH_FLOORS, FETCH_TAIL };
 
 struct fetch_row {
@@ -131,7 +137,7 @@ struct body_fetch {
     size_t rows_len;
     uint64_t floor_index; // the newest floor object seen
     uint64_t floor_slot;
-    struct call *sync; // the sync that is under way
+    struct shard_call *sync; // the sync that is under way
 };
 
 struct shard {
@@ -141,15 +147,18 @@ struct shard {
     int64_t held_at;   // the store's time, while the shard's time is behind it; else TIME_UNKNOWN
     struct machine *machine;
     struct journal *journal;
+    const struct journal_view *view; // of the journal: asks it nothing
+    uint32_t holds;                  // steps_hold
+    bool owner_only;                 // machine_owner_only, after the last entry
     struct cache *cache;
     struct events events;
     struct shard_counters counters;
-    struct call_list calls[CALL_STATES];
+    struct shard_call_list calls[SHARD_CALL_STATES];
 
     struct body_fetch fetch; // not part of the fold
 
     // listen.c
-    struct watch *watches; // row 0 is none
+    struct signal_watch *watches; // row 0 is none
     uint32_t watches_len, watches_cap, watches_free, watches_used;
     struct map watched;    // by message
     uint64_t changes_seen; // machine_changes that were handled
@@ -166,9 +175,9 @@ struct shard {
     bool dispatching;       // the shard's own OP_DISPATCH is open
     uint64_t offered;       // messages that the open claims may take
 
-    struct answer *answers;
-    struct answer *answers_tail;
-    struct answer *answer_out;
+    struct shard_answer_row *answers;
+    struct shard_answer_row *answers_tail;
+    struct shard_answer_row *answer_out;
 
     // cost_ledger.c
     struct cost cost;       // not in the ledger yet
@@ -190,57 +199,62 @@ struct shard {
     char dead_letter_to[QUEUE_NAME_MAX + 1];
 };
 
-struct call *call_new(struct shard *s, uint64_t ticket, int64_t deadline);
-void call_free(struct call *c); // for a call without an answer; it is in no list
-void call_push(struct shard *s, struct call *c, enum call_state state);
-struct call *call_take(struct shard *s, struct call *c); // removes it from its list
+struct shard_call *call_new(struct shard *s, uint64_t ticket, int64_t deadline);
+void call_free(struct shard_call *c); // for a call without an answer; it is in no list
+void call_push(struct shard *s, struct shard_call *c, enum shard_call_state state);
+struct shard_call *call_take(struct shard *s, struct shard_call *c); // removes it from its list
 // Frees it, or passes it on with its answer.
-void call_answer(struct shard *s, struct call *c, enum err err, struct bytes body);
-void call_commit(struct shard *s, struct call *c); // passes its op to the journal
-static inline uint64_t call_ticket(struct call *c) // the journal's
+void call_answer(struct shard *s, struct shard_call *c, enum err err, struct bytes body);
+void call_commit(struct shard *s, struct shard_call *c); // passes its op to the journal
+static inline uint64_t call_ticket(struct shard_call *c) // the journal's
 {
     return (uint64_t)(uintptr_t)c;
 }
-void call_refuse(struct shard *s, struct call *c, enum reason reason); // without an entry
-int64_t shard_now(const struct shard *s);                            // the time that decisions use
-bool call_wait_is_over(const struct shard *s, const struct call *c); // of a receive or listen
+void call_refuse(struct shard *s, struct shard_call *c, enum reason reason); // without an entry
+int64_t shard_now(const struct shard *s); // the time that decisions use
+bool call_wait_is_over(const struct shard *s, const struct shard_call *c); // of a receive or listen
 void shard_note_time(struct shard *s, struct interval now);
 int64_t held_wake_at(const struct shard *s, int64_t at); // when to tick, if that is due at `at`
 
+struct fold shard_fold(struct shard *s); // its machine; refers to s
+
+// Between them the journal sends no request (journal_hold). They nest.
+void steps_hold(struct shard *s);
+void steps_release(struct shard *s);
 void replies_handle(struct shard *s);
 
 // Returns true if an op with the same request id, which got no answer, may still be committed.
-bool call_under_way(const struct shard *s, const struct call *c);
+bool call_under_way(const struct shard *s, const struct shard_call *c);
 // The reason for which the fold would refuse the whole op at a fresh tail. REASON_NONE: not
 // certain.
-enum reason call_certain_refusal(const struct shard *s, const struct call *c);
-void receive_set_claim(struct call *c, const struct op_claim *claim);
-void receive_try(struct shard *s, struct call *c);
-void receive_join_op(struct shard *s, struct call *c); // behind an op that was just proposed
-void receive_result(struct shard *s, struct call *c, enum err err, struct bytes body);
+enum reason call_certain_refusal(const struct shard *s, const struct shard_call *c);
+void receive_set_claim(struct shard_call *c, const struct op_claim *claim);
+void receive_try(struct shard *s, struct shard_call *c);
+void receive_join_op(struct shard *s, struct shard_call *c); // behind an op that was just proposed
+void receive_result(struct shard *s, struct shard_call *c, enum err err, struct bytes body);
 void receive_join_send(struct shard *s, uint32_t messages); // before the send is proposed
 void receive_wake(struct shard *s);
 // The owner publishes tickets for workers with capacity. Returns false if there is nothing to do.
-bool tickets_publish(struct shard *s, const uint8_t seed[16]);
-#define DISPATCH_MAX 1000                                    // tickets of one op
-void dispatch_result(struct shard *s, const struct call *c); // its answer came
+bool tickets_dispatch(struct shard *s, const uint8_t seed[16]);
+#define DISPATCH_MAX 1000                                          // tickets of one op
+void dispatch_result(struct shard *s, const struct shard_call *c); // its answer came
 
 void catch_up_start(struct shard *s);
 void follow_wake(struct shard *s);
 int64_t follow_wake_at(const struct shard *s);
 
-void signals_free(struct call_signals *signals);                  // NULL is allowed
-void signals_tell(const struct call *c, struct shard_reply *out); // adds them
-void listen_synced(struct shard *s, struct call *c, enum err err);
+void signals_free(struct shard_call_signals *signals);                  // NULL is allowed
+void signals_tell(const struct shard_call *c, struct shard_reply *out); // adds them
+void listen_synced(struct shard *s, struct shard_call *c, enum err err);
 void listen_wake(struct shard *s);
-struct call *listen_take(struct shard *s, struct call *c); // it does not wait any more
-void listen_fetched(struct call *c);                       // the texts are there
+struct shard_call *listen_take(struct shard *s, struct shard_call *c); // it does not wait any more
+void listen_fetched(struct shard_call *c);                             // the texts are there
 void listen_done(struct shard *s);
 // The signals of the locks that a claim or a renew has; nothing if the shard has none.
-void signals_of_grants(struct shard *s, struct call *c);
-void signals_of_renewal(struct shard *s, struct call *c);
+void signals_of_grants(struct shard *s, struct shard_call *c);
+void signals_of_renewal(struct shard *s, struct shard_call *c);
 
-void fetch_start(struct shard *s, struct call *c);
+void fetch_start(struct shard *s, struct shard_call *c);
 void fetch_go_on(struct shard *s);
 void fetch_respond(struct shard *s, const struct response *r);
 void fetch_want(struct shard *s, uint64_t slot);
@@ -249,14 +263,14 @@ int64_t fetch_wake_at(const struct shard *s);
 void fetch_done(struct shard *s);
 
 // Returns true if c was proposed again, so that r does not answer it.
-bool fenced_again(struct shard *s, struct call *c, struct journal_reply *r);
+bool fenced_again(struct shard *s, struct shard_call *c, struct journal_reply *r);
 
 void counters_note(struct shard *s, const struct fold_entry *e, bool mine, uint64_t expired);
 
 // journal_submit and journal_respond. The costs so far join the entry that they lead to.
-void cost_ledger_journal_submit(struct shard *s, struct call *c, struct op op);
+void cost_ledger_journal_submit(struct shard *s, struct shard_call *c, struct op op);
 void cost_ledger_journal_respond(struct shard *s, const struct response *r);
-void cost_ledger_result(struct shard *s, const struct call *c, const struct journal_reply *r);
+void cost_ledger_result(struct shard *s, const struct shard_call *c, const struct journal_reply *r);
 
 void outgoing_advance(struct shard *s);
 bool outgoing_wants(struct shard *s, uint64_t slot); // for a letter that is not complete yet

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Calls that wait for signals, and the signals that come with other answers. A call that waits
-// watches its messages: a map by number leads from a message that changed (queue/changes.h) to the
-// calls that wait for it. So a commit costs nothing for the messages that it does not concern,
-// however many are watched.
+// watches its messages: a map by number leads from a message that changed (queue/tables/changes.h)
+// to the calls that wait for it. So a commit costs nothing for the messages that it does not
+// concern, however many are watched.
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void signals_free(struct call_signals *signals)
+void signals_free(struct shard_call_signals *signals)
 {
     if (!signals) return;
     CHECK(signals->len <= signals->cap);
@@ -23,13 +23,13 @@ void signals_free(struct call_signals *signals)
     memory_free(signals);
 }
 
-static struct call_signals *signals_need(struct call *c)
+static struct shard_call_signals *signals_need(struct shard_call *c)
 {
-    if (!c->signals) c->signals = NEW(struct call_signals);
+    if (!c->signals) c->signals = NEW(struct shard_call_signals);
     return c->signals;
 }
 
-void signals_tell(const struct call *c, struct shard_reply *out)
+void signals_tell(const struct shard_call *c, struct shard_reply *out)
 {
     CHECK(c->signals);
     out->signals = c->signals->rows;
@@ -37,7 +37,7 @@ void signals_tell(const struct call *c, struct shard_reply *out)
     out->reasons_len = 0; // they are the texts of the signals
 }
 
-static struct signal_delivery *row_add(struct call_signals *l)
+static struct signal_delivery *row_add(struct shard_call_signals *l)
 {
     if (l->len == l->cap) {
         l->cap = l->cap < 4 ? 4 : l->cap * 2;
@@ -63,9 +63,9 @@ static bool has_text(const struct signal_delivery *row)
 }
 
 // The call reads the texts of its rows next.
-static void want_texts(struct call *c)
+static void want_texts(struct shard_call *c)
 {
-    const struct call_signals *l = c->signals;
+    const struct shard_call_signals *l = c->signals;
     CHECK(!c->reason_places && c->reason_places_len == 0);
     c->reason_places = memory_zeroed(l->len, sizeof *c->reason_places);
     c->reasons = memory_zeroed(l->len, sizeof *c->reasons);
@@ -74,9 +74,9 @@ static void want_texts(struct call *c)
             c->reason_places[c->reason_places_len++] = text_place(&l->rows[i]);
 }
 
-void listen_fetched(struct call *c)
+void listen_fetched(struct shard_call *c)
 {
-    struct call_signals *l = c->signals;
+    struct shard_call_signals *l = c->signals;
     size_t next = 0;
     for (size_t i = 0; i < l->len; i++) {
         if (!has_text(&l->rows[i])) continue;
@@ -87,8 +87,8 @@ void listen_fetched(struct call *c)
 }
 
 // Adds up to max signals for the holder of a lock that is in force.
-static void add_views(const struct shard *s, struct call_signals *l, const struct listen_ask *ask,
-                      uint32_t index, size_t max)
+static void add_views(const struct shard *s, struct shard_call_signals *l,
+                      const struct listen_ask *ask, uint32_t index, size_t max)
 {
     size_t len;
     struct signal_view *views = memory_new((max + 1) * sizeof *views);
@@ -101,7 +101,7 @@ static void add_views(const struct shard *s, struct call_signals *l, const struc
     memory_free(views);
 }
 
-void signals_of_grants(struct shard *s, struct call *c)
+void signals_of_grants(struct shard *s, struct shard_call *c)
 {
     if (machine_signal_count(s->machine) == 0) return;
     for (size_t i = 0; i < c->grants_len; i++) {
@@ -109,14 +109,14 @@ void signals_of_grants(struct shard *s, struct call *c)
         struct lock_ref ref = {.seq = g->seq, .token = g->token};
         CHECK(g->seq > 0);
         if (machine_signals_waiting(s->machine, &ref) == 0) continue;
-        struct call_signals *l = signals_need(c);
+        struct shard_call_signals *l = signals_need(c);
         if (l->len == SIGNALS_ANSWER_MAX) break; // a poll brings the others
         add_views(s, l, &(struct listen_ask){.ref = ref}, (uint32_t)i, SIGNALS_ANSWER_MAX - l->len);
     }
     if (c->signals) want_texts(c);
 }
 
-void signals_of_renewal(struct shard *s, struct call *c)
+void signals_of_renewal(struct shard *s, struct shard_call *c)
 {
     struct op_outcome renewal;
     CHECK(c->kind == OP_RENEW);
@@ -131,7 +131,7 @@ void signals_of_renewal(struct shard *s, struct call *c)
     }
 }
 
-static void watch_add(struct shard *s, struct call *c, uint32_t ask)
+static void watch_add(struct shard *s, struct shard_call *c, uint32_t ask)
 {
     uint32_t w = s->watches_free;
     if (w) {
@@ -145,16 +145,16 @@ static void watch_add(struct shard *s, struct call *c, uint32_t ask)
         w = s->watches_len++;
     }
     uint64_t seq = c->signals->asks[ask].ref.seq;
-    s->watches[w] = (struct watch){.seq = seq, .call = c, .ask = ask};
+    s->watches[w] = (struct signal_watch){.seq = seq, .call = c, .ask = ask};
     c->signals->watches[ask] = w;
     map_add(&s->watched, seq, w);
     s->watches_used++;
     CHECK(s->watched.len == s->watches_used);
 }
 
-static void watch_begin(struct shard *s, struct call *c)
+static void watch_begin(struct shard *s, struct shard_call *c)
 {
-    struct call_signals *l = c->signals;
+    struct shard_call_signals *l = c->signals;
     CHECK(!l->watches);
     if (s->watches_used == 0) {
         machine_note_changes(s->machine, true);
@@ -165,14 +165,14 @@ static void watch_begin(struct shard *s, struct call *c)
         watch_add(s, c, (uint32_t)i);
 }
 
-static void watch_end(struct shard *s, struct call *c)
+static void watch_end(struct shard *s, struct shard_call *c)
 {
-    struct call_signals *l = c->signals;
+    struct shard_call_signals *l = c->signals;
     CHECK(l->watches && s->watches_used >= l->asks_len);
     for (size_t i = 0; i < l->asks_len; i++) {
         uint32_t w = l->watches[i];
         map_remove(&s->watched, s->watches[w].seq, w);
-        s->watches[w] = (struct watch){.next_free = s->watches_free};
+        s->watches[w] = (struct signal_watch){.next_free = s->watches_free};
         s->watches_free = w;
     }
     s->watches_used -= (uint32_t)l->asks_len;
@@ -186,9 +186,9 @@ static void watch_end(struct shard *s, struct call *c)
     s->watches_len = s->watches_cap = s->watches_free = 0;
 }
 
-struct call *listen_take(struct shard *s, struct call *c)
+struct shard_call *listen_take(struct shard *s, struct shard_call *c)
 {
-    CHECK(c->listens && c->state == CALL_LISTENING);
+    CHECK(c->listens && c->state == SHARD_CALL_LISTENING);
     watch_end(s, c);
     return call_take(s, c);
 }
@@ -200,7 +200,7 @@ void listen_done(struct shard *s)
 }
 
 // There is something to tell: reads the texts, then answers. It is in no list.
-static void listen_tell(struct shard *s, struct call *c)
+static void listen_tell(struct shard *s, struct shard_call *c)
 {
     CHECK(c->listens && !c->next);
     want_texts(c);
@@ -208,7 +208,7 @@ static void listen_tell(struct shard *s, struct call *c)
 }
 
 // The rows about a signal that may have ended. Returns how many are pending.
-static size_t add_ends(const struct shard *s, struct call_signals *l)
+static size_t add_ends(const struct shard *s, struct shard_call_signals *l)
 {
     size_t pending = 0;
     size_t room = machine_signals_room(s->machine, &l->signal);
@@ -261,7 +261,8 @@ static void note_waiting(const struct shard *s, const struct listen_ask *ask, ui
 
 // Each lock gets the same share of the answer. If there are more locks than rows, those whose
 // signals wait longest come first. So no lock keeps the signals of another from it.
-static void add_shares(const struct shard *s, struct call_signals *l, struct waiting_locks *locks)
+static void add_shares(const struct shard *s, struct shard_call_signals *l,
+                       struct waiting_locks *locks)
 {
     if (locks->len > SIGNALS_ANSWER_MAX) {
         qsort(locks->rows, locks->len, sizeof *locks->rows, by_age);
@@ -275,9 +276,9 @@ static void add_shares(const struct shard *s, struct call_signals *l, struct wai
 
 // Fills the rows for some of the asks, or for all (NULL). Without the tail, a lock that seems to be
 // gone may be one that this handle does not know yet.
-static bool add_found(const struct shard *s, struct call *c, const uint32_t *asks, size_t len)
+static bool add_found(const struct shard *s, struct shard_call *c, const uint32_t *asks, size_t len)
 {
-    struct call_signals *l = c->signals;
+    struct shard_call_signals *l = c->signals;
     struct waiting_locks locks = {0};
     l->len = 0;
     for (size_t i = 0; i < len; i++) {
@@ -303,7 +304,7 @@ static bool is_over_message(const struct shard *s, uint64_t seq)
 
 #define LISTEN_HAS 1 // of ask.after: what it waits for is there
 
-static bool is_answered(const struct shard *s, const struct call_signals *l, uint64_t seq)
+static bool is_answered(const struct shard *s, const struct shard_call_signals *l, uint64_t seq)
 {
     for (size_t i = 0; i < l->questions_len; i++)
         if (machine_signal_waits(s->machine, &l->questions[i], seq)) return false;
@@ -311,7 +312,7 @@ static bool is_answered(const struct shard *s, const struct call_signals *l, uin
 }
 
 // Notes which of the messages have ended. Returns whether the call has what it waits for.
-static bool add_over(const struct shard *s, struct call_signals *l, const uint32_t *asks,
+static bool add_over(const struct shard *s, struct shard_call_signals *l, const uint32_t *asks,
                      size_t len)
 {
     bool ended = false, answered = false;
@@ -333,7 +334,7 @@ static bool add_over(const struct shard *s, struct call_signals *l, const uint32
 }
 
 // The messages where the signal is pending.
-static void watch_pending(struct call_signals *l)
+static void watch_pending(struct shard_call_signals *l)
 {
     CHECK(l->waits_end && !l->watches);
     memory_free(l->asks);
@@ -344,39 +345,39 @@ static void watch_pending(struct call_signals *l)
             l->asks[l->asks_len++].ref.seq = l->rows[i].view.seq;
 }
 
-static void listen_end(struct shard *s, struct call *c)
+static void listen_end(struct shard *s, struct shard_call *c)
 {
-    struct call_signals *l = c->signals;
+    struct shard_call_signals *l = c->signals;
     if (l->waits_end)
         listen_tell(s, c);
     else
         call_answer(s, c, ERR_NOT_FOUND, BYTES_EMPTY);
 }
 
-static void listen_wait(struct shard *s, struct call *c)
+static void listen_wait(struct shard *s, struct shard_call *c)
 {
     CHECK(c->tail_seen);
     if (c->wait_until < s->listens_end) s->listens_end = c->wait_until;
-    call_push(s, c, CALL_LISTENING);
+    call_push(s, c, SHARD_CALL_LISTENING);
     watch_begin(s, c);
 }
 
 // Whether this call must end without an answer about signals.
-static bool listen_refused(struct shard *s, struct call *c)
+static bool listen_refused(struct shard *s, struct shard_call *c)
 {
     CHECK(!c->next && c->listens);
     if (machine_deleted(s->machine))
         call_refuse(s, c, REASON_DELETED);
-    else if (c->signals->as_owner && !journal_is_owner(s->journal))
+    else if (c->signals->as_owner && !s->view->is_owner)
         call_refuse(s, c, REASON_NOT_OWNER);
     else
         return false;
     return true;
 }
 
-static void listen_try(struct shard *s, struct call *c)
+static void listen_try(struct shard *s, struct shard_call *c)
 {
-    struct call_signals *l = c->signals;
+    struct shard_call_signals *l = c->signals;
     CHECK(!c->next && !l->watches);
     if (c->tail_seen && listen_refused(s, c)) return;
     bool found = false;
@@ -389,7 +390,7 @@ static void listen_try(struct shard *s, struct call *c)
     if (found) {
         listen_tell(s, c);
     } else if (!c->tail_seen) {
-        call_push(s, c, CALL_SYNCING);
+        call_push(s, c, SHARD_CALL_SYNCING);
         journal_sync(s->journal, call_ticket(c), c->deadline, s->now);
     } else if (call_wait_is_over(s, c) || (l->waits_end && l->len == 0)) {
         listen_end(s, c);
@@ -399,7 +400,7 @@ static void listen_try(struct shard *s, struct call *c)
     }
 }
 
-void listen_synced(struct shard *s, struct call *c, enum err err)
+void listen_synced(struct shard *s, struct shard_call *c, enum err err)
 {
     CHECK(c->listens);
     c->tail_seen = true;
@@ -414,8 +415,8 @@ void shard_listen(struct shard *s, uint64_t ticket, const struct shard_listen *w
 {
     CHECK(what->len <= (what->messages ? LISTEN_MESSAGES_MAX : LISTEN_ASKS_MAX));
     shard_note_time(s, now);
-    struct call *c = call_new(s, ticket, deadline);
-    struct call_signals *l = signals_need(c);
+    struct shard_call *c = call_new(s, ticket, deadline);
+    struct shard_call_signals *l = signals_need(c);
     c->listens = true;
     c->wait_until = wait_until < deadline ? wait_until : deadline;
     l->waits_end = what->len == 0;
@@ -437,9 +438,9 @@ void shard_listen(struct shard *s, uint64_t ticket, const struct shard_listen *w
     shard_notify_next(s, now);
 }
 
-static void hit(struct watch *w, struct call **hits)
+static void hit(struct signal_watch *w, struct shard_call **hits)
 {
-    struct call_signals *l = w->call->signals;
+    struct shard_call_signals *l = w->call->signals;
     if (w->hit) return;
     w->hit = true;
     if (l->hits_len == l->hits_cap) {
@@ -454,9 +455,9 @@ static void hit(struct watch *w, struct call **hits)
 }
 
 // The calls whose messages changed, in a list by next_hit.
-static struct call *take_hits(struct shard *s)
+static struct shard_call *take_hits(struct shard *s)
 {
-    struct call *hits = NULL;
+    struct shard_call *hits = NULL;
     uint64_t end = machine_changes(s->machine);
     for (uint64_t n = s->changes_seen; n < end; n++) {
         uint64_t seq = machine_change(s->machine, n);
@@ -470,11 +471,11 @@ static struct call *take_hits(struct shard *s)
     return hits;
 }
 
-static void listen_check(struct shard *s, struct call *c, bool all)
+static void listen_check(struct shard *s, struct shard_call *c, bool all)
 {
-    struct call_signals *l = c->signals;
+    struct shard_call_signals *l = c->signals;
     size_t hits = l->hits_len;
-    CHECK(c->state == CALL_LISTENING);
+    CHECK(c->state == SHARD_CALL_LISTENING);
     for (size_t i = 0; i < hits; i++)
         s->watches[l->watches[l->hits[i]]].hit = false;
     l->hits_len = 0;
@@ -491,13 +492,13 @@ static void wake_changed(struct shard *s)
     if (s->changes_seen == machine_changes(s->machine) || MUTANT(LISTEN_ASLEEP)) return;
     // More changed than the machine remembers, or the state was loaded again.
     bool all = machine_change(s->machine, s->changes_seen) == 0;
-    struct call *hits = all ? NULL : take_hits(s);
+    struct shard_call *hits = all ? NULL : take_hits(s);
     s->changes_seen = machine_changes(s->machine);
-    for (struct call *c = s->calls[CALL_LISTENING].head, *next; all && c; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_LISTENING].head, *next; all && c; c = next) {
         next = c->next;
         listen_check(s, c, true);
     }
-    for (struct call *next; hits; hits = next) {
+    for (struct shard_call *next; hits; hits = next) {
         next = hits->signals->next_hit;
         listen_check(s, hits, false);
     }
@@ -506,13 +507,13 @@ static void wake_changed(struct shard *s)
 // The end of their time, and of this handle's part.
 static void end_listens(struct shard *s, bool all)
 {
-    enum err halted = journal_halt_err(s->journal);
+    enum err halted = s->view->halt_err;
     if (!all && shard_now(s) < s->listens_end) return;
     s->listens_end = TIME_NEVER;
-    for (struct call *c = s->calls[CALL_LISTENING].head, *next; c; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_LISTENING].head, *next; c; c = next) {
         next = c->next;
         CHECK(c->listens);
-        bool lost = c->signals->as_owner && !journal_is_owner(s->journal);
+        bool lost = c->signals->as_owner && !s->view->is_owner;
         if (halted) {
             call_answer(s, listen_take(s, c), halted, BYTES_EMPTY);
         } else if (lost || machine_deleted(s->machine)) {
@@ -528,12 +529,12 @@ static void end_listens(struct shard *s, bool all)
 
 void listen_wake(struct shard *s)
 {
-    if (!s->calls[CALL_LISTENING].head) {
+    if (!s->calls[SHARD_CALL_LISTENING].head) {
         if (!MUTANT(LISTEN_WAKES_PAST)) s->listens_end = TIME_NEVER; // else it stays in the past
         return;
     }
-    bool owned = journal_is_owner(s->journal);
-    bool all = journal_halt_err(s->journal) || machine_deleted(s->machine);
+    bool owned = s->view->is_owner;
+    bool all = s->view->halt_err || machine_deleted(s->machine);
     if (!all) wake_changed(s);
     end_listens(s, all || (s->owned_before && !owned));
     s->owned_before = owned;

@@ -59,7 +59,7 @@ enum outgoing_state {
 
 // Collects the parts of the next letter.
 static enum outgoing_state next_dead_letter(struct shard *s, struct message_view *v,
-                                            struct found *found)
+                                            struct cached_message *found)
 {
     bool may = s->config.moves_dead_letters && !s->dead_letter_open &&
                shard_now(s) >= s->dead_letters_at &&
@@ -94,7 +94,7 @@ static struct bytes dead_letter_headers(struct shard *s, const struct message_vi
 }
 
 static void encode_dead_letter(struct shard *s, const struct message_view *v,
-                               const struct found *found)
+                               const struct cached_message *found)
 {
     CHECK(v->outbox_number > s->dead_letter_done);
     struct op_arrive arrive = {.source_shard = s->config.journal.id.shard,
@@ -119,9 +119,9 @@ static void encode_dead_letter(struct shard *s, const struct message_view *v,
 bool shard_next_dead_letter(struct shard *s, struct dead_letter *out)
 {
     struct message_view v;
-    struct found found;
+    struct cached_message found;
     // During a replay the state has letters that arrived long ago.
-    if (!journal_is_current(s->journal)) return false;
+    if (!s->view->is_current) return false;
     if (next_dead_letter(s, &v, &found) != OUTGOING_READY) return false;
     encode_dead_letter(s, &v, &found);
     (void)snprintf(s->dead_letter_to, sizeof s->dead_letter_to, "%s",
@@ -138,7 +138,7 @@ bool shard_next_dead_letter(struct shard *s, struct dead_letter *out)
 bool outgoing_wants(struct shard *s, uint64_t slot)
 {
     struct message_view v;
-    struct found found;
+    struct cached_message found;
     s->dead_letter_wants = 0;
     return next_dead_letter(s, &v, &found) == OUTGOING_READING && s->dead_letter_wants == slot;
 }
@@ -147,13 +147,13 @@ bool outgoing_wants(struct shard *s, uint64_t slot)
 void outgoing_advance(struct shard *s)
 {
     struct message_view v;
-    struct found found;
-    enum err halted = journal_halt_err(s->journal);
-    bool known = halted || journal_is_current(s->journal);
+    struct cached_message found;
+    enum err halted = s->view->halt_err;
+    bool known = halted || s->view->is_current;
     enum outgoing_state state = known ? next_dead_letter(s, &v, &found) : OUTGOING_READING;
-    for (struct call *c = s->calls[CALL_OUTBOX].head, *next; c; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_OUTBOX].head, *next; c; c = next) {
         next = c->next;
-        CHECK(c->state == CALL_OUTBOX && !c->silent);
+        CHECK(c->state == SHARD_CALL_OUTBOX && !c->silent);
         bool late = shard_now(s) >= c->deadline;
         if (state == OUTGOING_READING && !halted && !late) continue;
         enum err err = state == OUTGOING_READY     ? ERR_OK
@@ -166,7 +166,7 @@ void outgoing_advance(struct shard *s)
 
 void shard_dead_letters(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now)
 {
-    call_push(s, call_new(s, ticket, deadline), CALL_OUTBOX);
+    call_push(s, call_new(s, ticket, deadline), SHARD_CALL_OUTBOX);
     shard_tick(s, now);
 }
 
@@ -185,7 +185,7 @@ void shard_dead_letter_arrived(struct shard *s, uint64_t number, struct interval
     s->dead_letter_open = false;
     s->dead_letter_done = number;
     struct op_outbox forget = {.upto = s->dead_letter_done};
-    struct call *c = call_new(s, 0, TIME_NEVER);
+    struct shard_call *c = call_new(s, 0, TIME_NEVER);
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);
     outbox_encode(&payload, &forget);

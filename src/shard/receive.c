@@ -14,15 +14,15 @@
 
 bool shard_may_grant(const struct shard *s)
 {
-    return !machine_owner_only(s->machine) || journal_is_owner(s->journal);
+    return !s->owner_only || s->view->is_owner;
 }
 
-static bool claimable(const struct shard *s, const struct call *c)
+static bool claimable(const struct shard *s, const struct shard_call *c)
 {
     return shard_may_grant(s) && machine_claimable(s->machine, shard_now(s), c->worker);
 }
 
-void receive_set_claim(struct call *c, const struct op_claim *claim)
+void receive_set_claim(struct shard_call *c, const struct op_claim *claim)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, JOURNAL_OP_MAX);
@@ -40,7 +40,7 @@ void receive_set_claim(struct call *c, const struct op_claim *claim)
 }
 
 // There is something to claim.
-static void claim_or_notify(struct shard *s, struct call *c)
+static void claim_or_notify(struct shard *s, struct shard_call *c)
 {
     CHECK(!c->next && !c->recalls);
     CHECK(!c->receives || shard_may_grant(s));
@@ -52,16 +52,16 @@ static void claim_or_notify(struct shard *s, struct call *c)
     }
 }
 
-static struct op op_of(const struct call *c)
+static struct op op_of(const struct shard_call *c)
 {
     CHECK(c->kind >= OP_KIND_MACHINE); // a sync has no op
     return (struct op){.kind = c->kind, .payload = c->payload};
 }
 
-static bool recall(struct shard *s, struct call *c);
+static bool recall(struct shard *s, struct shard_call *c);
 
 // Nothing came in time. But another call with the same id may have a result by now.
-static void end_wait(struct shard *s, struct call *c)
+static void end_wait(struct shard *s, struct shard_call *c)
 {
     CHECK(c->receives);
     if (!c->awaits && recall(s, c)) return;
@@ -82,13 +82,13 @@ static bool is_same(void *other, const struct op *op)
 
 // A caller that repeats its request has given up on the first one. If both waited, they would have
 // to get the same messages, and the first answer would be of no use.
-static void end_same_request(struct shard *s, const struct call *successor)
+static void end_same_request(struct shard *s, const struct shard_call *successor)
 {
     struct request_id id;
     CHECK(successor->receives && !successor->next);
     struct op wanted = op_of(successor);
     if (!op_request(&wanted, &id) || !request_id_set(&id)) return;
-    for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
         struct op op = op_of(c);
         if (is_same(&wanted, &op)) call_answer(s, call_take(s, c), ERR_OK, BYTES_EMPTY);
@@ -97,27 +97,27 @@ static void end_same_request(struct shard *s, const struct call *successor)
 
 // When the wait of a call ends. In a process that may not hand out messages it ends soon, and at
 // once if another process becomes the owner: the caller then turns to that one.
-static int64_t wait_end(const struct shard *s, const struct call *c)
+static int64_t wait_end(const struct shard *s, const struct shard_call *c)
 {
     CHECK(c->receives);
     if (shard_may_grant(s)) return c->wait_until;
-    if (c->owner_epoch != journal_epoch(s->journal)) return TIME_UNKNOWN;
+    if (c->owner_epoch != s->view->epoch) return TIME_UNKNOWN;
     return c->owner_until < c->wait_until ? c->owner_until : c->wait_until;
 }
 
-static void wait_or_end(struct shard *s, struct call *c)
+static void wait_or_end(struct shard *s, struct shard_call *c)
 {
     CHECK(c->receives);
     if (call_wait_is_over(s, c)) {
         end_wait(s, c);
     } else {
         end_same_request(s, c);
-        c->owner_epoch = journal_epoch(s->journal);
+        c->owner_epoch = s->view->epoch;
         c->owner_until = shard_may_grant(s) ? TIME_UNKNOWN : shard_now(s) + OWNER_WAIT_MS;
         int64_t end = wait_end(s, c);
         if (end < s->waits_end) s->waits_end = end;
         CHECK(s->waits_end <= end);
-        call_push(s, c, CALL_WAITING);
+        call_push(s, c, SHARD_CALL_WAITING);
     }
 }
 
@@ -130,7 +130,7 @@ static bool is_empty_claim(struct bytes body)
 }
 
 // Answers with the earlier result of the request id. Returns false if there is none.
-static bool recall(struct shard *s, struct call *c)
+static bool recall(struct shard *s, struct shard_call *c)
 {
     CLEANUP(buf_done) struct buf text;
     buf_init(&text, SIZE_MAX);
@@ -147,10 +147,10 @@ static bool recall(struct shard *s, struct call *c)
     return true;
 }
 
-static void sync_first(struct shard *s, struct call *c)
+static void sync_first(struct shard *s, struct shard_call *c)
 {
     CHECK(!c->tail_seen);
-    call_push(s, c, CALL_SYNCING);
+    call_push(s, c, SHARD_CALL_SYNCING);
     journal_sync(s->journal, call_ticket(c), c->deadline, s->now);
 }
 
@@ -166,7 +166,7 @@ static bool has_dedup(struct bytes payload)
     return false;
 }
 
-enum reason call_certain_refusal(const struct shard *s, const struct call *c)
+enum reason call_certain_refusal(const struct shard *s, const struct shard_call *c)
 {
     CHECK(c->kind >= OP_KIND_MACHINE);
     bool sends = c->kind == OP_SEND && c->max > 0;
@@ -180,7 +180,7 @@ enum reason call_certain_refusal(const struct shard *s, const struct call *c)
     return may_fit ? REASON_NONE : reason;
 }
 
-bool call_under_way(const struct shard *s, const struct call *c)
+bool call_under_way(const struct shard *s, const struct shard_call *c)
 {
     struct request_id id;
     struct op op = op_of(c);
@@ -190,7 +190,7 @@ bool call_under_way(const struct shard *s, const struct call *c)
 
 // A registered worker that an operator paused, drains or evicted gets nothing. It learns so even
 // if there is no message for it.
-static enum reason mode_refusal(const struct shard *s, const struct call *c)
+static enum reason mode_refusal(const struct shard *s, const struct shard_call *c)
 {
     struct worker_view w;
     if (!c->receives || c->recalls) return REASON_NONE;
@@ -210,7 +210,7 @@ static enum reason mode_refusal(const struct shard *s, const struct call *c)
 }
 
 // Also retries ops that seemed certain to be refused.
-void receive_try(struct shard *s, struct call *c)
+void receive_try(struct shard *s, struct shard_call *c)
 {
     CHECK(!c->next); // it is in no list
     CHECK(!c->silent || !c->receives);
@@ -237,20 +237,20 @@ void receive_try(struct shard *s, struct call *c)
 }
 
 // The op makes an entry in any case, and only the fold knows which messages it frees.
-void receive_join_op(struct shard *s, struct call *c)
+void receive_join_op(struct shard *s, struct shard_call *c)
 {
     CHECK(c->receives && !c->awaits && !c->recalls);
     if (MUTANT(JOINED_NAMELESS))
         memset((uint8_t *)c->payload.data + 1, 0, sizeof(struct request_id));
-    if (MUTANT(JOINED_APART)) journal_release(s->journal, s->now);
-    if (MUTANT(JOINED_APART)) journal_hold(s->journal);
+    if (MUTANT(JOINED_APART)) steps_release(s);
+    if (MUTANT(JOINED_APART)) steps_hold(s);
     if (call_certain_refusal(s, c) != REASON_NONE)
         receive_try(s, c);
     else if (!recall(s, c))
         call_commit(s, c);
 }
 
-static void keep_grants(struct call *c, struct result *result)
+static void keep_grants(struct shard_call *c, struct result *result)
 {
     CHECK(!c->grants && result->count <= c->max);
     c->grants = memory_zeroed(result->count, sizeof *c->grants);
@@ -258,13 +258,13 @@ static void keep_grants(struct call *c, struct result *result)
         c->grants_len++;
 }
 
-void receive_result(struct shard *s, struct call *c, enum err err, struct bytes body)
+void receive_result(struct shard *s, struct shard_call *c, enum err err, struct bytes body)
 {
     CHECK(c->receives);
-    if (c->state == CALL_JOURNAL) {
+    if (c->state == SHARD_CALL_JOURNAL) {
         CHECK(s->offered >= c->max);
         s->offered -= c->max;
-        c->state = CALL_SYNCING; // it is in no list and no longer counts as offered
+        c->state = SHARD_CALL_SYNCING; // it is in no list and no longer counts as offered
     }
     struct result result;
     if (is_empty_claim(body) && !c->tail_seen) {
@@ -287,10 +287,11 @@ void receive_join_send(struct shard *s, uint32_t messages)
 {
     if (machine_paused(s->machine) || !shard_may_grant(s)) return;
     uint64_t taken = 0;
-    for (struct call *c = s->calls[CALL_WAITING].head, *next; c && taken < messages; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_WAITING].head, *next; c && taken < messages;
+         c = next) {
         next = c->next;
         if (c->awaits) continue; // it is notified when there is something
-        CHECK(c->receives && c->state == CALL_WAITING);
+        CHECK(c->receives && c->state == SHARD_CALL_WAITING);
         taken += c->max;
         call_commit(s, call_take(s, c));
     }
@@ -298,9 +299,9 @@ void receive_join_send(struct shard *s, uint32_t messages)
 
 // A call began to wait where it could get nothing, and its handle may hand out messages by now. If
 // there are some, "nothing to claim" was true at no moment of the call.
-static bool is_unserved(const struct shard *s, const struct call *c)
+static bool is_unserved(const struct shard *s, const struct shard_call *c)
 {
-    CHECK(c->receives && c->state == CALL_WAITING);
+    CHECK(c->receives && c->state == SHARD_CALL_WAITING);
     return c->owner_until != TIME_UNKNOWN && claimable(s, c);
 }
 
@@ -308,9 +309,9 @@ static void end_waits(struct shard *s)
 {
     if (shard_now(s) < s->waits_end && shard_may_grant(s)) return;
     s->waits_end = TIME_NEVER;
-    for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
-        CHECK(c->state == CALL_WAITING);
+        CHECK(c->state == SHARD_CALL_WAITING);
         int64_t end = wait_end(s, c);
         if (shard_now(s) >= end && is_unserved(s, c)) {
             claim_or_notify(s, call_take(s, c));
@@ -326,29 +327,29 @@ static void end_waits(struct shard *s)
 static void end_all_waits(struct shard *s, enum err halted)
 {
     CHECK(halted || machine_deleted(s->machine));
-    while (s->calls[CALL_WAITING].head) {
-        struct call *c = call_take(s, s->calls[CALL_WAITING].head);
+    while (s->calls[SHARD_CALL_WAITING].head) {
+        struct shard_call *c = call_take(s, s->calls[SHARD_CALL_WAITING].head);
         if (halted) {
             call_answer(s, c, halted, BYTES_EMPTY);
         } else {
             call_refuse(s, c, REASON_DELETED);
         }
     }
-    CHECK(!s->calls[CALL_WAITING].tail);
+    CHECK(!s->calls[SHARD_CALL_WAITING].tail);
 }
 
-static bool has_ticket(const struct shard *s, const struct call *c)
+static bool has_ticket(const struct shard *s, const struct shard_call *c)
 {
-    CHECK(c->receives && c->state == CALL_WAITING);
+    CHECK(c->receives && c->state == SHARD_CALL_WAITING);
     struct grant first;
     return machine_tickets(s->machine, c->worker, &first, 1) > 0;
 }
 
 // A caller that only awaits then claims, and its claim is refused.
-static bool is_evicted(const struct shard *s, const struct call *c)
+static bool is_evicted(const struct shard *s, const struct shard_call *c)
 {
     struct worker_view w;
-    CHECK(c->receives && c->state == CALL_WAITING);
+    CHECK(c->receives && c->state == SHARD_CALL_WAITING);
     return machine_worker_find(s->machine, c->worker, &w) && w.instance != 0 &&
            w.mode == WORKER_IS_EVICTED;
 }
@@ -359,9 +360,9 @@ static void end_waits_of_ordered(struct shard *s)
     uint64_t orders = machine_orders(s->machine);
     if (orders == s->orders_seen) return;
     s->orders_seen = orders;
-    for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
-        CHECK(c->receives && c->state == CALL_WAITING);
+        CHECK(c->receives && c->state == SHARD_CALL_WAITING);
         enum reason mode = mode_refusal(s, c);
         if (mode != REASON_NONE)
             call_refuse(s, call_take(s, c), mode);
@@ -376,8 +377,8 @@ void receive_wake(struct shard *s)
 {
     end_waits(s);
     end_waits_of_ordered(s);
-    if (!s->calls[CALL_WAITING].head) return;
-    enum err halted = journal_halt_err(s->journal);
+    if (!s->calls[SHARD_CALL_WAITING].head) return;
+    enum err halted = s->view->halt_err;
     if (halted || machine_deleted(s->machine)) end_all_waits(s, halted);
     if (machine_paused(s->machine) || !shard_may_grant(s)) return;
     struct machine_stats stats;
@@ -385,7 +386,7 @@ void receive_wake(struct shard *s)
     bool any = machine_claimable(s->machine, shard_now(s), BYTES_EMPTY);
     bool required = machine_requires(s->machine);
     uint64_t announced = 0; // messages announced to calls that only await
-    for (struct call *c = s->calls[CALL_WAITING].head, *next; c; c = next) {
+    for (struct shard_call *c = s->calls[SHARD_CALL_WAITING].head, *next; c; c = next) {
         next = c->next;
         uint64_t offered = s->offered + announced;
         bool mine = any || (required && machine_claimable(s->machine, shard_now(s), c->worker));
@@ -400,23 +401,23 @@ void receive_wake(struct shard *s)
 
 bool shard_has_waiting(const struct shard *s)
 {
-    CHECK(!s->calls[CALL_WAITING].head == !s->calls[CALL_WAITING].tail);
-    CHECK(!s->calls[CALL_FOLLOWING].head == !s->calls[CALL_FOLLOWING].tail);
-    return s->calls[CALL_WAITING].head || s->calls[CALL_FOLLOWING].head ||
-           s->calls[CALL_LISTENING].head;
+    CHECK(!s->calls[SHARD_CALL_WAITING].head == !s->calls[SHARD_CALL_WAITING].tail);
+    CHECK(!s->calls[SHARD_CALL_FOLLOWING].head == !s->calls[SHARD_CALL_FOLLOWING].tail);
+    return s->calls[SHARD_CALL_WAITING].head || s->calls[SHARD_CALL_FOLLOWING].head ||
+           s->calls[SHARD_CALL_LISTENING].head;
 }
 
 size_t shard_waiting(const struct shard *s)
 {
     size_t waiting = 0;
-    for (const struct call *c = s->calls[CALL_WAITING].head; c; c = c->next)
+    for (const struct shard_call *c = s->calls[SHARD_CALL_WAITING].head; c; c = c->next)
         waiting++;
-    CHECK((waiting == 0) == !s->calls[CALL_WAITING].tail);
+    CHECK((waiting == 0) == !s->calls[SHARD_CALL_WAITING].tail);
     return waiting;
 }
 
 bool shard_is_catching_up(const struct shard *s)
 {
-    CHECK(!s->catching_up || s->calls[CALL_SYNCING].head);
+    CHECK(!s->catching_up || s->calls[SHARD_CALL_SYNCING].head);
     return s->catching_up;
 }

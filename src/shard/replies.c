@@ -7,7 +7,7 @@
 #include "shard/inside.h"
 
 // A claim that was answered without an entry gets the answer of a claim that found nothing.
-static struct bytes body_of(const struct call *c, const struct journal_reply *r)
+static struct bytes body_of(const struct shard_call *c, const struct journal_reply *r)
 {
     static const uint8_t nothing[] = {REASON_NONE, 0, 0, 0, 0};
     bool idle = c->kind == OP_CLAIM && !r->err && r->body.len == 0;
@@ -18,9 +18,9 @@ static struct bytes body_of(const struct call *c, const struct journal_reply *r)
 static void on_reply(struct shard *s, struct journal_reply *r)
 {
     CHECK(r->ticket != 0);
-    struct call *c = call_take(s, (struct call *)(uintptr_t)r->ticket);
-    CHECK(c->state == CALL_SYNCING || c->state == CALL_JOURNAL);
-    CHECK(r->slot <= journal_slot(s->journal));
+    struct shard_call *c = call_take(s, (struct shard_call *)(uintptr_t)r->ticket);
+    CHECK(c->state == SHARD_CALL_SYNCING || c->state == SHARD_CALL_JOURNAL);
+    CHECK(r->slot <= s->view->slot);
     if (c == s->fetch.sync) {
         fetch_tail_seen(s, r->err);
         call_answer(s, c, r->err, BYTES_EMPTY); // it is silent; this frees it
@@ -33,9 +33,9 @@ static void on_reply(struct shard *s, struct journal_reply *r)
     // An op with the same request id may still be committed.
     if (not_applied && call_under_way(s, c)) r->err = ERR_UNKNOWN;
     if (c->silent && c->kind == 0) {
-        if (c->state == CALL_SYNCING) s->catch_up_err = r->err;
-        s->catching_up = s->catching_up && c->state != CALL_SYNCING;
-        s->touching = s->touching && c->state != CALL_JOURNAL;
+        if (c->state == SHARD_CALL_SYNCING) s->catch_up_err = r->err;
+        s->catching_up = s->catching_up && c->state != SHARD_CALL_SYNCING;
+        s->touching = s->touching && c->state != SHARD_CALL_JOURNAL;
     }
     if (c->silent && c->kind == OP_OUTBOX && r->err) outgoing_not_forgotten(s);
     if (c->silent && c->kind == OP_DISPATCH) dispatch_result(s, c);
@@ -43,7 +43,7 @@ static void on_reply(struct shard *s, struct journal_reply *r)
     if (c->kind == OP_RENEW && !r->err) signals_of_renewal(s, c);
     if (c->listens) {
         listen_synced(s, c, r->err);
-    } else if (c->state == CALL_SYNCING && c->kind != 0 && !r->err) {
+    } else if (c->state == SHARD_CALL_SYNCING && c->kind != 0 && !r->err) {
         c->tail_seen = true;
         receive_try(s, c);
     } else if (c->receives) {
@@ -53,14 +53,24 @@ static void on_reply(struct shard *s, struct journal_reply *r)
     }
 }
 
+void steps_hold(struct shard *s)
+{
+    CHECK(s->holds < UINT32_MAX);
+    if (s->holds++ == 0) journal_hold(s->journal);
+}
+
+void steps_release(struct shard *s)
+{
+    CHECK(s->holds > 0);
+    if (--s->holds == 0) journal_release(s->journal, s->now);
+}
+
 void replies_handle(struct shard *s)
 {
-    struct journal_reply r;
-    while (journal_next_reply(s->journal, &r)) {
-        if (!MUTANT(FENCED_APART)) journal_hold(s->journal);
-        do
+    while (s->view->has_replies) {
+        if (!MUTANT(FENCED_APART)) steps_hold(s);
+        for (struct journal_reply r; s->view->has_replies && journal_next_reply(s->journal, &r);)
             on_reply(s, &r);
-        while (journal_next_reply(s->journal, &r));
-        if (!MUTANT(FENCED_APART)) journal_release(s->journal, s->now);
+        if (!MUTANT(FENCED_APART)) steps_release(s);
     }
 }

@@ -10,8 +10,8 @@
 
 #include "base/histogram.h"
 #include "journal/journal.h"
-#include "queue/machine.h"
-#include "queue/signal_view.h"
+#include "queue/core/machine.h"
+#include "queue/tables/signal_view.h"
 
 // Counters that several shards share and that outlive them. Any thread may read them.
 struct shard_totals {
@@ -84,22 +84,22 @@ bool shard_withdraw(struct shard *s, uint64_t ticket);
 void shard_fetch(struct shard *s, uint64_t ticket, const struct place *places, size_t count,
                  int64_t deadline, struct interval now);
 // The same, with texts that ops carry: the reasons of failures (machine_failures has their places),
-// and what struct op_place names (queue/signal_view.h). A text whose slot was collected or is
-// damaged does not fail the call.
+// and what struct op_place names (queue/tables/signal_view.h). A text whose slot was collected or
+// is damaged does not fail the call.
 struct reason_place {
     uint64_t slot;
     uint32_t op;
     uint32_t index; // of a row of the op: an answer, a result, a progress
     bool type;      // of a result: its content type
 };
-struct shard_wants {
+struct shard_places {
     const struct place *places;
     size_t places_len;
     const struct reason_place *reasons;
     size_t reasons_len;
 };
-void shard_read(struct shard *s, uint64_t ticket, const struct shard_wants *wants, int64_t deadline,
-                struct interval now);
+void shard_read(struct shard *s, uint64_t ticket, const struct shard_places *wants,
+                int64_t deadline, struct interval now);
 void shard_sync(struct shard *s, uint64_t ticket, int64_t deadline, struct interval now);
 void shard_own(struct shard *s, uint64_t ticket, uint64_t expected,
                const struct journal_owner *owner, int64_t deadline, struct interval now);
@@ -208,7 +208,7 @@ struct signal_delivery {
 struct shard_reply {
     uint64_t ticket;
     enum err err; // as in journal_reply
-    // The fold's result (queue/result.h), valid until the next call. May be empty.
+    // The fold's result (queue/codec/result.h), valid until the next call. May be empty.
     struct bytes body;
     const struct delivery *deliveries; // shard_receive, shard_fetch, shard_read
     size_t deliveries_len;

@@ -4,8 +4,9 @@
 #include "../support/calls.h"
 #include "../support/gate_store.h"
 #include "../unit/unit.h"
-#include "local/inside.h"
+#include "api/handle.h"
 #include "os/clock.h"
+#include "queues/queues.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -35,8 +36,8 @@ static void send_async(struct sluice *s, const char *queue, int number, struct c
     char body[16];
     (void)snprintf(body, sizeof body, "%d", number);
     call_init(c);
-    async_send(s, queue, &(struct sluice_send){.body = body, .body_len = strlen(body)}, 1, NULL,
-               &c->async);
+    async_send(s->engine, queue, &(struct sluice_send){.body = body, .body_len = strlen(body)}, 1,
+               NULL, &c->async);
 }
 
 // Takes one message out; its number, or -1.
@@ -55,8 +56,8 @@ static int take_one(struct sluice *s, const char *queue, int64_t wait_ms)
 static void await_blocked(struct sluice *s, size_t count)
 {
     int64_t give_up = clock_boot_ms() + DEADLINE_MS;
-    while (line_blocked(s, "full") != count)
-        if (clock_boot_ms() > give_up) fail_msg("%zu are blocked", line_blocked(s, "full"));
+    while (line_blocked(s->engine, "full") != count)
+        if (clock_boot_ms() > give_up) fail_msg("%zu are blocked", line_blocked(s->engine, "full"));
 }
 
 static size_t count_threads(void)
@@ -79,7 +80,7 @@ static void is_served(struct sluice *s, const char *queue)
     call_wait(&send);
     assert_int_equal(send.code, SLUICE_OK);
     call_init(&receive);
-    async_receive(s, queue, &(struct sluice_receive){.worker = "w", .wait_ms = 100},
+    async_receive(s->engine, queue, &(struct sluice_receive){.worker = "w", .wait_ms = 100},
                   &receive.async);
     call_wait(&receive);
     assert_int_equal(receive.batch->len, 1);
@@ -166,7 +167,7 @@ static void sent_again(struct sluice *s, const char *queue, size_t count, bool a
         assert_int_equal(take_one(s, queue, 0) >= 0, true); // room for a part of them
     uint64_t before = sent_in_all(s, queue);
     call_init(&first);
-    async_send(s, queue, three, 3, &id, &first.async);
+    async_send(s->engine, queue, three, 3, &id, &first.async);
     for (int i = 0; i < 3; i++)
         assert_true(take_one(s, queue, DEADLINE_MS) >= 0);
     call_wait(&first);
@@ -176,7 +177,7 @@ static void sent_again(struct sluice *s, const char *queue, size_t count, bool a
         (void)take_one(s, queue, 0);
     call_init(&again);
     if (async) {
-        async_send(s, queue, three, 3, &id, &again.async);
+        async_send(s->engine, queue, three, 3, &id, &again.async);
         call_wait(&again);
     } else {
         assert_int_equal(sluice_send(s, queue, three, 3, &id, again.sent, NULL), SLUICE_OK);
@@ -269,7 +270,8 @@ static void polls_of_a_queue_that_is_being_opened_wait_at_its_runners(void **sta
     store_gate_close(g, true);
     for (int i = 0; i < CROWD; i++) {
         call_init(&calls[i]);
-        async_receive(s, "sick", &(struct sluice_receive){.worker = "w", .wait_ms = DEADLINE_MS},
+        async_receive(s->engine, "sick",
+                      &(struct sluice_receive){.worker = "w", .wait_ms = DEADLINE_MS},
                       &calls[i].async);
     }
     store_gate_close(g, false);
@@ -277,13 +279,13 @@ static void polls_of_a_queue_that_is_being_opened_wait_at_its_runners(void **sta
     size_t waiting = 0;
     while (waiting < CROWD) {
         CLEANUP(queue_let_go) struct open_queue *q = NULL;
-        assert_int_equal(queue_get(s, "sick", &q, NULL), SLUICE_OK);
-        struct shard_runner *d = runner_if_open(q, 0);
-        waiting = d ? runner_waiting(d) : 0;
+        assert_int_equal(queue_get(s->engine, "sick", &q, NULL), SLUICE_OK);
+        struct shard_runner *r = runner_if_open(q, 0);
+        waiting = r ? runner_waiting(r) : 0;
         if (clock_boot_ms() > give_up) fail_msg("%zu wait at the runner", waiting);
     }
     for (int i = 0; i < CROWD; i += 2)
-        async_cancel(s, &calls[i].async);
+        async_cancel(s->engine, &calls[i].async);
     for (int i = 0; i < CROWD; i += 2)
         call_wait(&calls[i]); // the thread that began it may still have to end it
     for (int i = 1; i < CROWD; i += 2) {

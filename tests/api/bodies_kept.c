@@ -2,6 +2,7 @@
 // Bodies too large for an entry, on a store in memory with faults and a clock that can be moved:
 // what happens to a body that is lost or out of reach, and that all are deleted when no message
 // needs them.
+#include "api/handle.h"
 #include "bodies_rig.h"
 
 #include "../support/fault_store.h"
@@ -45,7 +46,7 @@ static void remove_body(struct rig *r, const char *key)
 {
     struct store_answer a;
     store_answer_init(&a);
-    ANSWERS(ERR_OK, &a, store_delete(r->s->store, &key, 1, &a));
+    ANSWERS(ERR_OK, &a, store_delete(r->s->engine->store, &key, 1, &a));
     store_answer_done(&a);
 }
 
@@ -61,7 +62,7 @@ static void damage_body(struct rig *r, const char *key)
     struct store_answer a;
     store_answer_init(&a);
     struct bytes other = body_make(77, BIG);
-    ANSWERS(ERR_OK, &a, store_put(r->s->store, key, other, &a));
+    ANSWERS(ERR_OK, &a, store_put(r->s->engine->store, key, other, &a));
     bytes_free(other);
     store_answer_done(&a);
 }
@@ -344,7 +345,7 @@ static void upload_and_die(struct rig *r, uint64_t seed)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     struct upload upload;
-    FINE(queue_get(r->s, "tasks", &q, &error));
+    FINE(queue_get(r->s->engine, "tasks", &q, &error));
     struct bytes body = body_make(seed, BIG);
     bodies_upload(q, &(struct upload_job){.shard = 0, .body = body, .out = &upload}, 1);
     assert_int_equal(upload.err, ERR_OK);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "bodies_rig.h"
+#include "api/handle.h"
 
 #include "../support/fault_store.h"
 #include "store/mem.h"
@@ -114,7 +115,8 @@ size_t count_keys(struct rig *r, const char *prefix, const char *text, char *key
     size_t count = 0;
     char after[RIG_KEY_MAX] = "";
     do {
-        ANSWERS(ERR_OK, &a, store_list(r->s->store, prefix, after[0] ? after : NULL, 1000, &a));
+        ANSWERS(ERR_OK, &a,
+                store_list(r->s->engine->store, prefix, after[0] ? after : NULL, 1000, &a));
         for (size_t i = 0; i < a.rows_len; i++) {
             (void)snprintf(after, sizeof after, "%s", store_row_key(&a, i));
             if (!strstr(after, text)) continue;

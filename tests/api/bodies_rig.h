@@ -5,7 +5,7 @@
 
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"
-#include "local/bodies.h"
+#include "queues/bodies.h"
 
 #define KIB        ((size_t)1024)
 #define MIB        (KIB * KIB)

@@ -5,7 +5,8 @@
 #include "../support/calls.h"
 #include "../support/fault_store.h"
 #include "../unit/unit.h"
-#include "local/async.h"
+#include "api/handle.h"
+#include "ops/async.h"
 #include "os/clock.h"
 #include "store/mem.h"
 
@@ -42,9 +43,9 @@ static void *cancel_too(void *arg)
 {
     struct other *o = arg;
     while (!atomic_load(&o->over)) {
-        struct async_call *l = atomic_load(&o->async);
-        if (!l) continue;
-        async_cancel(o->s, l);
+        struct async_call *a = atomic_load(&o->async);
+        if (!a) continue;
+        async_cancel(o->s->engine, a);
         atomic_store(&o->async, NULL);
     }
     return NULL;
@@ -65,11 +66,11 @@ static void cancel_twice(const char *shards)
     for (int i = 0; i < ROUNDS && clock_boot_ms() < until; i++) {
         struct call c;
         call_init(&c);
-        async_receive(o.s, "tasks", &patient, &c.async);
+        async_receive(o.s->engine, "tasks", &patient, &c.async);
         atomic_store(&o.async, &c.async);
         for (int spin = 0; spin < i % 64; spin++)
             (void)atomic_load(&o.async); // the other thread needs a moment to see it
-        async_cancel(o.s, &c.async);
+        async_cancel(o.s->engine, &c.async);
         while (atomic_load(&o.async)) {
         }
         call_wait(&c); // long before its wait is over; it has one answer
@@ -113,9 +114,9 @@ static void cancel_and_close(const char *shards)
         struct call c;
         call_init(&c);
         assert_int_equal(sluice_open(dir, NULL, &s, NULL), SLUICE_OK);
-        async_receive(s, "tasks", &ask, &c.async);
+        async_receive(s->engine, "tasks", &ask, &c.async);
         linger(i * 37 % 400);
-        async_cancel(s, &c.async);
+        async_cancel(s->engine, &c.async);
         call_wait(&c);
         sluice_close(s);
         call_done(&c);
@@ -151,8 +152,8 @@ static void cancel_during_an_outage(const char *shards)
     sluice_batch_free(b);
     store_fault_set(store, &away);
     call_init(&c);
-    async_receive(s, "tasks", &ask, &c.async);
-    async_cancel(s, &c.async);
+    async_receive(s->engine, "tasks", &ask, &c.async);
+    async_cancel(s->engine, &c.async);
     call_wait(&c); // long before its wait is over
     if (c.code) assert_int_equal(c.code, SLUICE_UNAVAILABLE);
     call_done(&c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Collecting the outcomes of messages, on a store and by way of a node.
 #include "acting_rig.h"
+#include "api/handle.h"
 #include "os/clock.h"
 
 #include <stdlib.h>
@@ -159,6 +160,28 @@ static void very_many_unknown_messages_come_in_parts(void **state)
     assert_int_equal(collect_all(c).unknown, MANY);
     sluice_collect_close(c);
     rig_close(&r);
+}
+
+// A poll for all messages that have ended already waits for nothing.
+static void a_poll_for_all_ends_when_all_have_ended(void **state)
+{
+    (void)state;
+    struct sluice_setting shards = {"shards", "2"};
+    struct jobs j;
+    struct collected_list *out = NULL;
+    jobs_init(&j, &shards, 1);
+    size_t done = 0;
+    for (int i = 0; i < 20 && done < JOBS; i++)
+        done += work(&j, JOBS, false);
+    struct collect_poll poll = {
+        .ids = j.list, .len = JOBS, .all = true, .wait_ms = COLLECT_WAIT_MAX_MS};
+    int64_t began = clock_boot_ms();
+    FINE(dispatch_collect_poll(j.rig.s, "tasks", &poll, &out, &error));
+    assert_true(clock_boot_ms() - began < COLLECT_WAIT_MAX_MS / 2);
+    assert_int_equal(out->len, JOBS);
+    assert_int_equal(out->missing, 0);
+    collected_free(out);
+    rig_close(&j.rig);
 }
 
 static void a_later_collect_goes_on_at_the_position(void **state)
@@ -508,6 +531,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(the_missing_are_named),
         cmocka_unit_test(an_unknown_message_is_listed_and_the_others_go_on),
         cmocka_unit_test(very_many_unknown_messages_come_in_parts),
+        cmocka_unit_test(a_poll_for_all_ends_when_all_have_ended),
         cmocka_unit_test(a_later_collect_goes_on_at_the_position),
         cmocka_unit_test(many_messages_take_a_few_polls),
         cmocka_unit_test(bad_collects_have_their_sentences),

@@ -2,8 +2,9 @@
 // Where requests are money: what the books say, and what the store says when it refuses.
 #include "../support/calls.h"
 #include "../unit/unit.h"
+#include "api/handle.h"
 #include "charging_store.h"
-#include "local/inside.h"
+#include "queues/queues.h"
 #include "store/mem.h"
 
 #include <string.h>

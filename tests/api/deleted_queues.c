@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is left of a queue that was deleted: hardly anything, on every store; and of one that was
 // not, everything.
+#include "api/handle.h"
 #include "bodies_rig.h"
 
+#include "ops/finish_shard.h"
+#include "ops/upkeep.h"
 #include "os/clock.h"
 #include "store/mem.h"
 #include "store/meter.h"
-#include "upkeep/finish_shard.h"
-#include "upkeep/upkeep.h"
 
 #include <ftw.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static int set_up(void **state)
 {
     struct rig *r = test_calloc(1, sizeof *r);
     rig_open(r, backend);
-    r->s->rules = quick;
+    r->s->engine->rules = quick;
     *state = r;
     return 0;
 }
@@ -79,7 +80,8 @@ static uint64_t listed_bytes(struct rig *r, const char *prefix)
     uint64_t sum = 0;
     char after[RIG_KEY_MAX] = "";
     do {
-        ANSWERS(ERR_OK, &a, store_list(r->s->store, prefix, after[0] ? after : NULL, 1000, &a));
+        ANSWERS(ERR_OK, &a,
+                store_list(r->s->engine->store, prefix, after[0] ? after : NULL, 1000, &a));
         for (size_t i = 0; i < a.rows_len; i++) {
             sum += a.rows[i].size;
             (void)snprintf(after, sizeof after, "%s", store_row_key(&a, i));
@@ -98,7 +100,7 @@ static uint64_t log_bytes(struct rig *r, const char *folder)
     char log[RIG_KEY_MAX + 8];
     (void)snprintf(log, sizeof log, "%s0/log", folder);
     do {
-        ANSWERS(ERR_OK, &a, store_extents(r->s->store, log, from, 1000, &a));
+        ANSWERS(ERR_OK, &a, store_extents(r->s->engine->store, log, from, 1000, &a));
         for (size_t i = 0; i < a.rows_len; i++)
             sum += a.rows[i].size;
         if (a.rows_len > 0) from = a.rows[a.rows_len - 1].last + 1;
@@ -122,7 +124,7 @@ static uint64_t bytes_under(struct rig *r, const char *folder)
 static void folder_of(struct rig *r, const char *queue, char out[RIG_KEY_MAX])
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    FINE(queue_get(r->s, queue, &q, &error));
+    FINE(queue_get(r->s->engine, queue, &q, &error));
     char *at = out + snprintf(out, RIG_KEY_MAX, "q/");
     for (size_t i = 0; i < sizeof q->row.id.bytes; i++)
         at += snprintf(at, 3, "%02x", q->row.id.bytes[i]);
@@ -141,7 +143,7 @@ static void sweep(struct rig *r, size_t queues)
     for (size_t finished = 0; finished < queues; nap()) {
         struct deleted_queues_walk walk = {.left = 0};
         struct deleted_queues_counts counts;
-        assert_int_equal(deleted_queues_round(r->s, ROUND_MAX, &walk, &counts), ERR_OK);
+        assert_int_equal(deleted_queues_round(r->s->engine, ROUND_MAX, &walk, &counts), ERR_OK);
         finished += counts.finished;
         assert_true(clock_boot_ms() < until);
     }
@@ -151,7 +153,7 @@ static struct deleted_queues_counts round_once(struct rig *r)
 {
     struct deleted_queues_walk walk = {.left = 0};
     struct deleted_queues_counts counts;
-    assert_int_equal(deleted_queues_round(r->s, ROUND_MAX, &walk, &counts), ERR_OK);
+    assert_int_equal(deleted_queues_round(r->s->engine, ROUND_MAX, &walk, &counts), ERR_OK);
     return counts;
 }
 
@@ -185,7 +187,7 @@ static size_t objects_under(struct rig *r, const char *folder)
 {
     struct store_answer a;
     store_answer_init(&a);
-    ANSWERS(ERR_OK, &a, store_list(r->s->store, folder, NULL, 1000, &a));
+    ANSWERS(ERR_OK, &a, store_list(r->s->engine->store, folder, NULL, 1000, &a));
     size_t len = a.rows_len;
     store_answer_done(&a);
     return len;
@@ -203,7 +205,7 @@ static bool finish_one(struct rig *r, const struct catalog_row *row, uint32_t sh
     bool finished = false;
     memcpy(config.id.queue, row->id.bytes, sizeof config.id.queue);
     memcpy(config.queue, row->name, sizeof config.queue);
-    assert_int_equal(finish_shard(r->s->store, &config, no, NULL, &finished), ERR_OK);
+    assert_int_equal(finish_shard(r->s->engine->store, &config, no, NULL, &finished), ERR_OK);
     return finished;
 }
 
@@ -219,7 +221,7 @@ static void a_shard_that_is_finished_stays_so(void **state)
     send_megabytes(r, "halves", 1);
     folder_of(r, "halves", folder);
     drop(r, "halves");
-    ANSWERS(ERR_OK, &a, catalog_life(r->s->store, "halves", 1, &row, &a));
+    ANSWERS(ERR_OK, &a, catalog_life(r->s->engine->store, "halves", 1, &row, &a));
     store_answer_done(&a);
     int64_t until = clock_boot_ms() + DEADLINE_MS;
     for (; !finish_one(r, &row, 0); nap())
@@ -302,9 +304,9 @@ static void what_is_swept_is_not_asked_about_again(void **state)
     drop(r, "once");
     sweep(r, 1);
     struct meter_snapshot before, after;
-    store_meter_read(r->s->store, &before);
+    store_meter_read(r->s->engine->store, &before);
     struct deleted_queues_counts counts = round_once(r);
-    store_meter_read(r->s->store, &after);
+    store_meter_read(r->s->engine->store, &after);
     assert_int_equal(counts.found, 0);
     for (int kind = 0; kind < METER_KINDS; kind++)
         assert_int_equal(after.kind[kind].requests - before.kind[kind].requests,
@@ -314,7 +316,7 @@ static void what_is_swept_is_not_asked_about_again(void **state)
 static void one_that_is_just_gone_is_left_alone(void **state)
 {
     struct rig *r = *state;
-    r->s->rules.floor_lag_ms = r->s->rules.retain_ms = 3600000;
+    r->s->engine->rules.floor_lag_ms = r->s->engine->rules.retain_ms = 3600000;
     make(r, "fresh", "1");
     send_body(r, "fresh", 1, KIB);
     drop(r, "fresh");
@@ -330,7 +332,8 @@ static void a_queue_that_was_not_deleted_loses_nothing(void **state)
         send_body(r, "alive", i, 10 * KIB);
     struct store_answer a;
     store_answer_init(&a);
-    ANSWERS(ERR_OK, &a, store_put_new(r->s->store, "gone/alive/00000001", bytes_str("gone"), &a));
+    ANSWERS(ERR_OK, &a,
+            store_put_new(r->s->engine->store, "gone/alive/00000001", bytes_str("gone"), &a));
     int64_t until = clock_boot_ms() + DEADLINE_MS;
     struct deleted_queues_counts counts = {0};
     for (; counts.visited == 0 && clock_boot_ms() < until; nap())
@@ -338,7 +341,7 @@ static void a_queue_that_was_not_deleted_loses_nothing(void **state)
     assert_int_equal(counts.visited, 1);
     assert_int_equal(counts.finished, 0);
     const char *keys[] = {"gone/alive/00000001"};
-    ANSWERS(ERR_OK, &a, store_delete(r->s->store, keys, 1, &a));
+    ANSWERS(ERR_OK, &a, store_delete(r->s->engine->store, keys, 1, &a));
     store_answer_done(&a);
     struct sluice_batch *b = receive(r, "alive", 5, 0);
     assert_int_equal(b->len, 5);
@@ -365,7 +368,7 @@ static bool exists(struct rig *r, const char *key)
 {
     struct store_answer a;
     store_answer_init(&a);
-    enum err err = store_get(r->s->store, key, 0, SIZE_MAX, &a);
+    enum err err = store_get(r->s->engine->store, key, 0, SIZE_MAX, &a);
     store_answer_done(&a);
     return err == ERR_OK;
 }
@@ -375,7 +378,7 @@ static void leave_mail(struct rig *r, const char *folder, const char *what, char
     struct store_answer a;
     store_answer_init(&a);
     (void)snprintf(key, RIG_KEY_MAX, "%.*s0/box/%s", (int)RIG_KEY_MAX - 48, folder, what);
-    ANSWERS(ERR_OK, &a, store_put_new(r->s->store, key, bytes_str("mail"), &a));
+    ANSWERS(ERR_OK, &a, store_put_new(r->s->engine->store, key, bytes_str("mail"), &a));
     store_answer_done(&a);
 }
 
@@ -384,7 +387,7 @@ static void mail_of_a_deleted_queue_is_deleted_and_that_of_others_stays(void **s
 {
     struct rig *r = *state;
     char gone[RIG_KEY_MAX], lives[RIG_KEY_MAX], keys[3][RIG_KEY_MAX], other[RIG_KEY_MAX];
-    if (!store_is_high_latency(r->s->store)) return;
+    if (!store_is_high_latency(r->s->engine->store)) return;
     make(r, "gone", "1");
     make(r, "lives", "1");
     send_body(r, "gone", 1, KIB);
@@ -410,7 +413,7 @@ static void a_handle_that_slept_through_a_deletion_answers_not_found(void **stat
     struct sluice_send m = {.body = "late", .body_len = 4};
     if (r->dir[0] == 0) return; // only a directory is opened twice here
     FINE(sluice_open(r->dir, NULL, &sleeper, &error));
-    sleeper->rules = quick;
+    sleeper->engine->rules = quick;
     make(r, "dream", "1");
     FINE(sluice_send(sleeper, "dream", &m, 1, NULL, NULL, &error));
     send_megabytes(r, "dream", 1);
@@ -430,7 +433,7 @@ static void a_handle_that_lives_long_enough_does_it_by_itself(void **state)
     drop(r, "slow");
     int64_t until = clock_boot_ms() + DEADLINE_MS;
     for (; !exists(r, "swept/slow/00000001") && clock_boot_ms() < until; nap())
-        deleted_queues_again(upkeep_deleted_queues(r->s)); // rather than in an hour
+        deleted_queues_again(upkeep_deleted_queues(r->s->engine)); // rather than in an hour
     assert_true(exists(r, "swept/slow/00000001"));
 }
 
@@ -449,7 +452,7 @@ static void die(struct rig *r, size_t queues)
     for (; found < queues && clock_boot_ms() < until; nap()) {
         struct deleted_queues_walk walk = {.left = 0};
         struct deleted_queues_counts counts;
-        assert_int_equal(deleted_queues_round(r->s, 0, &walk, &counts), ERR_OK);
+        assert_int_equal(deleted_queues_round(r->s->engine, 0, &walk, &counts), ERR_OK);
         found = counts.found;
     }
     assert_int_equal(found, queues);
@@ -463,7 +466,7 @@ static void a_walk_meets_each_of_them_once(void **state)
     die(r, 7);
     do {
         struct deleted_queues_counts counts;
-        assert_int_equal(deleted_queues_round(r->s, 2, &walk, &counts), ERR_OK);
+        assert_int_equal(deleted_queues_round(r->s->engine, 2, &walk, &counts), ERR_OK);
         visited += counts.visited;
         rounds++;
     } while (walk.left > 0);
@@ -475,7 +478,7 @@ static uint64_t requests_of(struct rig *r)
 {
     struct meter_snapshot m;
     uint64_t sum = 0;
-    store_meter_read(r->s->store, &m);
+    store_meter_read(r->s->engine->store, &m);
     for (int kind = 0; kind < METER_KINDS; kind++)
         sum += m.kind[kind].requests;
     return sum;
@@ -499,7 +502,7 @@ static void closing_does_not_wait_for_a_round(void **state)
 {
     struct rig *r = *state;
     die(r, 20);
-    deleted_queues_again(upkeep_deleted_queues(r->s)); // and the tear-down closes it
+    deleted_queues_again(upkeep_deleted_queues(r->s->engine)); // and the tear-down closes it
 }
 
 static void give_birth(struct rig *r, const char *name, bool dies)
@@ -509,9 +512,9 @@ static void give_birth(struct rig *r, const char *name, bool dies)
     store_answer_init(&a);
     config_defaults(&row.birth);
     (void)snprintf(row.name, sizeof row.name, "%s", name);
-    ANSWERS(ERR_OK, &a, catalog_create(r->s->store, &row, &a));
-    ANSWERS(ERR_OK, &a, catalog_find(r->s->store, name, &row, &a));
-    if (dies) ANSWERS(ERR_OK, &a, catalog_mark_deleted(r->s->store, &row, &a));
+    ANSWERS(ERR_OK, &a, catalog_create(r->s->engine->store, &row, &a));
+    ANSWERS(ERR_OK, &a, catalog_find(r->s->engine->store, name, &row, &a));
+    if (dies) ANSWERS(ERR_OK, &a, catalog_mark_deleted(r->s->engine->store, &row, &a));
     store_answer_done(&a);
 }
 
@@ -541,7 +544,7 @@ static void a_name_of_many_lives_is_found_in_few_requests(void **state)
         struct catalog_row row;
         struct store_answer a;
         store_answer_init(&a);
-        ANSWERS(ERR_NOT_FOUND, &a, catalog_find(r->s->store, "cat", &row, &a));
+        ANSWERS(ERR_NOT_FOUND, &a, catalog_find(r->s->engine->store, "cat", &row, &a));
         assert_int_equal(row.life, lives);
         store_answer_done(&a);
     }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What doctor says about a queue without entries: a new one is in order, an old one may be lost.
 #include "../unit/unit.h"
-#include "local/inside.h"
+#include "api/handle.h"
+#include "queues/queues.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +34,7 @@ static void only_an_old_queue_without_entries_is_a_warning(void **state)
     assert_int_equal(sluice_queue_create(s, "fresh", NULL, 0, &error), SLUICE_OK);
     config_defaults(&row.birth);
     store_answer_init(&answer);
-    assert_int_equal(catalog_create(s->store, &row, &answer), ERR_OK);
+    assert_int_equal(catalog_create(s->engine->store, &row, &answer), ERR_OK);
     store_answer_done(&answer);
     sluice_close(s);
     assert_int_equal(sluice_doctor(path, note, &seen, &error), SLUICE_OK);

@@ -4,8 +4,9 @@
 #define _GNU_SOURCE // unshare, fallocate
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"
-#include "local/inside.h"
+#include "api/handle.h"
 #include "os/clock.h"
+#include "queues/queues.h"
 #include "store/file/file.h"
 
 #include <fcntl.h>
@@ -156,12 +157,12 @@ static void drain_a_full_disk(void)
     char why[STORE_WHY_MAX];
     FINE(sluice_queue_create(s, "work", NULL, 0, &error));
     FINE(sluice_queue_create(s, "rest", NULL, 0, &error));
-    NEED(!store_concern(s->store, STORE_NEARLY_FULL, why));
+    NEED(!store_concern(s->engine->store, STORE_NEARLY_FULL, why));
     FINE(send_batch(s, "rest", &error));
     size_t sent = fill_with(s, "work");
     NEED(sent > 1000);
     take_the_rest();
-    NEED(store_concern(s->store, STORE_NEARLY_FULL, why));
+    NEED(store_concern(s->engine->store, STORE_NEARLY_FULL, why));
     NEED(strstr(why, "nearly full") != NULL);
     large_is_refused(s, "work");
     NEED(drain(s, "work") == sent);
@@ -174,7 +175,7 @@ static void drain_a_full_disk(void)
 static void gets_space_back(void (*take_out)(struct sluice *s, size_t sent))
 {
     struct sluice *s = open_handle();
-    s->rules = quick;
+    s->engine->rules = quick;
     FINE(sluice_queue_create(s, "work", NULL, 0, &error));
     FINE(sluice_queue_create(s, "other", NULL, 0, &error));
     size_t sent = fill_with(s, "work");

@@ -65,6 +65,26 @@ static void message_travels_with_everything_said_of_it(void **state)
     rig_close(&r);
 }
 
+// The clock of a directory may run 0.5 % faster than this machine's.
+static void a_lease_ends_before_the_lock_by_any_clock(void **state)
+{
+    (void)state;
+    const int64_t lock_ms = 3600000, bucket_ms = 1100; // a bucket's lock may last that much longer
+    struct rig r;
+    rig_open(&r);
+    FINE(sluice_queue_create(r.s, "tasks", NULL, 0, &error));
+    send_text(r.s, "tasks", "x");
+    struct sluice_batch *b;
+    struct sluice_receive ask = {.worker = "tester", .max = 1, .visibility_ms = lock_ms};
+    FINE(sluice_receive(r.s, "tasks", &ask, &b, &error));
+    assert_int_equal(b->len, 1);
+    int64_t lease_ms = b->messages[0].lease_ms;
+    assert_true(lease_ms * 1005 / 1000 <= lock_ms + bucket_ms);
+    assert_true(lease_ms > lock_ms - lock_ms / 64);
+    sluice_batch_free(b);
+    rig_close(&r);
+}
+
 static void unknown_queue_is_named(void **state)
 {
     (void)state;
@@ -443,6 +463,7 @@ int main(int argc, char **argv)
     backend = argv[1];
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(message_travels_with_everything_said_of_it),
+        cmocka_unit_test(a_lease_ends_before_the_lock_by_any_clock),
         cmocka_unit_test(unknown_queue_is_named),
         cmocka_unit_test(impossible_settings_are_refused_by_name),
         cmocka_unit_test(queue_lives_and_dies_and_lives_again),

@@ -3,8 +3,9 @@
 #include "../conformance/store/support.h"
 #include "../support/census.h"
 #include "../unit/unit.h"
-#include "local/inside.h"
+#include "api/handle.h"
 #include "os/clock.h"
+#include "queues/queues.h"
 #include "sluice.h"
 
 #include <errno.h>
@@ -187,9 +188,9 @@ static void await_waiting(struct sluice *s)
     int64_t until = clock_boot_ms() + DEADLINE_MS;
     for (size_t waiting = 0; waiting == 0; rest()) {
         CLEANUP(queue_let_go) struct open_queue *q = NULL;
-        FINE(queue_get(s, "tasks", &q, &error));
-        struct shard_runner *d = runner_if_open(q, 0);
-        waiting = d ? runner_waiting(d) : 0;
+        FINE(queue_get(s->engine, "tasks", &q, &error));
+        struct shard_runner *r = runner_if_open(q, 0);
+        waiting = r ? runner_waiting(r) : 0;
         if (clock_boot_ms() > until) fail_msg("no receive waits");
     }
 }

@@ -3,7 +3,8 @@
 // before the first store call that a creation makes in its own thread, before the second, and so
 // on, until there is no such call.
 #include "../unit/unit.h"
-#include "local/inside.h"
+#include "api/handle.h"
+#include "queues/queues.h"
 #include "store/backend.h"
 #include "store/mem.h"
 

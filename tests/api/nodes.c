@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The list of nodes in a URL, and the map of owners that a client learns, without any node.
-#include "remote/nodes.h"
+#include "client/nodes.h"
 #include "../unit/unit.h"
 #include "base/bytes.h"
-#include "local/shard_of.h"
-#include "owner/map.h"
+#include "protocol/owner_map.h"
+#include "protocol/shard_of.h"
 
 #include <stdio.h>
 #include <string.h>

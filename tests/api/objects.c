@@ -2,6 +2,7 @@
 // How much memory a receive takes while it waits. The program counts the library's allocations: it
 // is linked with --wrap.
 #include "../support/calls.h"
+#include "api/handle.h"
 
 #include <malloc.h>
 #include <stdatomic.h>
@@ -64,7 +65,7 @@ static void wait_with(const char *shards, long most)
     long before = objects, before_bytes = bytes;
     for (int i = 0; i < WAITING; i++) {
         call_init(&calls[i]);
-        async_receive(s, "tasks", &patient, &calls[i].async);
+        async_receive(s->engine, "tasks", &patient, &calls[i].async);
     }
     most = most * WAITING + SPARE;
     int64_t end = clock_boot_ms() + DEADLINE_MS / 2; // until no thread works for them
@@ -76,7 +77,7 @@ static void wait_with(const char *shards, long most)
     for (int i = 0; i < WAITING; i++)
         assert_int_equal(calls[i].answers, 0);
     for (int i = 0; i < WAITING; i++)
-        async_cancel(s, &calls[i].async);
+        async_cancel(s->engine, &calls[i].async);
     for (int i = 0; i < WAITING; i++) {
         call_wait(&calls[i]);
         call_done(&calls[i]);

@@ -2,9 +2,11 @@
 // The work of one call on several threads: how often each part runs, how many at a time, and a call
 // that gets no thread beside its own.
 #define _GNU_SOURCE // RTLD_NEXT
-#include "local/parallel.h"
+#include "os/parallel.h"
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"
+#include "api/handle.h"
+#include "queues/queues.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -78,7 +80,7 @@ static void each_part_runs_once(void **state)
     struct sluice *s = open_store();
     for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
         work_init(&w, s, 1);
-        parallel_for(s, 1, counts[i], count_part, &w);
+        parallel_for(s->engine->parallel, 1, counts[i], count_part, &w);
         assert_each_ran_once(&w, counts[i]);
     }
     sluice_close(s);
@@ -104,7 +106,7 @@ static void the_parts_of_a_call_wait_at_the_same_time(void **state)
     struct sluice *s = open_store();
     work_init(&w, s, 1);
     w.wanted = PARALLEL_MAX;
-    parallel_for(s, 1, PARALLEL_MAX, await_others, &w);
+    parallel_for(s->engine->parallel, 1, PARALLEL_MAX, await_others, &w);
     assert_int_equal(w.arrived, PARALLEL_MAX);
     sluice_close(s);
 }
@@ -116,7 +118,7 @@ static void without_a_thread_the_caller_does_all(void **state)
     struct sluice *s = open_store();
     work_init(&w, s, 1);
     atomic_store(&creation_fails, true);
-    parallel_for(s, 1, PARTS, count_part, &w);
+    parallel_for(s->engine->parallel, 1, PARTS, count_part, &w);
     atomic_store(&creation_fails, false);
     assert_each_ran_once(&w, PARTS);
     sluice_close(s);
@@ -125,7 +127,7 @@ static void without_a_thread_the_caller_does_all(void **state)
 static void *hang(void *arg)
 {
     struct work *w = arg;
-    parallel_for(w->s, w->key, PARALLEL_MAX, await_others, w);
+    parallel_for(w->s->engine->parallel, w->key, PARALLEL_MAX, await_others, w);
     return NULL;
 }
 
@@ -146,7 +148,7 @@ static void calls_that_hang_leave_threads_for_other_queues(void **state)
     while (hung.arrived < CALLS + 2) // the callers, and some helpers
         (void)pthread_cond_wait(&hung.changed, &hung.lock);
     (void)pthread_mutex_unlock(&hung.lock);
-    parallel_for(s, 2, PARALLEL_MAX, await_others, &other);
+    parallel_for(s->engine->parallel, 2, PARALLEL_MAX, await_others, &other);
     assert_int_equal(other.arrived, PARALLEL_MAX);
     (void)pthread_mutex_lock(&hung.lock);
     assert_true(hung.arrived < CALLS * PARALLEL_MAX); // the queue did not get all it asked for

@@ -4,8 +4,9 @@
 #include "../conformance/store/support.h"
 #include "../support/gate_store.h"
 #include "../unit/unit.h"
-#include "local/inside.h"
+#include "api/handle.h"
 #include "os/clock.h"
+#include "queues/queues.h"
 
 #include <string.h>
 

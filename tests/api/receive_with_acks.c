@@ -4,6 +4,7 @@
 // argument, or by way of a node ("http").
 #include "../support/calls.h"
 #include "../support/gate_store.h"
+#include "api/handle.h"
 #include "backend.h"
 #include "charging_store.h"
 #include "os/clock.h"
@@ -74,7 +75,7 @@ static enum sluice_code ask_by(struct sluice *s, const struct sluice_receive *as
     struct call c;
     if (!async) return sluice_receive(s, "tasks", ask, out, error);
     call_init(&c);
-    async_receive(s, "tasks", ask, &c.async);
+    async_receive(s->engine, "tasks", ask, &c.async);
     call_wait(&c);
     enum sluice_code code = c.code;
     *out = c.batch;
@@ -275,12 +276,12 @@ static void remove_body(struct sluice *s)
     char key[512] = "";
     const char *keys[] = {key};
     store_answer_init(&a);
-    assert_int_equal(store_list(s->store, "q/", NULL, 1000, &a), ERR_OK);
+    assert_int_equal(store_list(s->engine->store, "q/", NULL, 1000, &a), ERR_OK);
     for (size_t i = 0; i < a.rows_len; i++)
         if (strstr(store_row_key(&a, i), "/data/"))
             (void)snprintf(key, sizeof key, "%s", store_row_key(&a, i));
     assert_true(*key);
-    assert_int_equal(store_delete(s->store, keys, 1, &a), ERR_OK);
+    assert_int_equal(store_delete(s->engine->store, keys, 1, &a), ERR_OK);
     store_answer_done(&a);
 }
 
@@ -507,9 +508,9 @@ static void one_that_is_cancelled_tells_its_acks(void **state)
         const char *token = b->messages[0].token;
         struct sluice_receive ask = asking(&token, 1, DEADLINE_MS, NULL);
         call_init(&c);
-        async_receive(r.s, "tasks", &ask, &c.async);
+        async_receive(r.s->engine, "tasks", &ask, &c.async);
         if (i % 4 > 1) await_processed(r.s, 1); // else at any moment
-        async_cancel(r.s, &c.async);
+        async_cancel(r.s->engine, &c.async);
         call_wait(&c);
         assert_int_equal(c.code, SLUICE_OK);
         assert_int_equal(c.batch->len, 0);

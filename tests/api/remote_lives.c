@@ -3,8 +3,9 @@
 // that name before it is asked for again.
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"
+#include "api/handle.h"
 #include "fault_proxy.h"
-#include "local/life.h"
+#include "ops/life.h"
 #include "os/clock.h"
 #include "server/server.h"
 
@@ -122,15 +123,15 @@ static void a_delete_that_names_another_life_of_the_queue_deletes_nothing(void *
     struct sluice_error why;
     rig_start(&r);
     id_of(&r, first);
-    FINE(queue_delete_life(r.behind, "tasks", first, &error));
-    assert_int_equal(queue_delete_life(r.behind, "tasks", first, &why), SLUICE_NOT_FOUND);
+    FINE(queue_delete_life(r.behind->engine, "tasks", first, &error));
+    assert_int_equal(queue_delete_life(r.behind->engine, "tasks", first, &why), SLUICE_NOT_FOUND);
     assert_true(make_with_a_message(&r));
     id_of(&r, second);
-    assert_int_equal(queue_delete_life(r.behind, "tasks", first, &why), SLUICE_NOT_FOUND);
+    assert_int_equal(queue_delete_life(r.behind->engine, "tasks", first, &why), SLUICE_NOT_FOUND);
     assert_string_equal(why.reason, "unknown-queue");
     assert_non_null(strstr(why.message, first));
     assert_one_message(&r);
-    FINE(queue_delete_life(r.behind, "tasks", second, &error));
+    FINE(queue_delete_life(r.behind->engine, "tasks", second, &error));
     rig_stop(&r);
 }
 

@@ -5,6 +5,8 @@
 #include "../support/calls.h"
 #include "../support/gate_store.h"
 #include "../unit/unit.h"
+#include "api/handle.h"
+#include "ops/ops.h"
 #include "os/clock.h"
 
 #include <pthread.h>
@@ -90,7 +92,7 @@ static struct sluice_batch *receive_async(struct sluice *s, const struct sluice_
     struct call c;
     struct sluice_receive ask = ask_of(id, max, 0);
     call_init(&c);
-    async_receive(s, "tasks", &ask, &c.async);
+    async_receive(s->engine, "tasks", &ask, &c.async);
     call_wait(&c);
     assert_int_equal(c.code, SLUICE_OK);
     struct sluice_batch *b = c.batch;
@@ -146,7 +148,7 @@ static struct sluice_batch *receive_within(struct sluice *s, const struct sluice
     struct answer_budget budget = {.most = bytes, .take = has_room};
     call_init(&c);
     c.async.budget = &budget;
-    async_receive(s, "tasks", &ask, &c.async);
+    async_receive(s->engine, "tasks", &ask, &c.async);
     call_wait(&c);
     assert_int_equal(c.code, SLUICE_OK);
     struct sluice_batch *b = c.batch;
@@ -347,8 +349,8 @@ static void gives_way(const char *shards)
     sluice_batch_free(receive(r.s, NULL, 1)); // opens every runner
     call_init(&first);
     call_init(&second);
-    async_receive(r.s, "tasks", &ask, &first.async);
-    async_receive(r.s, "tasks", &ask, &second.async);
+    async_receive(r.s->engine, "tasks", &ask, &first.async);
+    async_receive(r.s->engine, "tasks", &ask, &second.async);
     call_wait(&first);
     assert_int_equal(first.code, SLUICE_OK);
     assert_int_equal(first.batch->len, 0);
@@ -383,10 +385,10 @@ static void one_that_was_cancelled_leaves_the_id_to_the_next(void **state)
         struct sluice_receive ask = ask_of(&id, 1, DEADLINE_MS);
         for (int n = 0; n < 3; n++) {
             call_init(&calls[n]);
-            async_receive(r.s, "tasks", &ask, &calls[n].async);
+            async_receive(r.s->engine, "tasks", &ask, &calls[n].async);
             if (n == (int)i % 3) send_some(r.s, 1);
             if (n == 2) continue;
-            async_cancel(r.s, &calls[n].async);
+            async_cancel(r.s->engine, &calls[n].async);
             call_wait(&calls[n]);
         }
         call_wait(&calls[2]);
@@ -416,7 +418,7 @@ static void settle_twice(struct sluice *s, const struct settle *good, const stru
     struct call c;
     for (int n = 0; n < 2; n++) {
         call_init(&c);
-        async_settle(s, "tasks", n == 0 ? good : bad, &c.async);
+        async_settle(s->engine, "tasks", n == 0 ? good : bad, &c.async);
         call_wait(&c);
         if (n == 0) assert_int_equal(c.code, SLUICE_OK);
         if (n == 1) is_reused(c.code, &c.error);
@@ -426,7 +428,7 @@ static void settle_twice(struct sluice *s, const struct settle *good, const stru
     }
     struct sluice_outcome outcomes[4];
     struct sluice_error error = {.message = ""};
-    is_reused(direct_settle(s, "tasks", bad, outcomes, &error), &error);
+    is_reused(ops_settle(s->engine, "tasks", bad, outcomes, &error), &error);
 }
 
 static void an_id_of_other_locks_is_refused(void **state)
@@ -449,7 +451,7 @@ static void an_id_of_other_locks_is_refused(void **state)
         settle_twice(r.s, &good, &more, 2);
         struct call c;
         call_init(&c);
-        async_settle(r.s, "tasks", &other, &c.async);
+        async_settle(r.s->engine, "tasks", &other, &c.async);
         call_wait(&c);
         is_reused(c.code, &c.error);
         call_done(&c);
@@ -481,7 +483,7 @@ static void an_id_of_other_messages_is_refused(void **state)
     is_reused(sluice_send(r.s, "tasks", two, 2, &id, sent, &error), &error);
     assert_int_equal(sent[0].code, SLUICE_INVALID);
     call_init(&c);
-    async_send(r.s, "tasks", two, 2, &id, &c.async);
+    async_send(r.s->engine, "tasks", two, 2, &id, &c.async);
     call_wait(&c);
     is_reused(c.code, &c.error);
     call_done(&c);
@@ -510,7 +512,7 @@ static void an_id_of_a_larger_receive_is_refused(void **state)
         is_reused(sluice_receive(r.s, "tasks", &ask, &b, &error), &error);
         struct call c;
         call_init(&c);
-        async_receive(r.s, "tasks", &ask, &c.async);
+        async_receive(r.s->engine, "tasks", &ask, &c.async);
         call_wait(&c);
         is_reused(c.code, &c.error);
         call_done(&c);

@@ -2,9 +2,10 @@
 // Waiting for signals, on a store and by way of a node: the poll of a worker, the signals that come
 // with a message, the count of a renewal, the wait of the sender.
 #include "acting_rig.h"
-#include "local/inside.h"
+#include "api/handle.h"
 #include "os/clock.h"
 #include "os/thread.h"
+#include "queues/queues.h"
 
 #define WAIT_MS 10000
 #define SOON_MS 5000
@@ -19,13 +20,13 @@ static struct sluice *store_of(const struct rig *r)
 static void commit(const struct rig *r, const char *id, uint16_t kind, struct buf *payload)
 {
     struct open_queue *q = NULL;
-    struct shard_runner *d;
+    struct shard_runner *runner;
     uint32_t shard;
     uint64_t seq;
-    FINE(queue_get(store_of(r), "tasks", &q, &error));
-    FINE(id_parse(q, id, &shard, &seq, &error));
-    FINE(queue_work_runner(q, shard, &d, &error));
-    assert_int_equal(runner_do(d, (struct op){kind, buf_bytes(payload)}, NULL), ERR_OK);
+    FINE(queue_get(store_of(r)->engine, "tasks", &q, &error));
+    FINE(id_parse(queue_ref(q), id, &shard, &seq, &error));
+    FINE(queue_work_runner(q, shard, &runner, &error));
+    assert_int_equal(runner_do(runner, (struct op){kind, buf_bytes(payload)}, NULL), ERR_OK);
     queue_let_go(&q);
 }
 
@@ -36,8 +37,8 @@ static void signal_send(const struct rig *r, const char *id, enum signal_kind ki
     struct open_queue *q = NULL;
     uint32_t shard;
     uint64_t seq;
-    FINE(queue_get(store_of(r), "tasks", &q, &error));
-    FINE(id_parse(q, id, &shard, &seq, &error));
+    FINE(queue_get(store_of(r)->engine, "tasks", &q, &error));
+    FINE(id_parse(queue_ref(q), id, &shard, &seq, &error));
     queue_let_go(&q);
     CLEANUP(buf_done) struct buf payload, seqs;
     buf_init(&payload, 1 << 17);
@@ -56,14 +57,14 @@ static void signal_send(const struct rig *r, const char *id, enum signal_kind ki
         (void)snprintf(signal + 2 * i, 3, "%02x", op.request.bytes[i]);
 }
 
-static void signal_answer(const struct rig *r, const char *id, const char *token, uint32_t n,
+static void answer_signal(const struct rig *r, const char *id, const char *token, uint32_t n,
                           const char *text)
 {
     static uint8_t number;
     struct open_queue *q = NULL;
     struct lock_name lock;
-    FINE(queue_get(store_of(r), "tasks", &q, &error));
-    FINE(token_parse(q, token, &lock, &error));
+    FINE(queue_get(store_of(r)->engine, "tasks", &q, &error));
+    FINE(token_parse(queue_ref(q), token, &lock, &error));
     CLEANUP(buf_done) struct buf payload, rows;
     buf_init(&payload, 1 << 17);
     buf_init(&rows, 1 << 16);
@@ -286,7 +287,7 @@ static void the_sender_gets_the_answer(void **state)
     assert_int_equal(list->len, 1);
     assert_string_equal(list->rows[0].state, "pending");
     sluice_signals_free(list);
-    signal_answer(&r.rig, r.id, r.token, 1, "half");
+    answer_signal(&r.rig, r.id, r.token, 1, "half");
     FINE(sluice_signal_wait(r.rig.s, "tasks", signal, r.id, WAIT_MS, &list, &error));
     assert_int_equal(list->len, 1);
     assert_string_equal(list->rows[0].state, "acked");

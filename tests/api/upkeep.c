@@ -2,11 +2,14 @@
 // The upkeep of a handle on its thread pool: dead letters of one queue while another one hangs, and
 // a process that cannot create a thread.
 #define _GNU_SOURCE // RTLD_NEXT
+#include "ops/upkeep.h"
 #include "../conformance/store/support.h"
 #include "../support/gate_store.h"
 #include "../unit/unit.h"
-#include "local/inside.h"
+#include "api/handle.h"
+#include "ops/queue_calls.h"
 #include "os/clock.h"
+#include "queues/queues.h"
 #include "store/probe.h"
 
 #include <dlfcn.h>
@@ -68,7 +71,7 @@ static void await_letters(struct sluice *s, const char *queue, uint64_t count)
 // The handle looks the queue up again at its next use.
 static void forget(struct sluice *s, const char *queue)
 {
-    CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s, queue);
+    CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(s->engine, queue);
     if (q) queue_stale(q);
 }
 
@@ -101,9 +104,9 @@ static void dead_letters_of_a_queue_move_while_others_hang(void **state)
 
 static bool job_runs(struct sluice *s, struct open_queue *q)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    bool runs = q->upkeep_runs;
-    (void)pthread_mutex_unlock(&s->lock);
+    (void)pthread_mutex_lock(&s->engine->lock);
+    bool runs = q->calls->upkeep_runs;
+    (void)pthread_mutex_unlock(&s->engine->lock);
     return runs;
 }
 
@@ -117,7 +120,7 @@ static void a_queue_that_goes_stale_during_its_job_stays_open_until_the_end(void
     forget(s, "sick");
     store_gate_close(gate, true);
     fail_one(s, "tasks");
-    struct open_queue *q = queue_if_known(s, "tasks");
+    struct open_queue *q = queue_if_known(s->engine, "tasks");
     while (!job_runs(s, q))
         (void)sched_yield();
     queue_stale(q);
@@ -133,12 +136,12 @@ static void closing_a_handle_moves_the_letters_that_are_left(void **state)
     struct sluice *s;
     FINE(sluice_open("mem:", NULL, &s, &error));
     create(s, "tasks", "dead");
-    upkeep_stop(s);
+    upkeep_stop(s->engine);
     fail_one(s, "tasks");
     struct sluice_stats stats;
     FINE(sluice_stats(s, "dead", &stats, &error));
     assert_int_equal(stats.ready, 0);
-    upkeep_stop(s);
+    upkeep_stop(s->engine);
     FINE(sluice_stats(s, "dead", &stats, &error));
     assert_int_equal(stats.ready, 1);
     sluice_close(s);

@@ -209,7 +209,7 @@ static void a_killed_server_loses_no_message_and_the_reader_goes_on(void **state
     (void)ensured(b, &s);
     assert_int_equal(bus_sender_new(b, on_ack, &acks, &sender), ERR_OK);
     assert_int_equal(
-        bus_subscribe(b, &(struct bus_from){.stream = "KILL", .sequence = 1}, &sub, why), ERR_OK);
+        bus_subscribe(b, &(struct bus_start){.stream = "KILL", .sequence = 1}, &sub, why), ERR_OK);
     int64_t until = clock_boot_ms() + 2 * PATIENCE_MS;
     while (read < MANY && clock_boot_ms() < until) {
         if (tag < MANY) {
@@ -258,7 +258,7 @@ static void a_reader_begins_at_a_position_and_filters(void **state)
         (void)snprintf(id, sizeof id, "r%d", i);
         (void)published(sender, &acks, i % 2 == 0 ? "read.even" : "read.odd", id, BUS_NO_FENCE);
     }
-    struct bus_from from = {.stream = "READ", .filter = "read.even", .sequence = 3};
+    struct bus_start from = {.stream = "READ", .filter = "read.even", .sequence = 3};
     assert_int_equal(bus_subscribe(b, &from, &sub, why), ERR_OK);
     assert_int_equal(bus_next(sub, PATIENCE_MS, &m, why), ERR_OK);
     assert_true(m.sequence == 4 && m.at > 0);
@@ -266,7 +266,7 @@ static void a_reader_begins_at_a_position_and_filters(void **state)
     assert_true(m.sequence == 6);
     assert_int_equal(bus_next(sub, 0, &m, why), ERR_NOT_FOUND);
     bus_unsubscribe(sub);
-    from = (struct bus_from){.stream = "READ"};
+    from = (struct bus_start){.stream = "READ"};
     assert_int_equal(bus_subscribe(b, &from, &sub, why), ERR_OK);
     (void)published(sender, &acks, "read.odd", "r7", BUS_NO_FENCE);
     assert_int_equal(bus_next(sub, PATIENCE_MS, &m, why), ERR_OK);
@@ -300,7 +300,7 @@ static void a_reader_of_a_stream_that_lost_its_tail_is_told(void **state)
     control("save 0");
     (void)published(sender, &acks, "tail.x", "t2", BUS_NO_FENCE);
     assert_int_equal(
-        bus_subscribe(b, &(struct bus_from){.stream = "TAIL", .sequence = 1}, &sub, why), ERR_OK);
+        bus_subscribe(b, &(struct bus_start){.stream = "TAIL", .sequence = 1}, &sub, why), ERR_OK);
     for (uint64_t i = 1; i <= 2; i++) {
         assert_int_equal(bus_next(sub, PATIENCE_MS, &m, why), ERR_OK);
         assert_true(m.sequence == i);

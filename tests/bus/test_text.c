@@ -210,12 +210,12 @@ static void a_stream_with_another_limit_is_named(void **state)
     struct bus_limits limits = {.replicas = 1, .max_age_ms = 1000, .dedup_ms = 120000};
     struct bus_stream want = {
         .name = "S", .subjects = subjects, .subjects_len = 2, .limits = limits};
-    struct bus_stream_found same = {.subjects = subjects,
-                                    .subjects_len = 2,
-                                    .limits = limits,
-                                    .in_files = true,
-                                    .keeps_by_limits = true},
-                            other;
+    struct bus_stream_settings same = {.subjects = subjects,
+                                       .subjects_len = 2,
+                                       .limits = limits,
+                                       .in_files = true,
+                                       .keeps_by_limits = true},
+                               other;
     char why[BUS_WHY_MAX] = "";
     (void)state;
     assert_int_equal(bus_stream_compare(&want, &same, why), ERR_OK);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The pipes of a job's program: what it is told, what it may answer, and what is declined.
 #define _GNU_SOURCE // pipe2
-#include "cli/work_talk.h"
+#include "cli/work/talk.h"
 #include "unit.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #define PATIENCE_MS 1000
 
 struct program {
-    struct talk talk;
+    struct job_conversation talk;
     int signals; // the program reads this end
     int reply;   // ... and writes this one
 };

@@ -41,7 +41,8 @@ def the_worker_and_the_visibility_are_kept(sluice):
     sluice.create("tasks")
     sluice.send("tasks", "x")
     message = sluice.one("tasks", "--worker", "alpha", "--visibility", "2h")
-    holds(7_190_000 < message["leaseMs"] <= 7_200_000 + CLOCK_MS, f"leaseMs is {message['leaseMs']}")
+    sure = 7_200_000 * 127 // 128 - 10  # the store's clock may run faster than the worker's, and be ahead
+    holds(sure - 10_000 < message["leaseMs"] <= sure + CLOCK_MS, f"leaseMs is {message['leaseMs']}")
     claimed = [event for event in sluice.events("tasks") if event["type"] == "message-claimed"]
     same(claimed[0]["worker"], "alpha")
     contains(sluice.ok("show", "tasks", message["id"]).out, "alpha")

@@ -143,6 +143,7 @@ def status_of_a_finished_message(sluice):
     for worker, command in (("one", "ack"), ("two", "fail")):
         token = sluice.ok("--json", "receive", "tasks", "--worker", worker).lines()[0]["token"]
         sluice.ok(command, "tasks", token)
+    until(lambda: sluice.json("show", "tasks", ids[1])["state"] != "outbound", "the dead letter arrives")
     done, bad = (sluice.json("show", "tasks", id) for id in ids[:2])
     same([done[key] for key in ("id", "state", "worker", "attempts", "attempt", "body")],
          [ids[0], "processed", "one", 1, None, None])

@@ -103,6 +103,7 @@ def a_token_is_wanted_and_never_shown(sluice):
         contains(result.out, "access", "SLUICE_TOKEN")
         env = node.env(SLUICE_TOKEN=good["token"])
         sluice.ok("queue", "create", "q", env=env)
+        contains(sluice.ok("doctor", env=env).out, "new: its journal is empty, and nothing was sent yet")
         sluice.ok("send", "q", "x", env=node.env(SLUICE_TOKEN=sender["token"]))
         sluice.refused(DENIED, "receive", "q", says="work", env=node.env(SLUICE_TOKEN=sender["token"]))
         contains(sluice.ok("doctor", env=env).out, "the token is accepted", "queue q")

@@ -71,7 +71,7 @@ def mistakes_are_named(sluice):
     empty = sluice.path("empty")
     os.mkdir(empty)
     for words, says in [((good, bad), ["NEW", "bad.json", "/pattern", "not in the subset"]),
-                        ((text, good), ["OLD", "text.json", "not JSON"]),
+                        ((text, good), ["OLD", "text.json", "text.json is not a schema: it is not JSON"]),
                         ((good, sluice.path("nothing")), ["NEW", "cannot be read"]),
                         ((good, empty), ["both be files, or both be folders"]),
                         ((empty, empty), ["OLD", "has no file *.json"]), ((good,), ["NEW is missing"])]:

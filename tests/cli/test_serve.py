@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """serve: a node as a process: what it says, how it stops, what it refuses."""
 import os
+import resource
+import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 
 from harness import DENIED, INVALID, PATIENCE, PROGRAM, UNAVAILABLE, case, contains, holds, main, same, until
@@ -73,6 +76,30 @@ def it_warns_of_a_store_that_others_can_read(sluice):
     os.chmod(os.path.join(folder, "format"), 0o644)
     with Node(sluice) as node:
         contains(node.stop()[1], "store-warning", "about=access", "chmod -R o-rwx")
+
+
+@case
+def its_memory_is_in_no_core_file_and_open_to_no_other_program(sluice):
+    """It has tokens and passwords. /proc/PID of a process that is not dumpable belongs to root, so the node needs another
+    user for that half."""
+    another = 65534 if os.getuid() == 0 else None
+    store = tempfile.mkdtemp(prefix="sluice-core-")
+    os.chmod(store, 0o777)
+    node = subprocess.Popen([PROGRAM, "serve", "--store", store + "/s", "--listen", "127.0.0.1:0", "--json"], user=another,
+                            stdout=subprocess.PIPE, cwd="/", preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CORE, (4096, 4096)))
+    try:
+        holds(node.stdout.readline(), "the node serves")
+        with open(f"/proc/{node.pid}/limits") as limits:
+            rows = [line.split() for line in limits if line.startswith("Max core file size")]
+        same([row[4:6] for row in rows], [["0", "0"]])
+        with open(f"/proc/{node.pid}/status") as status:
+            uid = [int(line.split()[1]) for line in status if line.startswith("Uid:")]
+        same(uid, [another or os.getuid()])
+        same(os.stat(f"/proc/{node.pid}/mem").st_uid, 0, "the user that may read the memory of the node")
+    finally:
+        node.kill()
+        node.communicate()
+        shutil.rmtree(store)
 
 
 @case

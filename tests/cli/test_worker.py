@@ -201,6 +201,22 @@ def nothing_that_others_said_moves_the_terminal(sluice):
 
 
 @case
+def the_time_that_is_left_is_that_of_the_whole_queue(sluice):
+    """This process ends no message, and another one does."""
+    sluice.create("tasks")
+    for number in range(12):
+        sluice.send("tasks", str(number))
+    terminal = Terminal(sluice, "work", "tasks", "--", "sleep", "1000", columns=120)
+    terminal.wait_for("11 ready")
+    for message in sluice.receive("tasks", "--max", "5"):
+        sluice.ok("ack", "tasks", message["token"])
+    terminal.wait_for("6 ready (about ")
+    contains(terminal.seen, "0 processed")
+    terminal.program.kill()
+    terminal.end()
+
+
+@case
 def the_table_shows_what_is_left_and_what_runs(sluice):
     sluice.create("tasks")
     for number in range(5):

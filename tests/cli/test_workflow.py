@@ -31,7 +31,7 @@ def a_workflow_completes_when_its_last_message_is_done(sluice):
     same(events[-1]["type"], "workflow-completed")
     same(events[-1]["count"], 2)
     same({event["workflow"] for event in events}, {"order-7"})
-    same([events[0]["orderingKey"], events[1]["orderingKey"]], ["workflow:order-7", events[1]["message"]])
+    same([events[0]["orderingKey"], events[1]["orderingKey"]], ["workflow:tasks:order-7", "task:" + events[1]["message"]])
     contains(sluice.ok("workflow", "list", "tasks").out, "order-7", "completed")
     contains(sluice.ok("workflow", "show", "tasks", "order-7").out, "0 open, 2 done, 0 failed, 0 cancelled")
 
@@ -46,7 +46,8 @@ def bad_input_has_its_sentence(sluice):
     sluice.ok("upgrade", "tasks")
     sluice.refused(INVALID, "send", "tasks", "x", "--workflow", "w", "--group", "g",
                    says="both group and workflow needs a queue with one shard")
-    sluice.refused(NOT_FOUND, "workflow", "show", "tasks", "w", says='no workflow "w"')
+    sluice.refused(NOT_FOUND, "workflow", "show", "tasks", "w",
+                   says='no workflow "w"; a finished one is kept for 1h (the setting retention)')
     sluice.refused(INVALID, "queue", "set", "tasks", "workflowOrder=on", says="needs orderingGuarantee")
     same(sluice.ok("workflow", "list", "tasks", "--json").lines(), [])
     sluice.create("strict", "orderingGuarantee=true", "workflowOrder=on")

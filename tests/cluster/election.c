@@ -34,7 +34,7 @@ static void init(struct scene *s)
 
 static void see(struct scene *s, bool held, uint32_t leader, uint64_t epoch, int64_t now)
 {
-    struct leader_seen seen = {.held = held, .id = test_member(leader, 1), .epoch = epoch};
+    struct leader_report seen = {.held = held, .id = test_member(leader, 1), .epoch = epoch};
     election_see(&s->election, &seen, &s->self, at(now));
 }
 

@@ -18,7 +18,7 @@ struct observer {
     struct life_rules rules;
     struct members members;
     struct life_changes changes;
-    struct member_seen list[8];
+    struct member_report list[8];
     size_t len;
 };
 
@@ -35,10 +35,10 @@ static void done(struct observer *o)
     life_changes_done(&o->changes);
 }
 
-static struct member_seen *add(struct observer *o, uint32_t number, uint8_t life, uint64_t joined)
+static struct member_report *add(struct observer *o, uint32_t number, uint8_t life, uint64_t joined)
 {
     o->list[o->len] =
-        (struct member_seen){.id = test_member(number, life), .joined = joined, .capacity = 1};
+        (struct member_report){.id = test_member(number, life), .joined = joined, .capacity = 1};
     return &o->list[o->len++];
 }
 

@@ -13,9 +13,9 @@
 struct rig {
     struct cluster *cluster;
     int64_t now;
-    struct member_seen members[SEEN];
+    struct member_report members[SEEN];
     size_t members_len;
-    struct leader_seen leader;
+    struct leader_report leader;
     struct plan plan; // has_plan: the service has it
     bool has_plan;
     bool away; // the service does not answer
@@ -140,10 +140,10 @@ static void init_as(struct rig *r, bool observe_only, bool lazy)
     config.lazy = lazy;
     r->cluster = cluster_new(&config);
     for (uint32_t i = 0; i < 2; i++)
-        r->members[i] = (struct member_seen){
+        r->members[i] = (struct member_report){
             .id = test_member(i + 2, 1), .joined = i + 1, .capacity = 1, .beat = at(r->now)};
     r->members_len = 2;
-    r->leader = (struct leader_seen){.held = true, .id = test_member(3, 1), .epoch = 7};
+    r->leader = (struct leader_report){.held = true, .id = test_member(3, 1), .epoch = 7};
 }
 
 static void init(struct rig *r, bool observe_only)
@@ -462,13 +462,13 @@ static void observe_only_reports_a_plan_and_enforces_none(void **state)
     struct rig r;
     struct cluster_effect e = {0};
     init(&r, true);
-    r.leader = (struct leader_seen){.epoch = 6};
+    r.leader = (struct leader_report){.epoch = 6};
     struct shard_key shards[] = {test_shard(1), test_shard(2)};
     struct cluster_event all = {.kind = CLUSTER_SHARDS, .shards = shards, .shards_len = 2};
     step(&r, &all);
     pass(&r, 3 * LEASE);
     assert_true(take(&r, CLUSTER_LEAD, &e));
-    r.leader = (struct leader_seen){.held = true, .id = test_member(2, 1), .epoch = 7};
+    r.leader = (struct leader_report){.held = true, .id = test_member(2, 1), .epoch = 7};
     answer(&r, &e, ERR_OK, 7);
     assert_true(cluster_leads(r.cluster));
     pass(&r, LEASE / 3);
@@ -536,7 +536,7 @@ static void a_lone_node_claims_without_a_plan_and_does_not_lead(void **state)
     struct cluster_effect e = {0};
     init_as(&r, false, true);
     r.members_len = 1;
-    r.leader = (struct leader_seen){.held = false};
+    r.leader = (struct leader_report){.held = false};
     pass(&r, 4 * LEASE);
     assert_true(cluster_lone(r.cluster));
     assert_false(take(&r, CLUSTER_LEAD, &e));

@@ -50,7 +50,7 @@ static void give(struct consumer *c, uint64_t number, uint32_t shard, uint64_t s
 static const char *drained(struct consumer *c, int64_t now)
 {
     static char all[4096];
-    struct consumer_out out;
+    struct consumer_result out;
     size_t len = 0;
     all[0] = '\0';
     while (consumer_next(c, now, &out)) {
@@ -183,7 +183,7 @@ static void bad_messages_and_other_majors_are_refused_with_a_reason(void **state
     (void)state;
     struct consumer_config config = {0};
     struct consumer *c = consumer_new(&config, schemas);
-    struct consumer_out out;
+    struct consumer_result out;
     CLEANUP(buf_done) struct buf text;
     consumer_take(c, 1, bytes_str("{"), 0);
     assert_true(consumer_next(c, 0, &out));
@@ -205,7 +205,7 @@ static void events_without_a_sequence_are_known_by_id(void **state)
     (void)state;
     struct consumer_config config = {.ids_max = 2};
     struct consumer *c = consumer_new(&config, schemas);
-    struct consumer_out out;
+    struct consumer_result out;
     size_t came = 0;
     static const int ids[] = {1, 1, 2, 1, 3, 2, 1}; // the last 1 was forgotten
     for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
@@ -391,7 +391,7 @@ static void make_stream(struct world *w)
     }
 }
 
-static void see(struct world *w, const struct consumer_out *out)
+static void see(struct world *w, const struct consumer_result *out)
 {
     bool gap = out->kind == CONSUMER_GAP;
     uint32_t shard = gap ? out->shard : out->envelope->shard;
@@ -424,7 +424,7 @@ static void run_stream(struct world *w)
 {
     struct consumer_config config = {.hold_ms = HOLD_MS, .from_first = true};
     struct consumer *c = consumer_new(&config, schemas);
-    struct consumer_out out;
+    struct consumer_result out;
     struct stored stored = {0};
     char why[ENVELOPE_WHY_MAX];
     int64_t now = 0;

@@ -24,6 +24,7 @@ static const struct sluice_event outcome = {.id = EVENT_ID,
                                             .position = 17,
                                             .shard = 3,
                                             .sequence = 81,
+                                            .ordering_key = "task:00112233-3-9",
                                             .from = {.queue = ""}};
 static const struct envelope_place place = {.queue = "mail.eu", .node = "n1"};
 
@@ -49,9 +50,8 @@ static void an_envelope_has_one_text(void **state)
 {
     (void)state;
     CLEANUP(buf_done) struct buf text;
-    struct envelope_room room;
     buf_init(&text, ENVELOPE_MAX);
-    struct envelope e = envelope_of(&outcome, &place, &room);
+    struct envelope e = envelope_of(&outcome, &place);
     assert_string_equal(printed(&e, &text), outcome_text);
 }
 
@@ -59,7 +59,6 @@ static void the_envelope_of_a_signal_names_it(void **state)
 {
     (void)state;
     CLEANUP(buf_done) struct buf text;
-    struct envelope_room room;
     struct sluice_event declined = outcome;
     declined.id = QUEUE_ID "-3-17-0-signal-ended-0";
     declined.type = "signal-ended";
@@ -69,7 +68,7 @@ static void the_envelope_of_a_signal_names_it(void **state)
     declined.signal = "6f1c0e9a5b7d4c3e8f20a1b2c3d4e5f6";
     declined.signal_kind = "steer";
     buf_init(&text, ENVELOPE_MAX);
-    struct envelope e = envelope_of(&declined, &place, &room);
+    struct envelope e = envelope_of(&declined, &place);
     assert_non_null(
         strstr(printed(&e, &text),
                "\"payload\":{\"status\":\"declined\",\"reason\":\"not-listening\","
@@ -123,7 +122,7 @@ static void every_field_is_read_as_it_was_written(void **state)
 {
     (void)state;
     CLEANUP(buf_done) struct buf text, again;
-    CLEANUP(envelope_in_done) struct envelope_in in;
+    CLEANUP(envelope_in_done) struct read_envelope in;
     char why[ENVELOPE_WHY_MAX] = "";
     buf_init(&text, ENVELOPE_MAX);
     buf_init(&again, ENVELOPE_MAX);
@@ -144,56 +143,19 @@ static void every_field_is_read_as_it_was_written(void **state)
     assert_string_equal(in.envelope.payload.signal_kind, "ask");
 }
 
-static void the_ordering_key_follows_the_rule(void **state)
-{
-    (void)state;
-    struct envelope_room room;
-    struct envelope_place p = place;
-    struct sluice_event e = outcome;
-    p.workflow = bytes_str("w.1");
-    assert_string_equal(envelope_of(&e, &p, &room).ordering_key, "task:00112233-3-9");
-    assert_string_equal(envelope_of(&e, &p, &room).workflow_id, "w.1");
-    p.workflow_order = true;
-    assert_string_equal(envelope_of(&e, &p, &room).ordering_key, "workflow:mail=2Eeu:w=2E1");
-    p.group = bytes_str("g:\xff");
-    assert_string_equal(envelope_of(&e, &p, &room).ordering_key, "group:mail=2Eeu:g=3A=FF");
-    e.message = "";
-    assert_string_equal(envelope_of(&e, &place, &room).ordering_key, "queue:mail=2Eeu");
-}
-
-static void the_ordering_key_of_the_fold_wins(void **state)
-{
-    (void)state;
-    static const char *const keys[][2] = {
-        {"group:00ff", "group:mail=2Eeu:00ff"},
-        {"workflow:w.1:\xff", "workflow:mail=2Eeu:w=2E1=3A=FF"},
-        {"queue:3", "queue:mail=2Eeu:3"},
-        {"00112233-3-9", "task:00112233-3-9"},
-        {"", "task:00112233-3-9"},
-    };
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        struct envelope_room room;
-        struct envelope_place p = place;
-        p.key = keys[i][0];
-        assert_string_equal(envelope_of(&outcome, &p, &room).ordering_key, keys[i][1]);
-    }
-}
-
 static void the_subject_follows_the_type(void **state)
 {
     (void)state;
     char text[SUBJECT_MAX];
-    struct envelope_room room;
-    struct envelope_place p = place;
     struct sluice_event e = outcome;
-    p.workflow = bytes_str("w 1");
-    struct envelope made = envelope_of(&e, &p, &room);
+    e.workflow = "w 1";
+    struct envelope made = envelope_of(&e, &place);
     struct subject s = envelope_subject(&made);
     assert_int_equal(subject_print(&s, text), ERR_OK);
     assert_string_equal(text, "sluice.v1.task.mail=2Eeu.3.message-outcome");
     e.type = "workflow-failed";
     e.message = "";
-    made = envelope_of(&e, &p, &room);
+    made = envelope_of(&e, &place);
     s = envelope_subject(&made);
     assert_int_equal(subject_print(&s, text), ERR_OK);
     assert_string_equal(text, "sluice.v1.workflow.mail=2Eeu.w=201.workflow-failed");
@@ -211,7 +173,7 @@ static void a_gap_names_its_range_and_has_one_id(void **state)
                         "{\"event_id\":\"" QUEUE_ID "-3-gap-5-9\",\"event_type\":\"gap\","
                         "\"schema_version\":1,\"timestamp\":\"1970-01-01T00:00:00.007Z\","
                         "\"node_id\":\"n1\",\"queue\":\"mail.eu\",\"shard\":3,"
-                        "\"ordering_key\":\"queue:mail=2Eeu\",\"sequence\":9,"
+                        "\"ordering_key\":\"queue:mail=2Eeu:3\",\"sequence\":9,"
                         "\"payload\":{\"first\":5,\"last\":9}}");
     struct subject s = envelope_subject(&e);
     assert_int_equal(subject_print(&s, subject), ERR_OK);
@@ -249,7 +211,7 @@ static void bytes_that_are_not_utf8_are_replaced(void **state)
 {
     (void)state;
     CLEANUP(buf_done) struct buf text;
-    CLEANUP(envelope_in_done) struct envelope_in in;
+    CLEANUP(envelope_in_done) struct read_envelope in;
     char why[ENVELOPE_WHY_MAX];
     struct envelope e = full_envelope();
     buf_init(&text, ENVELOPE_MAX);
@@ -261,7 +223,7 @@ static void bytes_that_are_not_utf8_are_replaced(void **state)
 }
 
 // Replaces `from` in the good text by `to`.
-static enum err read_changed(const char *from, const char *to, struct envelope_in *in,
+static enum err read_changed(const char *from, const char *to, struct read_envelope *in,
                              char why[ENVELOPE_WHY_MAX])
 {
     char text[4096];
@@ -303,7 +265,7 @@ static void bad_envelopes_are_refused_with_a_reason(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        CLEANUP(envelope_in_done) struct envelope_in in;
+        CLEANUP(envelope_in_done) struct read_envelope in;
         char why[ENVELOPE_WHY_MAX] = "";
         assert_int_equal(read_changed(wrong[i].from, wrong[i].to, &in, why), ERR_INVALID);
         if (!strstr(why, wrong[i].why)) fail_msg("%s: %s", wrong[i].to, why);
@@ -313,7 +275,7 @@ static void bad_envelopes_are_refused_with_a_reason(void **state)
 static void another_major_is_refused_and_named(void **state)
 {
     (void)state;
-    CLEANUP(envelope_in_done) struct envelope_in in;
+    CLEANUP(envelope_in_done) struct read_envelope in;
     char why[ENVELOPE_WHY_MAX];
     assert_int_equal(read_changed("\"schema_version\":1", "\"schema_version\":2", &in, why),
                      ERR_INVALID);
@@ -325,7 +287,7 @@ static void another_major_is_refused_and_named(void **state)
 static void unknown_fields_and_types_are_ignored(void **state)
 {
     (void)state;
-    CLEANUP(envelope_in_done) struct envelope_in in, more;
+    CLEANUP(envelope_in_done) struct read_envelope in, more;
     char why[ENVELOPE_WHY_MAX];
     assert_int_equal(
         read_changed("\"attempt\":2", "\"attempt\":2,\"color\":[{\"a\":null}]", &in, why), ERR_OK);
@@ -339,7 +301,7 @@ static void envelopes_that_are_too_large_are_refused(void **state)
 {
     (void)state;
     CLEANUP(buf_done) struct buf text;
-    CLEANUP(envelope_in_done) struct envelope_in in, deep;
+    CLEANUP(envelope_in_done) struct read_envelope in, deep;
     char why[ENVELOPE_WHY_MAX];
     buf_init(&text, SIZE_MAX);
     while (text.len <= ENVELOPE_MAX)
@@ -400,8 +362,7 @@ static void headers_are_those_of_cloudevents(void **state)
 {
     (void)state;
     char headers[4096] = "";
-    struct envelope_room room;
-    struct envelope e = envelope_of(&outcome, &place, &room);
+    struct envelope e = envelope_of(&outcome, &place);
     envelope_headers(&e, collect_header, headers);
     assert_string_equal(headers, "ce-specversion: 1.0\n"
                                  "ce-id: " EVENT_ID "\n"
@@ -439,8 +400,7 @@ static void two_versions_differ_in_message_id_and_subject(void **state)
 {
     (void)state;
     char id[2][ENVELOPE_ID_MAX], subject[2][SUBJECT_MAX];
-    struct envelope_room room;
-    struct envelope e = envelope_of(&outcome, &place, &room);
+    struct envelope e = envelope_of(&outcome, &place);
     for (uint32_t version = 1; version <= 2; version++) {
         e.schema_version = version;
         struct subject s = envelope_subject(&e);
@@ -459,8 +419,6 @@ int main(void)
         cmocka_unit_test(an_envelope_has_one_text),
         cmocka_unit_test(the_envelope_of_a_signal_names_it),
         cmocka_unit_test(every_field_is_read_as_it_was_written),
-        cmocka_unit_test(the_ordering_key_follows_the_rule),
-        cmocka_unit_test(the_ordering_key_of_the_fold_wins),
         cmocka_unit_test(the_subject_follows_the_type),
         cmocka_unit_test(a_gap_names_its_range_and_has_one_id),
         cmocka_unit_test(a_cluster_event_has_a_subject_of_the_cluster),

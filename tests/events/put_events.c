@@ -5,6 +5,7 @@
 // SLUICE_TEST_NATS is the bus. The events have the sequences FIRST to LAST. A text AGAIN makes the
 // message ids others, so that the stream stores events that it has already. With "gap" in place of
 // AGAIN, one gap event tells the range. With "major", the envelopes are of a later version.
+#include "base/text.h"
 #include "bus/bus.h"
 #include "events/envelope.h"
 #include "events/schema.h"
@@ -94,13 +95,13 @@ static enum err put(struct putting *p, const struct envelope *e)
 
 static enum err put_event(struct putting *p, uint64_t sequence)
 {
-    char id[ENVELOPE_ID_MAX], task[32];
-    struct envelope_room room;
-    struct envelope_place place = {.queue = p->queue, .node = "n1", .workflow = bytes_str("w 1")};
+    char id[ENVELOPE_ID_MAX], task[32], key[48];
+    struct envelope_place place = {.queue = p->queue, .node = "n1"};
     (void)snprintf(id, sizeof id, LIFE "-%u-%llu-0-message-outcome-0", p->shard,
                    (unsigned long long)sequence);
     (void)snprintf(task, sizeof task, "00112233-%u-%llu", p->shard,
                    (unsigned long long)(sequence % 5));
+    (void)snprintf(key, sizeof key, "task:%s", task);
     struct sluice_event e = {.id = id,
                              .type = sequence % 3 ? "message-outcome" : "message-enqueued",
                              .message = task,
@@ -111,8 +112,10 @@ static enum err put_event(struct putting *p, uint64_t sequence)
                              .time = 1896350400000 + (int64_t)sequence,
                              .shard = p->shard,
                              .sequence = sequence,
+                             .workflow = "w 1",
+                             .ordering_key = key,
                              .from = {.queue = ""}};
-    struct envelope made = envelope_of(&e, &place, &room);
+    struct envelope made = envelope_of(&e, &place);
     return put(p, &made);
 }
 
@@ -133,7 +136,7 @@ static enum err ensure_stream(struct putting *p, char why[BUS_WHY_MAX])
     struct bus_stream_state state;
     const char *list[2] = {subjects[0], subjects[1]};
     struct bus_stream stream = {.subjects = list, .subjects_len = 2, .limits = bus_limits(p->bus)};
-    *subject_token_put(token, bytes_str(p->queue)) = '\0';
+    *token_put(token, bytes_str(p->queue)) = '\0';
     (void)snprintf(subjects[0], SUBJECT_MAX, "sluice.v1.task.%s.>", token);
     (void)snprintf(subjects[1], SUBJECT_MAX, "sluice.v1.workflow.%s.>", token);
     (void)snprintf(stream.name, sizeof stream.name, "SLUICE_%.200s", token);

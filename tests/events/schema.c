@@ -6,7 +6,7 @@
 #include "base/rng.h"
 #include "cluster/cluster.h"
 #include "events/schema.h"
-#include "queue/event.h"
+#include "queue/codec/event.h"
 #include "json/json.h"
 
 #include <stdio.h>
@@ -260,7 +260,7 @@ static const char *text_or_none(struct rng *rng, const char *text)
 }
 
 // A random event of any type, with fields that it may and may not have.
-static struct envelope random_envelope(struct rng *rng, struct envelope_room *room)
+static struct envelope random_envelope(struct rng *rng)
 {
     static const char *const statuses[] = {"processed", "retrying", "dead-lettered", "cancelled",
                                            "pending",   "missed",   "lost",          ""};
@@ -280,10 +280,11 @@ static struct envelope random_envelope(struct rng *rng, struct envelope_room *ro
                              .signal = text_or_none(rng, "s"),
                              .signal_kind = text_or_none(rng, "ask"),
                              .shard = (uint32_t)rng_below(rng, 3),
-                             .sequence = rng_below(rng, 4)};
+                             .sequence = rng_below(rng, 4),
+                             .workflow = rng_chance(rng, 5000) ? "w" : "",
+                             .ordering_key = text_or_none(rng, "k")};
     struct envelope_place place = {.queue = text_or_none(rng, "q"), .node = text_or_none(rng, "n")};
-    if (rng_chance(rng, 5000)) place.workflow = bytes_str("w");
-    struct envelope out = envelope_of(&e, &place, room);
+    struct envelope out = envelope_of(&e, &place);
     out.payload.first = rng_below(rng, 2);
     out.payload.last = rng_below(rng, 2);
     out.payload.node = text_or_none(rng, "n");
@@ -302,9 +303,8 @@ static void both_ways_to_validate_agree(void **state)
     for (size_t i = 0; i < rounds; i++) {
         CLEANUP(buf_done) struct buf text;
         char why[SCHEMA_WHY_MAX] = "", other[SCHEMA_WHY_MAX] = "";
-        struct envelope_room room;
-        struct envelope_in in;
-        struct envelope e = random_envelope(&rng, &room);
+        struct read_envelope in;
+        struct envelope e = random_envelope(&rng);
         buf_init(&text, ENVELOPE_MAX);
         envelope_print(&e, &text);
         bool fast = schema_set_accepts(set, &e, why);
@@ -346,7 +346,7 @@ static void a_publisher_gets_the_reason(void **state)
 
 static enum err consumed(struct schema_set *set, const char *text, char why[SCHEMA_WHY_MAX])
 {
-    struct envelope_in in;
+    struct read_envelope in;
     enum err err = schema_set_read(set, bytes_str(text), &in, why);
     envelope_in_done(&in);
     return err;

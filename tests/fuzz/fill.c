@@ -2,7 +2,7 @@
 #include "fill.h"
 
 #include "base/check.h"
-#include "queue/machine.h"
+#include "queue/core/machine.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
 // So every encoding is written and read back with all its fields, whatever the input is.
 #pragma once
 
-#include "calls/calls.h"
+#include "protocol/routes.h"
 
 #define FILL_TEXTS 64
 #define FILL_ITEMS 4

@@ -2,9 +2,9 @@
 // The fields of every request and answer, by the table of calls. What a reader accepts is written
 // and read again. So is a struct that is made of the input's bytes.
 #include "base/check.h"
-#include "calls/calls.h"
 #include "fill.h"
 #include "fuzz.h"
+#include "protocol/routes.h"
 
 #include <string.h>
 

@@ -64,7 +64,7 @@ static void as_files(struct bytes text)
 
 static void as_answer(struct bytes text, bool process)
 {
-    struct s3_fetched fetched = {0};
+    struct s3_source_answer fetched = {0};
     char why[WHY_SIZE] = "";
     enum err err = s3_json_keys(text, process, &fetched, why, sizeof why);
     CHECK(!err || *why);
@@ -83,7 +83,7 @@ static void as_answer(struct bytes text, bool process)
 static void as_command(struct bytes text)
 {
     char command[S3_URL_MAX + 8];
-    struct process_words words;
+    struct process_arguments words;
     if (!secret_copy(command, sizeof command, text) || !process_split(command, &words)) return;
     CHECK(words.len > 0);
     CHECK(!words.argv[words.len]);

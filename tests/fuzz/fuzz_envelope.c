@@ -18,7 +18,7 @@ static void see_header(void *ctx, const char *name, const char *value)
 static void check_again(const struct envelope *e)
 {
     char why[ENVELOPE_WHY_MAX], subject[SUBJECT_MAX], id[ENVELOPE_ID_MAX];
-    struct envelope_in in;
+    struct read_envelope in;
     struct buf first, second;
     buf_init(&first, ENVELOPE_MAX);
     buf_init(&second, ENVELOPE_MAX);
@@ -40,7 +40,7 @@ static void check_again(const struct envelope *e)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     char why[ENVELOPE_WHY_MAX] = "";
-    struct envelope_in in;
+    struct read_envelope in;
     if (envelope_read(bytes_of(data, len), &in, why) == ERR_OK)
         check_again(&in.envelope);
     else

@@ -12,8 +12,8 @@
 #include "base/memory.h"
 #include "fuzz.h"
 #include "net/tls.h"
+#include "protocol/wire.h"
 #include "server/server.h"
-#include "wire/wire.h"
 #include "json/json.h"
 
 #include <pthread.h>

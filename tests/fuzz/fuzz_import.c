@@ -11,7 +11,7 @@
 
 static void answers(struct bytes from)
 {
-    struct answer a;
+    struct beanstalk_answer a;
     size_t used;
     while (answer_read(from, &a, &used) == ANSWER_ONE) {
         CHECK(used > 0 && used <= from.len);

@@ -3,7 +3,7 @@
 // reads as itself, is sorted, and matches itself and each of its labels.
 #include "base/check.h"
 #include "fuzz.h"
-#include "queue/labels.h"
+#include "queue/codec/labels.h"
 
 static void check_canonical(struct bytes text)
 {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text that comes from a server or a setting: a header to look something up in, base64, a URL. What
 // is found lies inside the input, and what was read from base64 writes back to the same text.
+#include "base/base64.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "fuzz.h"
-#include "net/digest.h"
 #include "net/http_text.h"
 
 #include <string.h>

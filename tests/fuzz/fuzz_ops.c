@@ -4,7 +4,7 @@
 // choose the kinds, the rest is cut into payloads.
 #include "base/check.h"
 #include "fuzz.h"
-#include "queue/machine.h"
+#include "queue/core/machine.h"
 
 #define OPS 6
 

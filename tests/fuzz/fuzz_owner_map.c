@@ -2,7 +2,7 @@
 // Any bytes as the header that tells a client the owners of a queue's shards.
 #include "base/check.h"
 #include "fuzz.h"
-#include "owner/map.h"
+#include "protocol/owner_map.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -23,7 +23,7 @@ static void with_checksum(struct bytes text, struct buf *to)
 
 static void feed(struct consumer *c, struct bytes text)
 {
-    struct consumer_out out;
+    struct consumer_result out;
     consumer_take(c, consumer_resume(c), text, 0);
     for (int64_t now = 0; now <= 20000; now += 10000)
         while (consumer_next(c, now, &out))

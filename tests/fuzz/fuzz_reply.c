@@ -2,14 +2,14 @@
 // Replies of a job's program. Any bytes leave a sound state, and the pieces in which they come do
 // not matter.
 #include "base/check.h"
-#include "cli/work_talk.h"
+#include "cli/work/talk.h"
 #include "fuzz.h"
 
 #include <string.h>
 
 #define SIGNALS 3
 
-static void begin(struct talk *t)
+static void begin(struct job_conversation *t)
 {
     talk_init(t, 1000);
     for (uint32_t i = 1; i <= SIGNALS; i++) {
@@ -18,7 +18,7 @@ static void begin(struct talk *t)
     }
 }
 
-static void is_sound(const struct talk *t)
+static void is_sound(const struct job_conversation *t)
 {
     CHECK(strlen(t->remark) < sizeof t->remark && strlen(t->progress) < sizeof t->progress);
     CHECK(t->result.len <= SLUICE_RESULT_MAX && strlen(t->result_type) < sizeof t->result_type);
@@ -28,7 +28,7 @@ static void is_sound(const struct talk *t)
         CHECK(!s->done || s->answer_len <= SLUICE_ANSWER_MAX);
 }
 
-static void are_same(const struct talk *a, const struct talk *b)
+static void are_same(const struct job_conversation *a, const struct job_conversation *b)
 {
     CHECK(a->has_result == b->has_result && bytes_equal(a->result, b->result));
     CHECK(a->has_progress == b->has_progress && a->percent == b->percent);
@@ -44,7 +44,7 @@ static void are_same(const struct talk *a, const struct talk *b)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
-    struct talk whole, pieces;
+    struct job_conversation whole, pieces;
     begin(&whole);
     begin(&pieces);
     talk_take(&whole, data, len);

@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "fuzz.h"
-#include "owner/shard_wire.h"
+#include "protocol/shard_wire.h"
 
 #include <string.h>
 
@@ -55,7 +55,7 @@ static void try_ask(struct bytes in)
 static void release(struct shard_part *parts, uint8_t len)
 {
     for (uint8_t i = 0; i < len; i++)
-        runner_answer_done(&parts[i].answer);
+        kept_reply_done(&parts[i].answer);
 }
 
 // Reads an answer and writes it again. The memory has exactly the size of the input, so a sanitizer
@@ -96,7 +96,7 @@ static void try_answer(struct bytes in, uint8_t len)
 
 static void try_awaited(struct bytes in)
 {
-    struct shard_awaited rows[ROWS];
+    struct shard_await_row rows[ROWS];
     for (size_t max = 0; max <= ROWS; max++) {
         bool moved = false;
         size_t len = shard_awaited_read(in, &moved, rows, max);

@@ -3,7 +3,7 @@
 // one encoding.
 #include "base/check.h"
 #include "fuzz.h"
-#include "queue/ops_signals.h"
+#include "queue/codec/ops_signals.h"
 
 #define BUFFER_MAX ((size_t)4 << 20)
 

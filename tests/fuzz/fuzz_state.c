@@ -2,9 +2,9 @@
 // Any bytes as what is loaded or read back: a machine's snapshot, a result, headers, a
 // configuration, a catalog record, the records of a journal segment.
 #include "base/check.h"
-#include "catalog/catalog.h"
 #include "fuzz.h"
-#include "queue/machine.h"
+#include "queue/core/machine.h"
+#include "queues/catalog.h"
 #include "store/file/segment.h"
 
 static void load_machine(struct bytes input)

@@ -5,9 +5,9 @@
 #include "base/memory.h"
 #include "fill.h"
 #include "fuzz.h"
-#include "local/collect.h"
-#include "wire/compact.h"
-#include "wire/wire.h"
+#include "ops/collect.h"
+#include "protocol/compact.h"
+#include "protocol/wire.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@
 #define ROWS  8
 
 // The headers are read beside the struct.
-static void set_headers(const struct compact *table, union any_struct *p,
+static void set_headers(const struct compact_form *table, union any_struct *p,
                         const struct sluice_header *h)
 {
     for (size_t i = 0; i < table->len; i++) {
@@ -24,7 +24,7 @@ static void set_headers(const struct compact *table, union any_struct *p,
     }
 }
 
-static void free_texts(const struct compact *table, union any_struct *p)
+static void free_texts(const struct compact_form *table, union any_struct *p)
 {
     for (size_t i = 0; i < table->len; i++) {
         const struct field *f = &table->rows[table->order[i]];
@@ -33,7 +33,7 @@ static void free_texts(const struct compact *table, union any_struct *p)
 }
 
 // Reads a struct and writes it again. Returns how many bytes were read; 0: they are malformed.
-static size_t read_back(struct bytes in, const struct compact *table)
+static size_t read_back(struct bytes in, const struct compact_form *table)
 {
     union any_struct out = {0};
     struct compact_headers headers = {0};
@@ -54,7 +54,7 @@ static size_t read_back(struct bytes in, const struct compact *table)
 }
 
 // Makes a struct of the input's bytes, writes it, and reads it as any other bytes.
-static void make_struct(struct bytes in, const struct compact *table)
+static void make_struct(struct bytes in, const struct compact_form *table)
 {
     union any_struct first = {0};
     struct fill fill;
@@ -94,7 +94,7 @@ static void try_batch(struct bytes in)
 
 static void try_collected(struct bytes in)
 {
-    struct collected *out;
+    struct collected_list *out;
     if (!wire_read_collected(in, &out)) return;
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, LIMIT);
@@ -141,7 +141,7 @@ static void try_settle(struct bytes in)
 static void try_carried(struct bytes in)
 {
     struct settle_in out;
-    struct wire_carried carried;
+    struct settle_lists carried;
     if (!wire_read_settle_with(in, &out, &carried)) return;
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, LIMIT);
@@ -156,7 +156,7 @@ static void try_receive(struct bytes in)
 {
     struct receive_in out;
     struct sluice_error error;
-    struct wire_carried carried;
+    struct settle_lists carried;
     if (!wire_read_receive(in, &out, &carried)) return;
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, LIMIT);

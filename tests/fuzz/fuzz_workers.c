@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "fuzz.h"
-#include "queue/machine.h"
+#include "queue/core/machine.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,7 +6,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "fuzz.h"
-#include "queue/machine.h"
+#include "queue/core/machine.h"
 
 #define STEPS_MAX   24 // a thousand inputs a second find more than long ones
 #define CHECK_EVERY 8

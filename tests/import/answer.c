@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static enum answer_step read_text(const char *text, struct answer *out)
+static enum answer_step read_text(const char *text, struct beanstalk_answer *out)
 {
     size_t used;
     enum answer_step step = answer_read(bytes_str(text), out, &used);
@@ -17,7 +17,7 @@ static enum answer_step read_text(const char *text, struct answer *out)
 static void a_job_has_its_number_and_its_body(void **state)
 {
     (void)state;
-    struct answer a;
+    struct beanstalk_answer a;
     assert_int_equal(read_text("RESERVED 17 5\r\na\r\nbc\r\nDELETED\r\n", &a), ANSWER_ONE);
     assert_int_equal(a.word, ANSWER_RESERVED);
     assert_int_equal(a.id, 17);
@@ -31,7 +31,7 @@ static void every_beginning_of_an_answer_asks_for_more(void **state)
     (void)state;
     static const char whole[] = "FOUND 3 4\r\nbody\r\n";
     for (size_t len = 0; len < sizeof whole - 1; len++) {
-        struct answer a;
+        struct beanstalk_answer a;
         size_t used = 1;
         assert_int_equal(answer_read(bytes_of(whole, len), &a, &used), ANSWER_MORE);
     }
@@ -40,7 +40,7 @@ static void every_beginning_of_an_answer_asks_for_more(void **state)
 static void words_without_a_body_end_with_their_line(void **state)
 {
     (void)state;
-    struct answer a;
+    struct beanstalk_answer a;
     size_t used;
     struct bytes two = bytes_str("NOT_FOUND\r\nTIMED_OUT\r\n");
     assert_int_equal(answer_read(two, &a, &used), ANSWER_ONE);
@@ -72,13 +72,13 @@ static void other_protocols_are_refused(void **state)
                                         "\n",
                                         "INSERTED 18446744073709551616\r\n"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
-        struct answer a;
+        struct beanstalk_answer a;
         if (read_text(wrong[i], &a) != ANSWER_BAD) fail_msg("accepted: %s", wrong[i]);
     }
     char line[ANSWER_LINE_MAX + 1];
     memset(line, 'A', sizeof line - 1);
     line[sizeof line - 1] = 0;
-    struct answer a;
+    struct beanstalk_answer a;
     assert_int_equal(read_text(line, &a), ANSWER_BAD);
 }
 

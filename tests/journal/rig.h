@@ -6,8 +6,8 @@
 #include "../unit/unit.h"
 #include "base/memory.h"
 #include "journal/journal.h"
-#include "node/perform.h"
 #include "register.h"
+#include "runner/perform.h"
 #include "store/mem.h"
 
 #define RIG_LIMIT 200 // steps after which a dialogue that goes on is one that hangs

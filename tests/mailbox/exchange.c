@@ -6,8 +6,9 @@
 //     mailbox_exchange hold STORE      a worker that receives, says so, and never acknowledges
 #include "../support/node_process.h"
 #include "../unit/unit.h"
+#include "api/handle.h"
 #include "base/check.h"
-#include "local/mailbox_session.h"
+#include "ops/mailbox_session.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 
@@ -53,8 +54,8 @@ static void join(struct sluice *s, const char *name)
                                 .capacity = 5,
                                 .ttl_ms = 20000,
                                 .labels = ""};
-    assert_true(mailbox_wanted(s, QUEUE, true));
-    if (mailbox_join(s, QUEUE, &join, &error)) fail_msg("join: %s", error.message);
+    assert_true(mailbox_wanted(s->engine, QUEUE, true));
+    if (mailbox_join(s->engine, QUEUE, &join, &error)) fail_msg("join: %s", error.message);
 }
 
 // Starts a node, which owns the queue, and sends the messages through it.
@@ -112,7 +113,7 @@ static void *work(void *arg)
     join(s, w->name);
     while (atomic_load(&w->f->done) < MESSAGES && clock_boot_ms() < w->f->until)
         cycle(w, s);
-    mailbox_leave(s, QUEUE, w->name);
+    mailbox_leave(s->engine, QUEUE, w->name);
     sluice_close(s);
     return NULL;
 }
@@ -196,7 +197,7 @@ static void a_mailbox_carries_results_and_progress(void **state)
     assert_memory_equal(shown->messages[0].result, "42", 2);
     sluice_batch_free(shown);
     sluice_batch_free(b);
-    mailbox_leave(s, QUEUE, "far");
+    mailbox_leave(s->engine, QUEUE, "far");
     sluice_close(s);
     node_process_kill(&f.node);
 }
@@ -269,7 +270,7 @@ static void a_worker_with_a_mailbox_gets_signals(void **state)
     assert_string_equal(got->rows[0].state, "acked");
     sluice_signals_free(got);
     sluice_batch_free(b);
-    mailbox_leave(s, QUEUE, "far");
+    mailbox_leave(s->engine, QUEUE, "far");
     sluice_close(s);
     sluice_close(node);
     node_process_kill(&f.node);
@@ -314,7 +315,7 @@ static int hold(const char *store)
     struct sluice_receive o = {.worker = "holder", .max = 5, .wait_ms = 20000};
     struct mailbox_join join = {
         .worker = "holder", .instance = 77, .capacity = 5, .ttl_ms = 5000, .labels = ""};
-    if (sluice_open(store, NULL, &s, NULL) || mailbox_join(s, QUEUE, &join, NULL)) return 1;
+    if (sluice_open(store, NULL, &s, NULL) || mailbox_join(s->engine, QUEUE, &join, NULL)) return 1;
     for (int tries = 0; tries < 5 && (!batch || batch->len == 0); tries++)
         if (sluice_receive(s, QUEUE, &o, &batch, NULL)) return 1;
     printf("%d\n", (int)getpid());

@@ -81,6 +81,7 @@ def coordination_goes_away(cluster, load):
 
 def the_leader_of_the_service_is_killed(cluster, load):
     holds(COORD_SERVERS == 3, "three servers")
+    until(cluster.at_rest, "no shard is to be moved after the fault before")
     before = {n.name: n.owned() for n in cluster.live()}
     leader = control("leader")
     holds(control(f"kill {leader}") == "ok", "the leader is killed")
@@ -128,6 +129,7 @@ def the_owner_is_cut_off_from_the_store(cluster, load):
 
 def the_owner_is_cut_off_from_clients(cluster, load):
     """It stays the owner: the other nodes reach it, and clients reach them."""
+    until(cluster.at_rest, "no shard is to be moved after the fault before")
     victim = until(lambda: cluster.owner("jobs", 0), "shard 0 has an owner")
     before, load.timeout = {n.name: n.owned() for n in cluster.live()}, 2
     victim.links.clients.cut()

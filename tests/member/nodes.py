@@ -220,6 +220,11 @@ class Cluster:
     def all_owned(self):
         return all(self.owner("jobs", s) for s in range(SHARDS))
 
+    def at_rest(self):
+        """Each node owns its share of the shards, so the leader has none to move."""
+        share = SHARDS // len(self.live())
+        return all(len(n.owned()) == share for n in self.live())
+
     def takeover_seconds(self):
         """How long another owner may take: Consul ends a session after twice its lease; the machine may be busy."""
         return (2 if COORD.startswith("consul") else 1) * self.lease + 25

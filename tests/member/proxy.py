@@ -103,6 +103,9 @@ class LinkPassage(Passage):
         return part, False
 
 
+HEADS = (b"GET ", b"POST ", b"PUT ", b"DELETE ")
+
+
 class Cutter(Proxy):
     """Counts the bytes of each request that begins with `marker` (empty: those of each connection), and of its answer.
 
@@ -133,6 +136,8 @@ class CutterPassage(Passage):
     def allowed(self, part, way):
         if way == REQUEST and self.proxy.marker and self.proxy.marker in part:
             self.begin()
+        elif way == REQUEST and self.proxy.marker and part.startswith(HEADS):
+            self.counting = False  # another request on the same connection
         with self.lock:
             if not self.counting:
                 return part, False

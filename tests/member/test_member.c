@@ -2,18 +2,22 @@
 // The membership of nodes in one process: handles on one directory, and one coordination service in
 // memory. No node listens, so no hint arrives.
 #include "../conformance/store/support.h"
+#include "api/handle.h"
 #include "coord/mem.h"
-#include "local/inside.h"
-#include "member/member.h"
+#include "member/inside.h"
 #include "os/clock.h"
 #include "os/thread.h"
+#include "queues/queues.h"
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -72,9 +76,9 @@ static enum sluice_code try_start(struct fixture *f, int node, const char *name,
     enum sluice_code code = SLUICE_OK;
     if (!f->handles[node]) code = sluice_open(url, NULL, &f->handles[node], error);
     if (code) return code;
-    if (!code) code = owner_become(f->handles[node], "http://127.0.0.1:1", name, error);
+    if (!code) code = owner_become(f->handles[node]->engine, "http://127.0.0.1:1", name, error);
     config.take = coord_mem_again(f->service);
-    if (!code) code = membership_start(f->handles[node], &config, &f->members[node], error);
+    if (!code) code = membership_start(f->handles[node]->engine, &config, &f->members[node], error);
     return code;
 }
 
@@ -89,7 +93,7 @@ static void make(struct fixture *f, int node, const char *queue, const char *sha
     FINE(sluice_queue_create(f->handles[node], queue, settings, 1, &error));
 }
 
-static void send(struct fixture *f, int node, const char *queue)
+static void send_to(struct fixture *f, int node, const char *queue)
 {
     struct sluice_send message = {.body = "hello", .body_len = 5};
     struct sluice_sent sent;
@@ -148,7 +152,7 @@ static void a_lone_node_owns_only_what_is_used(void **state)
     make(f, 0, "used", "1");
     make(f, 0, "unused", "1");
     AWAIT(healthy(f, 0) == 1);
-    send(f, 0, "used");
+    send_to(f, 0, "used");
     AWAIT(owns(f, 0, "used", 0));
     assert_false(owns(f, 0, "unused", 0));
     assert_int_equal(plan_of(f, 0), 0);
@@ -159,7 +163,7 @@ static void a_second_node_gets_a_plan_and_its_share(void **state)
     struct fixture *f = *state;
     start(f, 0, "a");
     make(f, 0, "jobs", "4");
-    send(f, 0, "jobs");
+    send_to(f, 0, "jobs");
     start(f, 1, "b");
     AWAIT(healthy(f, 0) == 2 && healthy(f, 1) == 2);
     AWAIT(plan_of(f, 0) != 0 && plan_of(f, 1) != 0);
@@ -176,12 +180,12 @@ static void an_owner_that_ends_is_followed_by_another(void **state)
     struct fixture *f = *state;
     start(f, 0, "a");
     make(f, 0, "jobs", "1");
-    send(f, 0, "jobs");
+    send_to(f, 0, "jobs");
     AWAIT(owns(f, 0, "jobs", 0));
     start(f, 1, "b");
     AWAIT(healthy(f, 1) == 2);
     stop(f, 0, 2000);
-    AWAIT((send(f, 1, "jobs"), owns(f, 1, "jobs", 0)));
+    AWAIT((send_to(f, 1, "jobs"), owns(f, 1, "jobs", 0)));
 }
 
 static void coordination_that_fails_makes_a_node_degraded(void **state)
@@ -191,19 +195,19 @@ static void coordination_that_fails_makes_a_node_degraded(void **state)
     int64_t ms = 0;
     start(f, 0, "a");
     make(f, 0, "jobs", "1");
-    send(f, 0, "jobs");
+    send_to(f, 0, "jobs");
     AWAIT(owns(f, 0, "jobs", 0));
     coord_mem_fail(f->service, ERR_UNAVAILABLE, false);
     AWAIT(membership_degraded(f->members[0], &ms, why));
     assert_true(why[0] != 0);
-    send(f, 0, "jobs");
+    send_to(f, 0, "jobs");
     assert_true(owns(f, 0, "jobs", 0));
     make(f, 0, "later", "1");
-    send(f, 0, "later"); // written directly
+    send_to(f, 0, "later"); // written directly
     assert_false(owns(f, 0, "later", 0));
     coord_mem_fail(f->service, ERR_OK, false);
     AWAIT(!membership_degraded(f->members[0], NULL, NULL));
-    AWAIT((send(f, 0, "later"), owns(f, 0, "later", 0)));
+    AWAIT((send_to(f, 0, "later"), owns(f, 0, "later", 0)));
 }
 
 static void a_node_that_drains_gives_its_shards_away_until_it_is_undrained(void **state)
@@ -211,17 +215,17 @@ static void a_node_that_drains_gives_its_shards_away_until_it_is_undrained(void 
     struct fixture *f = *state;
     start(f, 0, "a");
     make(f, 0, "jobs", "1");
-    send(f, 0, "jobs");
+    send_to(f, 0, "jobs");
     AWAIT(owns(f, 0, "jobs", 0));
     start(f, 1, "b");
     AWAIT(healthy(f, 1) == 2 && plan_of(f, 1) != 0);
     membership_drain(f->members[0]);
-    AWAIT((send(f, 1, "jobs"), owns(f, 1, "jobs", 0)));
+    AWAIT((send_to(f, 1, "jobs"), owns(f, 1, "jobs", 0)));
     AWAIT(!owns(f, 0, "jobs", 0));
     membership_undrain(f->members[0]);
     AWAIT(healthy(f, 0) == 2 && healthy(f, 1) == 2);
     membership_drain(f->members[1]); // now the shard can go back
-    AWAIT((send(f, 0, "jobs"), owns(f, 0, "jobs", 0)));
+    AWAIT((send_to(f, 0, "jobs"), owns(f, 0, "jobs", 0)));
 }
 
 static void events_have_rising_numbers(void **state)
@@ -243,9 +247,9 @@ static void observe_only_plans_and_claims_nothing(void **state)
     struct fixture *f = *state;
     FINE(try_start(f, 0, "a", (struct membership_config){.observe_only = true}, &error));
     make(f, 0, "jobs", "2");
-    send(f, 0, "jobs");
+    send_to(f, 0, "jobs");
     AWAIT(healthy(f, 0) == 1);
-    send(f, 0, "jobs");
+    send_to(f, 0, "jobs");
     assert_false(owns(f, 0, "jobs", 0));
     struct membership_plan plan;
     FINE(membership_plan(f->members[0], &plan, &error));
@@ -265,6 +269,43 @@ static void a_capacity_out_of_range_is_refused(void **state)
     assert_string_equal(error.message, "65 is not from 1 to 64");
 }
 
+// A node that accepts connections and never answers.
+static int silent_node(char url[64])
+{
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof at;
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_true(fd >= 0 && bind(fd, (struct sockaddr *)&at, len) == 0 && listen(fd, 8) == 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &len), 0);
+    (void)snprintf(url, 64, "http://127.0.0.1:%u", ntohs(at.sin_port));
+    return fd;
+}
+
+static struct membership_counters counters_of(struct fixture *f, int node)
+{
+    struct membership_status s;
+    membership_status(f->members[node], &s);
+    struct membership_counters c = s.counters;
+    membership_status_done(&s);
+    return c;
+}
+
+static void hints_to_a_silent_node_are_bounded(void **state)
+{
+    struct fixture *f = *state;
+    const unsigned more = 100, all = MEMBER_HINTS_WAITING_MAX + more;
+    char url[64];
+    int fd = silent_node(url);
+    start(f, 0, "a");
+    for (unsigned i = 0; i < all; i++)
+        hint_post(f->members[0], url, "jobs", i, false);
+    struct membership_counters c = counters_of(f, 0);
+    assert_true(c.hints_dropped > 0 && c.hints_dropped <= more);
+    assert_true(c.hints_sent + c.hints_dropped + MEMBER_HINTS_WAITING_MAX >= all);
+    stop(f, 0, 0); // does not wait a second for each
+    (void)close(fd);
+}
+
 int main(void)
 {
     cmocka_set_message_output(CM_OUTPUT_TAP);
@@ -278,6 +319,7 @@ int main(void)
         CASE(events_have_rising_numbers),
         CASE(observe_only_plans_and_claims_nothing),
         CASE(a_capacity_out_of_range_is_refused),
+        CASE(hints_to_a_silent_node_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

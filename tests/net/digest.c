@@ -2,6 +2,7 @@
 // The digests against the vectors of their documents: FIPS 180-2, RFC 4231, RFC 1321, RFC 4648.
 #include "net/digest.h"
 #include "../unit/unit.h"
+#include "base/base64.h"
 #include "base/memory.h"
 
 #include <pthread.h>

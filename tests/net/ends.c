@@ -240,6 +240,30 @@ static void never_answer(struct peer *p)
     peer_wait_end(p);
 }
 
+static bool give_up(void *asked)
+{
+    ++*(int *)asked;
+    return true;
+}
+
+static void a_hopeless_request_ends_before_its_time(void **state)
+{
+    (void)state;
+    int asked = 0;
+    server_start(&server, NULL, never_answer, NULL);
+    struct client c;
+    client_open(&c, NULL, "PUT", server.url, "/");
+    c.call.timeout_ms = PATIENCE_MS;
+    c.call.hopeless = give_up;
+    c.call.hopeless_ctx = &asked;
+    http_do(c.http, &c.call);
+    assert_int_equal(asked, 1);
+    assert_int_equal(c.call.end, HTTP_LOST);
+    assert_non_null(strstr(c.call.why, " did not answer within "));
+    client_close(&c);
+    server_stop(&server);
+}
+
 static void begin_and_stop(struct peer *p)
 {
     if (!peer_request(p)) return;
@@ -462,6 +486,7 @@ int main(void)
         cmocka_unit_test(a_connection_reset_after_the_request_is_lost),
         cmocka_unit_test(an_answer_that_is_cut_anywhere_is_lost),
         cmocka_unit_test(a_late_answer_is_lost),
+        cmocka_unit_test(a_hopeless_request_ends_before_its_time),
         cmocka_unit_test(a_request_that_is_not_read_is_lost),
         cmocka_unit_test(an_answer_over_the_limit_is_too_long_and_keeps_its_header),
         cmocka_unit_test(a_header_over_the_limit_is_lost),

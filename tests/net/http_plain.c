@@ -15,7 +15,7 @@
 static struct server server;
 
 struct client {
-    struct http_plain *plain;
+    struct plain_http *plain;
     struct http_call call;
     char url[256];
 };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints the events of a queue's stream, as a consumer sees them, up to the stream's end:
-//   bus-dump URL QUEUE      one line "event SHARD SEQUENCE ID" or "gap SHARD FIRST LAST" for each
-//   bus-dump URL --cluster  "cluster PUBLISHER TYPE NODE STATUS QUEUE SHARD", "-" for what is empty
+//   bus-dump URL QUEUE      one line "event SHARD SEQUENCE ID KEY" or "gap SHARD FIRST LAST" for
+//   each bus-dump URL --cluster  "cluster PUBLISHER TYPE NODE STATUS QUEUE SHARD", "-" for what is
+//   empty
 // After each stream: "messages M duplicates D". Exit status 1: the bus does not answer.
 #include "bus/bus.h"
 #include "events/consumer.h"
@@ -26,13 +27,13 @@ static void print_cluster(const struct envelope *e)
 
 static void print_all(struct consumer *c, int64_t now)
 {
-    struct consumer_out o;
+    struct consumer_result o;
     while (consumer_next(c, now, &o)) {
         if (o.kind == CONSUMER_EVENT && o.envelope->sequence == 0)
             print_cluster(o.envelope);
         else if (o.kind == CONSUMER_EVENT)
-            printf("event %u %" PRIu64 " %s\n", o.envelope->shard, o.envelope->sequence,
-                   o.envelope->event_id);
+            printf("event %u %" PRIu64 " %s %s\n", o.envelope->shard, o.envelope->sequence,
+                   o.envelope->event_id, o.envelope->ordering_key);
         if (o.kind == CONSUMER_GAP)
             printf("gap %u %" PRIu64 " %" PRIu64 "\n", o.shard, o.first, o.last);
         if (o.kind == CONSUMER_REFUSED) printf("refused %s\n", o.why);
@@ -49,7 +50,7 @@ static enum err read_all(struct bus *b, const char *stream, struct consumer *c, 
     enum err e = bus_stream_state(b, stream, &state, why);
     if (e == ERR_NOT_FOUND) return ERR_OK; // nothing was published yet
     if (e || state.messages == 0) return e;
-    e = bus_subscribe(b, &(struct bus_from){.stream = stream, .sequence = 1}, &sub, why);
+    e = bus_subscribe(b, &(struct bus_start){.stream = stream, .sequence = 1}, &sub, why);
     while (!e && number < state.last) {
         e = bus_next(sub, 1000, &m, why);
         if (e == ERR_NOT_FOUND || e == ERR_UNAVAILABLE || e == ERR_UNKNOWN) {

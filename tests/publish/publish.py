@@ -56,8 +56,16 @@ def journal(cluster, queue):
     return shards
 
 
-def stream(queue):
-    out = subprocess.run([DUMP, BUS, queue], stdout=subprocess.PIPE, check=True, timeout=3 * PATIENCE).stdout.decode()
+def stream(queue, bus):
+    """Asks again while the servers elect the stream's leader: bus-dump then ends with status 1."""
+    end = time.monotonic() + PATIENCE
+    while True:
+        done = subprocess.run([DUMP, bus, queue], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=3 * PATIENCE, check=False)
+        if done.returncode != 1 or time.monotonic() > end:
+            break
+        time.sleep(0.2)
+    holds(done.returncode == 0, f"bus-dump {queue}: status {done.returncode} {done.stderr.decode()}")
+    out = done.stdout.decode()
     shards, others, messages, duplicates = {}, [], 0, 0
     for line in out.splitlines():
         word, *rest = line.split(" ")
@@ -74,17 +82,17 @@ def lag(cluster):
     return sum(node.metric("sluice_bus_lag_events") for node in cluster.live())
 
 
-def equals(cluster, queue):
+def equals(cluster, queue, bus=BUS):
     """Waits until all is published, and compares. Returns the number of events."""
     want = journal(cluster, queue)
 
     def published():
-        got, others, _, _ = stream(queue)
+        got, others, _, _ = stream(queue, bus)
         holds(not others, f"a gap or a refusal: {others[:3]}")
         return all(got.get(shard, [])[-1:] == rows[-1:] for shard, rows in want.items())
     until(published, f"every event of {queue} is on the bus", 2 * PATIENCE)
     want = journal(cluster, queue)  # an entry of the cursor or of time has no events, but a late ack may
-    got, others, messages, duplicates = stream(queue)
+    got, others, messages, duplicates = stream(queue, bus)
     holds(not others, f"a gap or a refusal: {others[:3]}")
     for shard, rows in want.items():
         mine = got.get(shard, [])
@@ -97,9 +105,9 @@ def equals(cluster, queue):
     return total
 
 
-def cluster_events():
-    """The stream of the cluster: rows of publisher, type, node, status, queue."""
-    out = subprocess.run([DUMP, BUS, "--cluster"], stdout=subprocess.PIPE, check=True, timeout=3 * PATIENCE).stdout.decode()
+def cluster_events(bus):
+    """The stream of the cluster: rows of publisher, type, node, status, queue. It has the events of one store."""
+    out = subprocess.run([DUMP, bus, "--cluster"], stdout=subprocess.PIPE, check=True, timeout=3 * PATIENCE).stdout.decode()
     lines = [line.split(" ") for line in out.splitlines()]
     holds(not [line for line in lines if line[0] == "refused"], f"an event does not fit its schema: {out[:400]}")
     return [line[1:6] for line in lines if line[0] == "cluster"]
@@ -175,6 +183,52 @@ def the_stream_equals_the_journal():
             holds(node.metric("sluice_bus_schema_total") == 0, "each event fits its schema")
 
 
+def keys_of(cluster, queue):
+    """For each surface, the ordering key of each event, by its id."""
+    node = cluster.any()
+
+    def printed(*where):
+        out = subprocess.run([PROGRAM, "events", queue, "--json", *where], stdout=subprocess.PIPE, check=True, timeout=PATIENCE).stdout
+        return {event["id"]: event["orderingKey"] for event in map(json.loads, out.splitlines())}
+
+    def streamed(path, count, name, key):
+        made, found = Stream(node.address, path, {}), {}
+        while len(found) < count:
+            event = made.next()[1]
+            found.update({event[name]: event[key]} if event and name in event else {})
+        made.close()
+        return found
+    library = printed("--store", cluster.store_url)
+    return {"library": library, "node": printed("--store", "http://" + node.address),
+            "http": streamed(f"/v1/queues/{queue}/events?from=0", len(library), "id", "orderingKey"),
+            "stream": streamed(f"/v1/stream?queue={queue}&from=0", len(library), "event_id", "ordering_key"),
+            "bus": {event["event_id"]: event["ordering_key"] for event in of_the_bus(queue)}}
+
+
+def every_surface_prints_one_ordering_key():
+    """With a group and without one, in a strict queue and in a best-effort queue."""
+    for queue, strict in (("keys.strict", True), ("keys.loose", False)):
+        with prepared(queue, orderingGuarantee=strict) as cluster:
+            node = cluster.any()
+            grouped, plain = (node.ask("POST", f"/v1/queues/{queue}/messages", {"body": "x", **more})[1]["id"]
+                              for more in ({"group": "g: 1"}, {}))
+            status, batch = node.ask("POST", f"/v1/queues/{queue}/receive", {"max": 2})
+            holds(status == 200 and len(batch["messages"]) == 2, batch)
+            holds(node.ask("POST", f"/v1/queues/{queue}/pause", {})[0] in (200, 204), "a pause")
+            equals(cluster, queue)
+            keys = keys_of(cluster, queue)
+            for surface, found in keys.items():
+                holds(found == keys["library"], f"{surface}: {found}, not {keys['library']}")
+            token = queue.replace(".", "=2E")
+            seen = set(keys["library"].values())
+            if strict:
+                hashes = {key for key in seen if key.startswith(f"group:{token}:")}
+                holds(len(hashes) == 2 and f"group:{token}:{0:016x}" in hashes, f"two groups: {seen}")
+                holds(seen == hashes | {f"queue:{token}:0"}, f"others: {seen}")
+            else:
+                holds(seen == {"task:" + grouped, "task:" + plain, f"queue:{token}:0"}, f"others: {seen}")
+
+
 def events_of_workflows_are_on_the_bus():
     """Their subjects have no shard, and the server restarts in the middle."""
     with prepared("flows", 2, orderingGuarantee=False) as cluster:
@@ -194,7 +248,7 @@ def events_of_workflows_are_on_the_bus():
             holds(status == 200, answer)
             done += len(batch["messages"])
         equals(cluster, "flows")
-        ids = [name for rows in stream("flows")[0].values() for _, name in rows]
+        ids = [name for rows in stream("flows", BUS)[0].values() for _, name in rows]
         for kind in ("workflow-submitted", "workflow-completed"):
             holds(sum(f"-{kind}-" in name for name in ids) == 30, f"30 events {kind}")
         holds("event=bus-schema" not in node.log(), "an event does not fit its schema")
@@ -400,7 +454,8 @@ def a_bus_that_loses_its_newest_messages():
 
 
 def an_owner_that_changes_while_it_publishes():
-    with prepared("moved", 3, nodes=3) as cluster:
+    bus = BUS + "?prefix=moved"
+    with prepared("moved", 3, nodes=3, bus=bus) as cluster:
         until(cluster.settled, "the cluster has a leader")
         load = Load(cluster, "moved", pause=0.0)
         load.progresses()
@@ -416,10 +471,10 @@ def an_owner_that_changes_while_it_publishes():
                 cluster.start(owner.name)
             load.avoid = None
         load.finish()
-        equals(cluster, "moved")
+        equals(cluster, "moved", bus)
         wanted = {"coordinator-elected", "coordinator-promoted", "member-health", "ownership-acquired"}
-        until(lambda: wanted <= {row[1] for row in cluster_events()}, "the events of the cluster are on the bus")
-        rows = cluster_events()
+        until(lambda: wanted <= {row[1] for row in cluster_events(bus)}, "the events of the cluster are on the bus")
+        rows = cluster_events(bus)
         holds({row[0] for row in rows if row[1].startswith("ownership-") and row[4] == "moved"} >= {"a", "b"},
               f"each node tells of its own shards: {rows}")
         holds([row for row in rows if row[1] == "member-health" and row[2] != row[0]], f"a leader tells of others: {rows}")
@@ -471,8 +526,8 @@ def a_stream_for_each_shard():
 
 
 def two_stores_on_one_bus():
-    """A prefix keeps the queues of one name apart. Without it, the second store is refused, and its calls go on."""
-    with prepared("shared") as first, prepared("shared", bus=BUS + "?prefix=staging") as second, prepared("shared") as third:
+    """A prefix keeps the queues of one name apart."""
+    with prepared("shared") as first, prepared("shared", bus=BUS + "?prefix=staging") as second:
         for count, cluster in ((1, first), (2, second)):
             for _ in range(count):
                 holds(cluster.any().ask("POST", "/v1/queues/shared/messages", {"body": "x"})[0] == 201, "a send")
@@ -487,12 +542,40 @@ def two_stores_on_one_bus():
         until(lambda: staged() == of_second, "the command reads the streams with the prefix")
         holds(not set(of_second) & {e["event_id"] for e in of_the_bus("shared")}, "the streams are two")
         watch = Watch(second, "shared", "a")
-        node = third.any()
-        holds(node.ask("POST", "/v1/queues/shared/messages", {"body": "x"})[0] == 201, "a send without the stream")
-        until(lambda: "give each store a prefix" in node.ready()[1]["bus"].get("reason", ""), "readyz names the other store")
         holds(second.any().ask("POST", "/v1/queues/shared/messages", {"body": "x"})[0] == 201, "a send")
         until(lambda: watch.rows, "the stream goes on")
         watch.over = True
+
+
+def the_stream_of_the_cluster_has_one_store():
+    """Both stores have queues of their own and one prefix. The node "b" is a node of the second store only."""
+    bus = BUS + "?prefix=one-store"
+    with prepared("mine", bus=bus) as first:
+        # A node alone has no election. It takes the shard that is used, and publishes that.
+        holds(first.any().ask("POST", "/v1/queues/mine/messages", {"body": "x"})[0] == 201, "a send")
+        until(lambda: cluster_events(bus), "the events of the first store are on the bus")
+        with prepared("other", nodes=2, bus=bus) as second:
+            until(second.settled, "the second cluster has a leader")
+            for node in second.live():
+                until(lambda node=node: "give each store a prefix" in node.ready()[1]["bus"].get("reason", ""),
+                      "readyz names the other store")
+                holds("SLUICE-CLUSTER of the bus has the events of store" in node.log(), "the log names the stream")
+            holds(second.any().ask("POST", "/v1/queues/other/messages", {"body": "x"})[0] == 201, "a send")
+            equals(second, "other", bus)
+        holds({row[0] for row in cluster_events(bus)} == {"a"}, "no event of the second store is in the stream")
+        holds("reason" not in first.any().ready()[1]["bus"], "the first store goes on")
+
+
+def a_second_store_on_the_prefix_of_another_is_refused():
+    """Its calls go on. The stream keeps the events of the first store alone."""
+    with prepared("taken") as first, prepared("taken") as second:
+        for cluster in (first, second):
+            node = cluster.any()
+            holds(node.ask("POST", "/v1/queues/taken/messages", {"body": "x"})[0] == 201, "a send")
+            equals(first, "taken")
+        until(lambda: "give each store a prefix" in node.ready()[1]["bus"].get("reason", ""), "readyz names the other store")
+        until(lambda: "stream SLUICE_taken of the bus has the events of store" in node.log(), "the log names the stream")
+        equals(first, "taken")
 
 
 def too_many_shards_for_a_stream_each_are_refused():
@@ -525,7 +608,7 @@ def stage_bus():
         for state in ("off", "shadow", "on", "off"):
             cluster.options = ("--bus", bus_url(), "--set", f"flags.bus={state}")
             node = cluster.start("a")
-            before = sum(len(rows) for rows in stream("stages")[0].values())
+            before = sum(len(rows) for rows in stream("stages", BUS)[0].values())
             holds(f"bus={state}" in node.ask("GET", "/v1/node")[1]["flags"], f"the node shows bus={state}")
             load = Load(cluster, "stages", pause=0.0)
             until(lambda load=load: len(load.acked) > 20, f"messages go through with bus={state}")
@@ -535,7 +618,7 @@ def stage_bus():
             if state != "off":
                 equals(cluster, "stages")
             else:
-                after = sum(len(rows) for rows in stream("stages")[0].values())
+                after = sum(len(rows) for rows in stream("stages", BUS)[0].values())
                 holds(after == before, f"nothing is published with bus=off: {before}, then {after}")
         status, answer = node.ask("PATCH", "/v1/queues/stages", {"publish": "off"})
         holds(status == 200, f"the way back: {answer}")
@@ -566,10 +649,11 @@ def the_leader_of_a_stream_is_killed():
         equals(cluster, "leader")
 
 
-CASES = [an_owner_that_changes_while_it_publishes, the_stream_equals_the_journal, events_of_signals_are_on_the_bus,
+CASES = [an_owner_that_changes_while_it_publishes, the_stream_equals_the_journal, every_surface_prints_one_ordering_key, events_of_signals_are_on_the_bus,
          a_node_killed_at_random_points, the_bus_wakes_the_stream_of_another_node, forged_messages_of_the_bus_reach_no_stream,
          a_forged_newest_message_does_not_stop_the_publisher, two_stores_on_one_bus,
-         a_stream_for_each_shard, too_many_shards_for_a_stream_each_are_refused, stage_bus, a_hostile_name_has_a_stream_of_its_own, a_stream_with_other_limits_is_refused,
+         a_second_store_on_the_prefix_of_another_is_refused,
+         the_stream_of_the_cluster_has_one_store, a_stream_for_each_shard, too_many_shards_for_a_stream_each_are_refused, stage_bus, a_hostile_name_has_a_stream_of_its_own, a_stream_with_other_limits_is_refused,
          a_bad_url_is_refused_at_the_start]
 # The cases that stop the server run one after another.
 FAULTS = [an_outage_that_is_longer_than_publish_keep, events_of_workflows_are_on_the_bus, a_bus_that_is_away_for_some_seconds, a_bus_that_is_cut_off, a_bus_killed_at_random_points,

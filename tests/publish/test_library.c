@@ -2,10 +2,14 @@
 // A handle that publishes to a real bus, on a store whose clock the test moves. Runs under
 // tests/servers/with-nats. BUS_DUMP names the program that prints a stream as a consumer sees it.
 #include "../unit/unit.h"
-#include "local/inside.h"
+#include "api/handle.h"
+#include "base/memory.h"
+#include "events/schema.h"
 #include "os/clock.h"
-#include "owner/owner.h"
 #include "publish/publish.h"
+#include "queues/owner.h"
+#include "queues/queues.h"
+#include "server/inside.h"
 #include "store/mem.h"
 
 #include <stdio.h>
@@ -25,11 +29,12 @@
 struct rig {
     struct store *clock;
     struct sluice *s;
-    struct publishing *p;
+    struct publish_engine *p;
     const char *queue;
     struct envelope_window window;
-    char notes[1024]; // what publishing said of gaps
-    int alarms;
+    struct schema_set *schemas; // NULL: those of the program
+    char notes[1024];           // what publishing said of gaps
+    int alarms, unfit;
     pthread_mutex_t lock;
 };
 
@@ -40,6 +45,7 @@ static void note(void *ctx, enum publishing_note what, const char *queue, uint32
     (void)shard;
     (void)pthread_mutex_lock(&r->lock);
     r->alarms += what == PUBLISHING_OVERDUE;
+    r->unfit += what == PUBLISHING_SCHEMA;
     if (what == PUBLISHING_GAP) (void)snprintf(r->notes, sizeof r->notes, "%s: %s", queue, why);
     (void)pthread_mutex_unlock(&r->lock);
 }
@@ -53,11 +59,12 @@ static void control(const char *words)
 
 static void publish(struct rig *r, bool shadow)
 {
-    FINE(publishing_start(r->s,
+    FINE(publishing_start(r->s->engine,
                           &(struct publishing_config){.bus = getenv("SLUICE_TEST_NATS"),
                                                       .node = "one",
                                                       .shadow = shadow,
                                                       .window = r->window,
+                                                      .schemas = r->schemas,
                                                       .note = note,
                                                       .ctx = r},
                           &r->p, &error));
@@ -69,7 +76,7 @@ static void begin(struct rig *r, const char *queue, const struct sluice_setting 
     *r = (struct rig){.clock = store_mem_new()};
     (void)pthread_mutex_init(&r->lock, NULL);
     FINE(handle_open_take(r->clock, "mem:", NULL, &r->s, &error));
-    FINE(owner_become(r->s, "http://127.0.0.1:1", "one", &error));
+    FINE(owner_become(r->s->engine, "http://127.0.0.1:1", "one", &error));
     r->queue = queue;
     FINE(sluice_queue_create(r->s, queue, settings, len, &error));
 }
@@ -110,6 +117,18 @@ static void await_published(struct rig *r, uint64_t count)
                      status(r).why);
         clock_sleep(5);
     }
+}
+
+// Until the publisher has seen the end of the connection, it reads a window of events ahead. They
+// wait in memory, so the journal may forget them without a gap.
+static void kill_bus(struct rig *r)
+{
+    uint64_t before = status(r).retries;
+    int64_t give_up = clock_boot_ms() + PATIENCE_MS;
+    control("kill 0");
+    while (status(r).retries == before && clock_boot_ms() < give_up)
+        clock_sleep(5);
+    assert_true(status(r).retries > before);
 }
 
 // The sequence of the oldest event that the journal has.
@@ -161,6 +180,77 @@ static struct seen dump(const struct rig *r)
     return seen;
 }
 
+// The schema asks for an attempt, which an event of a send does not have.
+static void events_that_their_schema_refuses_are_counted_and_published(void **state)
+{
+    (void)state;
+    struct rig r;
+    static const struct schema_text strict = {
+        1, "message-enqueued",
+        "{\"type\":\"object\",\"properties\":{\"attempt\":{\"type\":\"integer\"}},"
+        "\"required\":[\"attempt\"]}"};
+    CLEANUP(buf_done) struct buf text;
+    struct server *server = NEW(struct server);
+    buf_init(&text, 1 << 20);
+    begin(&r, "unfit", NULL, 0);
+    r.schemas = schema_set_of(&strict, 1);
+    publish(&r, false);
+    server->publishing = r.p;
+    metrics_bus(server, &text);
+    buf_put_u8(&text, 0);
+    assert_non_null(strstr((char *)text.data, "\nsluice_bus_schema_total 0\n"));
+    send(&r, 3);
+    await_published(&r, 3);
+    buf_clear(&text);
+    metrics_bus(server, &text);
+    buf_put_u8(&text, 0);
+    assert_non_null(strstr((char *)text.data, "\nsluice_bus_schema_total 3\n"));
+    assert_int_equal(dump(&r).events, 3);
+    end(&r);
+    assert_int_equal(r.unfit, 1); // the log has one line
+    schema_set_free(r.schemas);
+    memory_free(server);
+}
+
+static bool bus_has(const struct rig *r, const struct sluice_event *e)
+{
+    char line[512], want[512];
+    bool has = false;
+    (void)snprintf(line, sizeof line, "%s '%s' %s", getenv("BUS_DUMP"), getenv("SLUICE_TEST_NATS"),
+                   r->queue);
+    (void)snprintf(want, sizeof want, "event %u %llu %s %s\n", e->shard,
+                   (unsigned long long)e->sequence, e->id, e->ordering_key);
+    FILE *from = popen(line, "r");
+    assert_non_null(from);
+    while (fgets(line, sizeof line, from))
+        has = has || strcmp(line, want) == 0;
+    assert_int_equal(pclose(from), 0);
+    return has;
+}
+
+static void the_bus_has_the_ordering_keys_of_the_library(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct sluice_events *events;
+    struct sluice_event e;
+    const struct sluice_setting strict = {"orderingGuarantee", "true"};
+    const struct sluice_send sent[2] = {{.body = "x", .body_len = 1, .group = "g"},
+                                        {.body = "x", .body_len = 1}};
+    begin(&r, "ordered.keys", &strict, 1);
+    publish(&r, false);
+    FINE(sluice_send(r.s, r.queue, sent, 2, NULL, NULL, &error));
+    await_published(&r, 2);
+    FINE(sluice_events_open(r.s, r.queue, 0, &events, &error));
+    for (int i = 0; i < 2; i++) {
+        FINE(sluice_events_next(events, 0, &e, &error));
+        assert_int_equal(strncmp(e.ordering_key, "group:ordered=2Ekeys:", 21), 0);
+        if (!bus_has(&r, &e)) fail_msg("%s is not on the bus", e.ordering_key);
+    }
+    sluice_events_close(events);
+    end(&r);
+}
+
 // The bus is away for longer than publishKeep: the floor rises past events that no stream has.
 static void skipped_events_are_named_by_a_gap(void **state)
 {
@@ -172,7 +262,7 @@ static void skipped_events_are_named_by_a_gap(void **state)
     send(&r, 10);
     await_published(&r, 10);
     int64_t give_up = clock_boot_ms() + PATIENCE_MS;
-    control("kill 0");
+    kill_bus(&r);
     while (oldest(&r) == 1 && clock_boot_ms() < give_up) {
         send(&r, SNAPSHOT);
         store_mem_step(r.clock, 2 * HOUR_MS);
@@ -244,7 +334,7 @@ static void see_published(void *ctx, const struct machine *m, int64_t now)
 static bool waits(struct rig *r)
 {
     bool published = false;
-    struct open_queue *q = queue_if_known(r->s, r->queue);
+    struct open_queue *q = queue_if_known(r->s->engine, r->queue);
     assert_non_null(q);
     runner_inspect(runner_if_open(q, 0), see_published, &published);
     queue_let_go(&q);
@@ -308,6 +398,8 @@ static void both_versions_are_published_until_the_window_closes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_that_their_schema_refuses_are_counted_and_published),
+        cmocka_unit_test(the_bus_has_the_ordering_keys_of_the_library),
         cmocka_unit_test(skipped_events_are_named_by_a_gap),
         cmocka_unit_test(held_events_are_kept_and_raise_an_alarm),
         cmocka_unit_test(in_shadow_no_journal_waits_for_the_bus),

@@ -4,7 +4,7 @@
 #include "queue_test.h"
 
 #include "base/rng.h"
-#include "queue/send_codec.h"
+#include "queue/codec/send_codec.h"
 
 static struct buf payload(void)
 {
@@ -153,12 +153,6 @@ static void put_any(struct buf *b, uint16_t kind)
         break;
     case OP_PUBLISH:
         put_publish(b);
-        break;
-    case OP_RECOVER:
-        recover_encode(b, &(struct op_recover){request, bytes_str("w")});
-        break;
-    case OP_WORKER:
-        worker_encode(b, &(struct op_worker){request, bytes_str("w"), 4, 500});
         break;
     case OP_CONFIGURE:
         configure_encode(b, &configure);
@@ -506,6 +500,7 @@ static void a_cut_payload_is_malformed(void **state)
     rig_defaults(&r);
     rig_raise(&r, RULES_KNOWN);
     for (uint16_t kind = OP_SEND; kind < OP_KIND_END; kind++) {
+        if (op_is_gone(kind)) continue;
         struct buf b = payload();
         put_any(&b, kind);
         for (size_t len = 0; len < b.len; len++)

@@ -67,17 +67,6 @@ static enum reason publish(struct rig *r, uint64_t epoch, const char *worker)
     return rig_reason(r, 0);
 }
 
-static void register_worker(struct rig *r, const char *name)
-{
-    struct buf b;
-    buf_init(&b, 256);
-    worker_encode(&b,
-                  &(struct op_worker){.worker = bytes_str(name), .capacity = 4, .ttl_ms = 60000});
-    rig_op(r, OP_WORKER, &b);
-    rig_commit(r);
-    assert_int_equal(rig_reason(r, 0), REASON_NONE);
-}
-
 static void a_claim_outside_the_owners_epoch_is_refused_with_an_event(void **state)
 {
     (void)state;
@@ -113,7 +102,9 @@ static void tickets_are_published_and_taken_only_by_the_owner(void **state)
     (void)state;
     struct rig r = owner_only();
     rig_send(&r, "x", NULL);
-    register_worker(&r, "w");
+    raise_to(&r, RULES_WORKERS);
+    rig_put_worker(&r, "w", 4, 60000);
+    rig_commit(&r);
     assert_int_equal(publish(&r, DIRECT, "w"), REASON_NOT_OWNER);
     assert_int_equal(rig_events(&r, EVENT_CLAIM_REJECTED), 1);
     assert_int_equal(publish(&r, OWNER, "w"), REASON_NONE);

@@ -47,9 +47,9 @@ static uint64_t limit(const struct rig *r)
     return machine_floor_limit(r->m, r->time.lo);
 }
 
-static struct machine_unpublished unpublished(const struct rig *r)
+static struct machine_publish_lag unpublished(const struct rig *r)
 {
-    struct machine_unpublished u;
+    struct machine_publish_lag u;
     assert_true(machine_unpublished(r->m, r->time.lo, &u));
     return u;
 }
@@ -130,7 +130,7 @@ static void publish_off_lets_the_floor_rise(void **state)
     struct rig r;
     struct queue_config c = with(PUBLISH_OFF, 86400000);
     begin(&r, &c);
-    struct machine_unpublished u;
+    struct machine_publish_lag u;
     rig_send(&r, "x", NULL);
     rig_send(&r, "x", NULL);
     assert_int_equal(publish(&r, 1, 1), REASON_NONE);

@@ -3,7 +3,7 @@
 // needs every label.
 #include "queue_test.h"
 
-#include "queue/labels.h"
+#include "queue/codec/labels.h"
 
 #include <string.h>
 

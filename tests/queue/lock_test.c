@@ -2,7 +2,7 @@
 // The lock of chosen messages: no other message is touched, and the order of a strict queue holds.
 #include "queue_test.h"
 
-#include "queue/ops_signals.h"
+#include "queue/codec/ops_signals.h"
 
 static void put_lock(struct rig *r, const uint64_t *seqs, uint32_t count)
 {

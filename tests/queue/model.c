@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/siphash.h"
-#include "queue/body_name.h"
+#include "queue/codec/body_name.h"
 
 #include <string.h>
 

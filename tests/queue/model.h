@@ -4,11 +4,12 @@
 // in everything that can be seen.
 #pragma once
 
-#include "queue/machine.h"
+#include "queue/core/machine.h"
 
 #define MODEL_MESSAGES_MAX 4096
 #define MODEL_ROWS_MAX     4096
 #define MODEL_NAME_MAX     16
+#define MODEL_WORKERS_MAX  16
 
 struct model_message {
     enum message_state state;
@@ -80,9 +81,14 @@ struct model_signal {
 
 struct model_worker {
     char name[MODEL_NAME_MAX];
-    uint32_t capacity;
+    uint32_t capacity; // 0: not registered
     int64_t expires_at;
     uint64_t serial;
+    uint64_t instance;
+    int64_t ttl_ms;
+    uint32_t flags;
+    enum worker_mode mode;
+    uint64_t served; // order of its last ticket
 };
 
 struct model_dedup {
@@ -127,7 +133,7 @@ struct model {
     uint64_t fence, order, deaths, serial;
     struct model_message messages[MODEL_MESSAGES_MAX]; // by seq - 1
     uint64_t sent;
-    struct model_worker workers[64];
+    struct model_worker workers[MODEL_WORKERS_MAX];
     size_t workers_len;
     struct model_dedup dedup[MODEL_ROWS_MAX];
     size_t dedup_len;

@@ -3,11 +3,11 @@
 #include "model_parts.h"
 
 #include "base/check.h"
-#include "queue/body_name.h"
+#include "queue/codec/body_name.h"
 
 #include <string.h>
 
-static void name_of(struct bytes from, char out[MODEL_NAME_MAX])
+void name_of(struct bytes from, char out[MODEL_NAME_MAX])
 {
     CHECK(from.len < MODEL_NAME_MAX);
     memset(out, 0, MODEL_NAME_MAX);
@@ -121,7 +121,7 @@ static enum reason do_arrive(struct model *m, struct bytes payload)
     return reason;
 }
 
-static void put_grant(struct model *m, uint64_t seq, uint32_t row)
+void model_put_grant(struct model *m, uint64_t seq, uint32_t row)
 {
     const struct model_message *x = at(m, seq);
     grant_put(&m->body, &(struct grant){.seq = seq,
@@ -161,7 +161,7 @@ void model_claimed(struct model *m, uint64_t seq, const char *worker)
 {
     say_worker(m, say(m, EVENT_MESSAGE_CLAIMED, seq), worker);
     model_deliver(m, seq);
-    put_grant(m, seq, 0);
+    model_put_grant(m, seq, 0);
 }
 
 static enum reason do_claim(struct model *m, uint16_t kind, struct bytes payload)
@@ -173,6 +173,7 @@ static enum reason do_claim(struct model *m, uint16_t kind, struct bytes payload
     name_of(op.worker, worker);
     if (model_refuses(m, worker, op.max)) return REASON_NOT_OWNER;
     if (m->paused) return REASON_PAUSED;
+    if (model_mode(m, worker) != REASON_NONE) return model_mode(m, worker);
     int64_t lease = op.lease_ms ? op.lease_ms : m->config.visibility_timeout_ms;
     uint32_t count = 0;
     uint64_t seq;
@@ -192,97 +193,6 @@ static enum reason do_claim(struct model *m, uint16_t kind, struct bytes payload
     }
     if (overtakes) say(m, EVENT_ORDERING_BEST_EFFORT, 0)->count = open;
     buf_set_u32(&m->body, 1, count);
-    return REASON_NONE;
-}
-
-static struct model_worker *find_worker(struct model *m, const char *name)
-{
-    for (size_t i = 0; i < m->workers_len; i++)
-        if (m->workers[i].capacity > 0 && strcmp(m->workers[i].name, name) == 0)
-            return &m->workers[i];
-    return NULL;
-}
-
-static uint32_t open_of(struct model *m, const char *worker)
-{
-    uint32_t open = 0;
-    for (uint64_t seq = 1; seq <= m->sent; seq++)
-        open += at(m, seq)->state == STATE_LOCKED && strcmp(at(m, seq)->worker, worker) == 0;
-    return open;
-}
-
-static enum reason do_publish(struct model *m, struct bytes payload)
-{
-    struct op_publish op;
-    if (publish_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (m->deleted) return REASON_DELETED;
-    if (model_refuses(m, "", op.count) || m->epoch == 0) return REASON_NOT_OWNER;
-    if (m->paused) return REASON_PAUSED;
-    struct reader rows = reader_of(op.rows);
-    uint32_t count = 0, known = 0;
-    uint64_t open = model_open(m), fence = m->fence, seq;
-    bool overtakes = false;
-    buf_put_u8(&m->body, 0);
-    buf_put_u32(&m->body, 0);
-    for (uint32_t i = 0; i < op.count; i++) {
-        struct ticket_row row;
-        char worker[MODEL_NAME_MAX];
-        CHECK(ticket_row_next(&rows, &row));
-        name_of(row.worker, worker);
-        const struct model_worker *w = find_worker(m, worker);
-        if (!w || w->expires_at <= m->now) continue;
-        known++;
-        for (uint32_t n = 0; n < row.max && open_of(m, worker) < w->capacity; n++) {
-            if (!(seq = model_next(m))) break;
-            model_grant(m, seq, worker, op.seed,
-                        m->from + (op.ticket_ms ? op.ticket_ms : TICKET_DEFAULT_MS), true);
-            if (model_overtakes(m, seq, fence)) overtakes = true;
-            say_worker(m, say(m, EVENT_TICKETS_PUBLISHED, seq), worker);
-            put_grant(m, seq, i);
-            count++;
-        }
-    }
-    if (overtakes) say(m, EVENT_ORDERING_BEST_EFFORT, 0)->count = open;
-    buf_set_u32(&m->body, 1, count);
-    return known > 0 || op.count == 0 ? REASON_NONE : REASON_UNKNOWN_WORKER;
-}
-
-static enum reason do_recover(struct model *m, struct bytes payload)
-{
-    struct op_recover op;
-    if (recover_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (m->deleted) return REASON_DELETED;
-    if (m->epoch == 0) return REASON_NOT_OWNER;
-    char worker[MODEL_NAME_MAX];
-    name_of(op.worker, worker);
-    if (!find_worker(m, worker) && open_of(m, worker) == 0) return REASON_UNKNOWN_WORKER;
-    size_t before = m->events.len;
-    model_recover(m, worker);
-    buf_put_u8(&m->body, 0);
-    buf_put_u64(&m->body, m->events.len - before);
-    return REASON_NONE;
-}
-
-static enum reason do_worker(struct model *m, struct bytes payload)
-{
-    struct op_worker op;
-    if (worker_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (m->deleted) return REASON_DELETED;
-    char name[MODEL_NAME_MAX];
-    name_of(op.worker, name);
-    struct model_worker *w = find_worker(m, name);
-    if (op.capacity == 0) {
-        if (!w) return REASON_UNKNOWN_WORKER;
-        model_recover(m, name);
-        w->capacity = 0;
-        return REASON_NONE;
-    }
-    for (size_t i = 0; !w && i < m->workers_len; i++)
-        if (m->workers[i].capacity == 0) w = &m->workers[i];
-    if (!w) w = &m->workers[m->workers_len++];
-    *w = (struct model_worker){
-        .capacity = op.capacity, .expires_at = m->from + op.ttl_ms, .serial = ++m->serial};
-    strcpy(w->name, name);
     return REASON_NONE;
 }
 
@@ -526,11 +436,7 @@ static enum reason dispatch(struct model *m, const struct op *op)
     case OP_RELEASE:
         return do_outcome(m, op->kind, op->payload);
     case OP_PUBLISH:
-        return do_publish(m, op->payload);
-    case OP_RECOVER:
-        return do_recover(m, op->payload);
-    case OP_WORKER:
-        return do_worker(m, op->payload);
+        return model_publish(m, op->payload);
     case OP_CONFIGURE:
         return do_configure(m, op->payload);
     case OP_PAUSE:
@@ -551,6 +457,10 @@ static enum reason dispatch(struct model *m, const struct op *op)
         return model_spent(m, op->payload);
     case OP_RAISE:
         return model_raise(m, op->payload);
+    case OP_WORKERS:
+        return model_workers(m, op->payload);
+    case OP_DISPATCH:
+        return model_dispatch(m, op->payload);
     case OP_PUBLISHED:
         return model_published(m, op->payload);
     default:
@@ -562,7 +472,9 @@ void model_answer(struct model *m, const struct op *op)
 {
     struct request_id id = {0};
     buf_clear(&m->body);
-    bool named = op_request(op, &id) && request_id_set(&id);
+    // Before version 6 of the rules, no payload of version 2 has a request id that can be read.
+    bool readable = !op_has_extras(op->kind) || op_rules(op) <= m->rules;
+    bool named = readable && op_request(op, &id) && request_id_set(&id);
     for (size_t i = 0; named && i < m->requests_len; i++) {
         const struct model_request *known = &m->requests[i];
         if (known->dropped || memcmp(known->id.bytes, id.bytes, 16) != 0) continue;

@@ -12,6 +12,14 @@ uint64_t model_open(const struct model *m);
 bool model_overtakes(const struct model *m, uint64_t seq, uint64_t fence);
 void model_grant(struct model *m, uint64_t seq, const char *worker, const uint8_t seed[16],
                  int64_t deadline, bool ticket);
+void name_of(struct bytes from, char out[MODEL_NAME_MAX]);
+void model_put_grant(struct model *m, uint64_t seq, uint32_t row);
+struct model_worker *model_worker(struct model *m, const char *name); // NULL: not registered
+uint32_t model_open_of(struct model *m, const char *worker);
+enum reason model_mode(struct model *m, const char *worker); // why a claim by it is refused
+enum reason model_publish(struct model *m, struct bytes payload);
+enum reason model_workers(struct model *m, struct bytes payload);
+enum reason model_dispatch(struct model *m, struct bytes payload);
 void model_claimed(struct model *m, uint64_t seq, const char *worker);
 bool model_refuses(struct model *m, const char *worker, uint32_t wanted); // by `consume`
 void model_use(struct model *m, uint64_t seq);

@@ -72,6 +72,7 @@ MUTANT_TEST(a_workflow_without_a_last_message_is_caught, MUTANT_WORKFLOW_LAST_OF
 MUTANT_TEST(a_workflow_that_counts_the_dead_as_done_is_caught, MUTANT_WORKFLOW_FAILED_IS_DONE)
 MUTANT_TEST(a_workflow_that_ends_too_early_is_caught, MUTANT_WORKFLOW_ENDS_EARLY)
 MUTANT_TEST(a_queue_that_cancels_what_a_worker_holds_is_caught, MUTANT_CANCEL_LOCKED)
+MUTANT_TEST(a_lock_out_of_turn_is_caught, MUTANT_LOCK_TURN_OFF)
 MUTANT_TEST(a_queue_that_ignores_the_tokens_of_signals_is_caught, MUTANT_SIGNAL_TOKEN_OFF)
 MUTANT_TEST(a_queue_whose_signals_overtake_is_caught, MUTANT_SIGNAL_ORDER_OFF)
 MUTANT_TEST(a_queue_that_delivers_a_signal_after_its_ack_is_caught, MUTANT_SIGNAL_AGAIN)
@@ -79,6 +80,13 @@ MUTANT_TEST(a_queue_where_no_signal_is_missed_is_caught, MUTANT_SIGNAL_ONCE_STAY
 MUTANT_TEST(an_interrupt_without_an_end_is_caught, MUTANT_INTERRUPT_ENDLESS)
 MUTANT_TEST(a_queue_that_lets_go_of_pending_payloads_is_caught, MUTANT_SIGNAL_COLLECTED)
 MUTANT_TEST(a_queue_that_confuses_results_is_caught, MUTANT_RESULT_OTHER)
+MUTANT_TEST(two_processes_with_one_name_are_caught, MUTANT_WORKER_NAME_OFF)
+MUTANT_TEST(a_paused_worker_that_gets_messages_is_caught, MUTANT_WORKER_MODE_OFF)
+MUTANT_TEST(an_evicted_worker_that_keeps_its_locks_is_caught, MUTANT_EVICT_KEEPS_LOCKS)
+MUTANT_TEST(an_evicted_worker_that_joins_again_is_caught, MUTANT_EVICT_REJOINS)
+MUTANT_TEST(a_dispatch_that_prefers_a_worker_is_caught, MUTANT_FAIR_OFF)
+MUTANT_TEST(a_ticket_for_a_worker_without_room_is_caught, MUTANT_ROOM_OFF)
+MUTANT_TEST(a_dispatch_that_is_not_the_owners_is_caught, MUTANT_DISPATCH_ANY)
 
 int main(void)
 {
@@ -104,6 +112,7 @@ int main(void)
         cmocka_unit_test(a_workflow_that_counts_the_dead_as_done_is_caught),
         cmocka_unit_test(a_workflow_that_ends_too_early_is_caught),
         cmocka_unit_test(a_queue_that_cancels_what_a_worker_holds_is_caught),
+        cmocka_unit_test(a_lock_out_of_turn_is_caught),
         cmocka_unit_test(a_queue_that_ignores_the_tokens_of_signals_is_caught),
         cmocka_unit_test(a_queue_whose_signals_overtake_is_caught),
         cmocka_unit_test(a_queue_that_delivers_a_signal_after_its_ack_is_caught),
@@ -111,6 +120,13 @@ int main(void)
         cmocka_unit_test(an_interrupt_without_an_end_is_caught),
         cmocka_unit_test(a_queue_that_lets_go_of_pending_payloads_is_caught),
         cmocka_unit_test(a_queue_that_confuses_results_is_caught),
+        cmocka_unit_test(two_processes_with_one_name_are_caught),
+        cmocka_unit_test(a_paused_worker_that_gets_messages_is_caught),
+        cmocka_unit_test(an_evicted_worker_that_keeps_its_locks_is_caught),
+        cmocka_unit_test(an_evicted_worker_that_joins_again_is_caught),
+        cmocka_unit_test(a_dispatch_that_prefers_a_worker_is_caught),
+        cmocka_unit_test(a_ticket_for_a_worker_without_room_is_caught),
+        cmocka_unit_test(a_dispatch_that_is_not_the_owners_is_caught),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "queue/body_name.h"
+#include "queue/codec/body_name.h"
 #include "rig.h"
 
 static inline struct queue_config defaults(void)
@@ -17,6 +17,12 @@ static inline struct queue_config defaults(void)
     struct queue_config c;
     config_defaults(&c);
     return c;
+}
+
+// Numbers of ops that earlier programs had.
+static inline bool op_is_gone(uint16_t kind)
+{
+    return kind == OP_KIND_MACHINE + 8 || kind == OP_KIND_MACHINE + 9;
 }
 
 static inline void rig_defaults(struct rig *r)

@@ -279,12 +279,12 @@ static void there_are_at_most_16384_rows(void **state)
     struct rig r;
     char name[16];
     start(&r);
-    for (uint32_t i = 0; i <= WORKERS_MAX_NOW; i += 8192) {
+    for (uint32_t i = 0; i <= WORKERS_MAX; i += 8192) {
         struct buf b, rows;
         buf_init(&b, (size_t)4 << 20);
         buf_init(&rows, (size_t)4 << 20);
         uint32_t count = 0;
-        for (; count < 8192 && i + count <= WORKERS_MAX_NOW; count++) {
+        for (; count < 8192 && i + count <= WORKERS_MAX; count++) {
             (void)snprintf(name, sizeof name, "w%u", i + count);
             struct worker_change c = fleet_joins(name, 1, 1, "");
             worker_change_put(&rows, &c);
@@ -293,10 +293,9 @@ static void there_are_at_most_16384_rows(void **state)
         buf_done(&rows);
         rig_op(&r, OP_WORKERS, &b);
         rig_commit(&r);
-        assert_int_equal(fleet_reason(&r, 0),
-                         i == WORKERS_MAX_NOW ? REASON_WORKERS_FULL : REASON_NONE);
+        assert_int_equal(fleet_reason(&r, 0), i == WORKERS_MAX ? REASON_WORKERS_FULL : REASON_NONE);
     }
-    assert_int_equal(machine_rows(r.m), WORKERS_MAX_NOW);
+    assert_int_equal(machine_rows(r.m), WORKERS_MAX);
     fleet_reload(&r);
     rig_done(&r);
 }
@@ -320,26 +319,6 @@ static void before_version_4_the_ops_are_unknown(void **state)
         assert_int_equal(machine_rows(r.m), 0);
         rig_done(&r);
     }
-}
-
-static void the_op_of_version_1_does_not_change_a_row(void **state)
-{
-    (void)state;
-    struct rig r;
-    start(&r);
-    (void)fleet_join(&r, "w1", 7, 3, "");
-    rig_put_worker(&r, "w1", 9, 1000);
-    rig_put_worker(&r, "w2", 9, 1000);
-    rig_commit(&r);
-    assert_int_equal(rig_reason(&r, 0), REASON_WORKER_NAME_TAKEN);
-    assert_int_equal(rig_reason(&r, 1), REASON_NONE);
-    assert_int_equal(fleet_view(&r, "w1").capacity, 3);
-    assert_int_equal(fleet_view(&r, "w2").instance, 0);
-    fleet_reload(&r);
-    assert_int_equal(fleet_join(&r, "w2", 8, 3, ""),
-                     REASON_NONE); // the new op replaces the old row
-    fleet_reload(&r);
-    rig_done(&r);
 }
 
 static void a_deleted_queue_has_no_rows(void **state)
@@ -402,7 +381,6 @@ int main(void)
         CASE(one_op_changes_many_rows_and_answers_each),
         CASE(there_are_at_most_16384_rows),
         CASE(before_version_4_the_ops_are_unknown),
-        CASE(the_op_of_version_1_does_not_change_a_row),
         CASE(a_deleted_queue_has_no_rows),
         CASE(every_flipped_bit_of_a_registry_is_noticed),
     };

@@ -253,10 +253,16 @@ struct outcome_row rig_word(struct rig *r, uint16_t kind, const struct grant *g)
 
 void rig_put_worker(struct rig *r, const char *worker, uint32_t capacity, int64_t ttl)
 {
-    struct buf b = payload();
-    worker_encode(
-        &b, &(struct op_worker){.worker = bytes_str(worker), .capacity = capacity, .ttl_ms = ttl});
-    rig_op(r, OP_WORKER, &b);
+    struct buf b = payload(), rows = payload();
+    worker_change_put(&rows, &(struct worker_change){.act = WORKER_JOIN,
+                                                     .name = bytes_str(worker),
+                                                     .instance = RIG_INSTANCE,
+                                                     .capacity = capacity,
+                                                     .ttl_ms = ttl,
+                                                     .flags = WORKER_MAILBOX});
+    workers_encode(&b, &(struct op_workers){.count = 1, .rows = buf_bytes(&rows)});
+    buf_done(&rows);
+    rig_op(r, OP_WORKERS, &b);
 }
 
 void rig_put_publish(struct rig *r, const char *worker, uint32_t max, int64_t ticket_ms)

@@ -13,14 +13,14 @@ static void spend(struct rig *r, uint64_t writes, uint64_t reads, uint64_t delet
     rig_commit(r);
 }
 
-static struct machine_spent spent_at(const struct rig *r, int64_t now)
+static struct machine_cost spent_at(const struct rig *r, int64_t now)
 {
-    struct machine_spent s;
+    struct machine_cost s;
     machine_spent(r->m, now, &s);
     return s;
 }
 
-static struct machine_spent spent(const struct rig *r)
+static struct machine_cost spent(const struct rig *r)
 {
     return spent_at(r, machine_now(r->m));
 }
@@ -34,7 +34,7 @@ static void what_was_spent_adds_up_and_makes_no_event(void **state)
     assert_int_equal(rig_reason(&r, 0), REASON_NONE);
     assert_int_equal(r.events.len, 0);
     spend(&r, 1, 0, 4);
-    struct machine_spent s = spent(&r);
+    struct machine_cost s = spent(&r);
     assert_int_equal(s.total.writes, 4);
     assert_int_equal(s.total.reads, 20);
     assert_int_equal(s.total.deletes, 5);
@@ -114,11 +114,11 @@ static void snapshots_hold_the_costs_and_the_digest_covers_them(void **state)
     rig_tick(&r, HOUR_MS);
     spend(&r, 1, 2, 3);
     uint64_t digest = machine_digest(r.m);
-    struct machine_spent before = spent(&r);
+    struct machine_cost before = spent(&r);
     CLEANUP(buf_done) struct buf b = saved(&r);
     spend(&r, 1, 0, 0);
     assert_int_equal(machine_load(r.m, buf_bytes(&b)), ERR_OK);
-    struct machine_spent after = spent(&r);
+    struct machine_cost after = spent(&r);
     assert_memory_equal(&before, &after, sizeof before);
     assert_int_equal(machine_digest(r.m), digest);
     b.data[b.len - 8 - 80] ^= 1; // a write more in the total

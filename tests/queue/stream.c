@@ -142,7 +142,7 @@ static void ask_word(struct stream *s, uint16_t kind, struct buf *b)
 static void ask_publish(struct stream *s, struct buf *b)
 {
     struct buf rows = payload();
-    struct op_publish op = {.request = stream_request(s), .ticket_ms = (int64_t)below(s, 50)};
+    struct op_publish op = {.request = stream_request(s), .ticket_ms = stream_ticket_ms(s)};
     op.count = 1 + (uint32_t)below(s, 3);
     for (uint32_t i = 0; i < op.count; i++) {
         char name[16];
@@ -239,16 +239,8 @@ static void ask_arrive(struct stream *s, struct buf *b)
 
 static void ask_rest(struct stream *s, uint16_t kind, struct buf *b)
 {
-    char name[16];
     struct request_id id = stream_request(s);
     switch (kind) {
-    case OP_RECOVER:
-        recover_encode(b, &(struct op_recover){id, random_name(s, "w", 4, name)});
-        break;
-    case OP_WORKER:
-        worker_encode(b, &(struct op_worker){id, random_name(s, "w", 4, name),
-                                             (uint32_t)below(s, 5), 20 + (int64_t)below(s, 300)});
-        break;
     case OP_PURGE:
         purge_encode(b, &(struct op_purge){id, chance(s, 50)});
         break;
@@ -269,11 +261,11 @@ static uint16_t random_kind(struct stream *s)
     static const struct {
         uint16_t kind;
         uint8_t weight;
-    } table[] = {{OP_SEND, 60},   {OP_CLAIM, 60},  {OP_TAKE, 10},     {OP_RENEW, 15},
-                 {OP_ACK, 40},    {OP_FAIL, 25},   {OP_RELEASE, 8},   {OP_PUBLISH, 15},
-                 {OP_RECOVER, 4}, {OP_WORKER, 20}, {OP_CONFIGURE, 3}, {OP_PAUSE, 1},
-                 {OP_RESUME, 4},  {OP_PURGE, 1},   {OP_REDRIVE, 6},   {OP_ARRIVE, 6},
-                 {OP_OUTBOX, 6},  {OP_SPENT, 4},   {OP_KIND_END, 1}};
+    } table[] = {{OP_SEND, 60},    {OP_CLAIM, 60},    {OP_TAKE, 10},     {OP_RENEW, 15},
+                 {OP_ACK, 40},     {OP_FAIL, 25},     {OP_RELEASE, 8},   {OP_PUBLISH, 15},
+                 {OP_WORKERS, 20}, {OP_DISPATCH, 15}, {OP_CONFIGURE, 3}, {OP_PAUSE, 1},
+                 {OP_RESUME, 4},   {OP_PURGE, 1},     {OP_REDRIVE, 6},   {OP_ARRIVE, 6},
+                 {OP_OUTBOX, 6},   {OP_SPENT, 4},     {OP_KIND_END, 1}};
     uint64_t sum = 0;
     for (size_t i = 0; i < sizeof table / sizeof *table; i++)
         sum += table[i].weight;
@@ -306,6 +298,12 @@ static void ask(struct stream *s)
     case OP_PUBLISH:
         ask_publish(s, &b);
         break;
+    case OP_WORKERS:
+        stream_ask_workers(s, &b);
+        break;
+    case OP_DISPATCH:
+        stream_ask_dispatch(s, &b);
+        break;
     case OP_CONFIGURE:
         ask_configure(s, &b);
         break;
@@ -337,6 +335,8 @@ static bool step(struct stream *s)
 {
     int64_t pass = chance(s, 60) ? (int64_t)below(s, 12) : (int64_t)below(s, 120);
     if (chance(s, 1)) pass = REQUEST_KEEP_MS / 2;
+    if (s->raises >= RULES_WORKERS && chance(s, 2)) // registrations end
+        pass = (int64_t)below(s, 2 * WORKER_TTL_MIN_MS);
     if (chance(s, 3)) pass = -(int64_t)below(s, 50); // the store's clock seems to step back
     s->rig.time.lo += pass;
     s->rig.time.hi = s->rig.time.lo + (int64_t)below(s, 20);

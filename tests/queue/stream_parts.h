@@ -4,7 +4,7 @@
 
 #include "base/rng.h"
 #include "model.h"
-#include "queue/body_name.h"
+#include "queue/codec/body_name.h"
 #include "rig.h"
 #include "stream.h"
 
@@ -59,6 +59,10 @@ struct request_id stream_request(struct stream *s);
 void stream_ask_signals(struct stream *s); // ops of RULES_SIGNALS, into the next entry
 // What the refs of an ack or renew carry, if this one carries anything.
 struct bytes stream_extras(struct stream *s, uint16_t kind, uint32_t count, struct buf *out);
+int64_t stream_ticket_ms(struct stream *s);
+void stream_ask_workers(struct stream *s, struct buf *b);
+void stream_ask_dispatch(struct stream *s, struct buf *b);
+bool stream_same_workers(struct stream *s);
 bool stream_same_signals(struct stream *s);
 bool stream_same_kept(struct stream *s, uint64_t seq, const struct finished_view *v);
 bool stream_same_progress(struct stream *s, uint64_t seq);

@@ -29,16 +29,21 @@ static bool same_place(struct stream *s, struct place machine, struct place mode
     return a.body.data == b.body.data && a.reference.name.data == b.reference.name.data;
 }
 
-static bool same_grants(struct stream *s, size_t op, struct bytes expected)
+static bool same_grants(struct stream *s, size_t op, uint16_t kind, struct bytes expected)
 {
     struct result a, b;
     struct grant x, y;
-    if (result_open(rig_body(&s->rig, op), OP_CLAIM, &a) != ERR_OK) return false;
-    if (result_open(expected, OP_CLAIM, &b) != ERR_OK) return false;
+    if (result_open(rig_body(&s->rig, op), kind, &a) != ERR_OK) return false;
+    if (result_open(expected, kind, &b) != ERR_OK) return false;
     if (a.reason != b.reason || a.count != b.count) return false;
     while (grant_next(&a, &x) && grant_next(&b, &y)) {
         if (!same_place(s, x.place, y.place)) return false;
         y.place = x.place;
+        struct bytes mine, other;
+        if (kind == OP_DISPATCH &&
+            (!dispatch_worker(&a, x.worker_row, &mine) ||
+             !dispatch_worker(&b, y.worker_row, &other) || !bytes_equal(mine, other)))
+            return false;
         struct buf one = payload(), two = payload();
         grant_put(&one, &x);
         grant_put(&two, &y);
@@ -56,9 +61,9 @@ static bool same_results(struct stream *s, const struct rig_entry *e, const stru
 {
     for (size_t i = 0; i < e->ops_len; i++) {
         uint16_t kind = e->ops[i].kind;
-        bool grants = kind == OP_CLAIM || kind == OP_TAKE || kind == OP_PUBLISH || kind == OP_LOCK;
-        bool same =
-            grants ? same_grants(s, i, bodies[i]) : bytes_equal(rig_body(&s->rig, i), bodies[i]);
+        bool tickets = kind == OP_PUBLISH || kind == OP_DISPATCH;
+        bool same = tickets || op_is_claim(kind) ? same_grants(s, i, kind, bodies[i])
+                                                 : bytes_equal(rig_body(&s->rig, i), bodies[i]);
         if (!same)
             return stream_differs(s, "op %zu of kind %u: machine says %s, model %s", i, kind,
                                   reason_name((enum reason)rig_body(&s->rig, i).data[0]),
@@ -141,7 +146,7 @@ static bool same_message(struct stream *s, uint64_t seq)
 
 static bool same_costs(struct stream *s)
 {
-    struct machine_spent spent;
+    struct machine_cost spent;
     machine_spent(s->rig.m, machine_now(s->rig.m), &spent);
     if (memcmp(&spent.total, &s->model->spent, sizeof spent.total) == 0) return true;
     return stream_differs(s, "the books");
@@ -162,7 +167,7 @@ static bool same_cursor(struct stream *s)
     uint64_t limit = machine_floor_limit(m, now);
     if (!model_floor_ok(model, limit)) return stream_differs(s, "the floor may rise too far");
     if (limit < model->cursor_slot) return stream_differs(s, "the floor waits without need");
-    struct machine_unpublished u;
+    struct machine_publish_lag u;
     if (!machine_unpublished(m, now, &u)) return true;
     model_unpublished(model, &events, &age, &bytes);
     if (u.events != events || u.age_ms < age || u.bytes < bytes)
@@ -308,5 +313,5 @@ static bool same_snapshots(struct stream *s)
 bool stream_agrees(struct stream *s, const struct rig_entry *e, const struct bytes *bodies)
 {
     return same_results(s, e, bodies) && same_events(s) && same_state(s) && same_bodies(s) &&
-           stream_same_signals(s) && same_snapshots(s);
+           stream_same_workers(s) && stream_same_signals(s) && same_snapshots(s);
 }

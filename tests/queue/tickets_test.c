@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tickets: granted by the owner, taken up by their worker, or returned to their place.
-#include "queue_test.h"
+#include "fleet.h"
 
 static void start(struct rig *r, int messages)
 {
     rig_defaults(r);
+    rig_raise(r, RULES_WORKERS);
     for (int i = 0; i < messages; i++)
         rig_send(r, "x", NULL);
     rig_put_worker(r, "w1", 2, 10000);
@@ -130,27 +131,24 @@ static void a_heartbeat_in_the_last_moment_keeps_a_workers_tickets(void **state)
     rig_put_publish(&r, "w1", 1, 50000);
     rig_commit(&r);
     r.time.lo = r.time.hi = RIG_TIME + 10000;
-    rig_put_worker(&r, "w1", 2, 10000);
-    rig_commit(&r);
+    assert_int_equal(fleet_act(&r, WORKER_BEAT, "w1", RIG_INSTANCE), REASON_NONE);
     assert_int_equal(rig_events(&r, EVENT_TICKETS_RECOVERED), 0);
     rig_done(&r);
 }
 
-static void tickets_of_a_stalled_worker_are_recovered_by_the_owner(void **state)
+static void tickets_of_an_evicted_worker_return_at_once(void **state)
 {
     (void)state;
     struct rig r;
     struct grant g[16];
     start(&r, 2);
     publish(&r, "w1", 1, g);
-    struct buf b;
-    buf_init(&b, 4096);
-    recover_encode(&b, &(struct op_recover){.worker = bytes_str("w1")});
-    rig_op(&r, OP_RECOVER, &b);
-    rig_commit(&r);
-    assert_int_equal(rig_reason(&r, 0), REASON_NONE);
+    assert_int_equal(fleet_act(&r, WORKER_EVICT, "w1", 0), REASON_NONE);
     assert_int_equal(rig_events(&r, EVENT_TICKETS_RECOVERED), 1);
+    assert_int_equal(rig_event(&r, EVENT_TICKETS_RECOVERED, 0)->reason, REASON_WORKER_EVICTED);
     assert_int_equal(rig_word(&r, OP_RENEW, &g[0]).reason, REASON_LOCK_RELEASED);
+    assert_int_equal(rig_claim(&r, "w2", 1, g), 1);
+    assert_int_equal(g[0].seq, 1);
     rig_done(&r);
 }
 
@@ -162,15 +160,14 @@ static void a_leaving_worker_returns_its_tickets_and_keeps_its_locks(void **stat
     start(&r, 2);
     rig_claim(&r, "w1", 1, &lock);
     publish(&r, "w1", 1, g);
-    rig_put_worker(&r, "w1", 0, 0);
-    rig_commit(&r);
+    assert_int_equal(fleet_act(&r, WORKER_LEAVE, "w1", RIG_INSTANCE), REASON_NONE);
     assert_int_equal(rig_events(&r, EVENT_TICKETS_RECOVERED), 1);
     assert_int_equal(rig_word(&r, OP_ACK, &lock).reason, REASON_NONE);
     machine_check(r.m);
     rig_done(&r);
 }
 
-static void only_the_owner_publishes_and_recovers(void **state)
+static void only_the_owner_publishes(void **state)
 {
     (void)state;
     struct rig r;
@@ -190,6 +187,7 @@ static void a_strict_scope_has_one_ticket_at_a_time(void **state)
     struct rig r;
     struct grant g[16];
     rig_init(&r, &c);
+    rig_raise(&r, RULES_WORKERS);
     rig_send(&r, "1", NULL);
     rig_send(&r, "2", NULL);
     rig_put_worker(&r, "w1", 9, 60000);
@@ -231,9 +229,9 @@ int main(void)
         CASE(an_untaken_ticket_returns_to_its_place_with_no_attempt_counted),
         CASE(tickets_of_a_dead_worker_are_recovered),
         CASE(a_heartbeat_in_the_last_moment_keeps_a_workers_tickets),
-        CASE(tickets_of_a_stalled_worker_are_recovered_by_the_owner),
+        CASE(tickets_of_an_evicted_worker_return_at_once),
         CASE(a_leaving_worker_returns_its_tickets_and_keeps_its_locks),
-        CASE(only_the_owner_publishes_and_recovers),
+        CASE(only_the_owner_publishes),
         CASE(a_strict_scope_has_one_ticket_at_a_time),
         CASE(workers_are_listed_by_name),
     };

@@ -304,8 +304,8 @@ static void workflow_order_makes_a_workflow_one_strict_scope(void **state)
     assert_int_equal(g[1].seq, other);
     const struct event *e = rig_event(&r, EVENT_MESSAGE_CLAIMED, 1);
     char key[EVENT_KEY_MAX];
-    event_ordering_key(&r.events, e, &r.queue, RIG_SHARD, key);
-    assert_string_equal(key, "workflow:b");
+    event_ordering_key(&r.events, e, "q.1", &r.queue, RIG_SHARD, key);
+    assert_string_equal(key, "workflow:q=2E1:b");
     struct message m = of("c", false);
     m.group = bytes_str("g");
     assert_int_equal(rig_send_message(&r, &m).reason, REASON_WORKFLOW_ORDER_GROUP);
@@ -322,7 +322,7 @@ static void workflow_order_makes_a_workflow_one_strict_scope(void **state)
 static void expect_key(const struct rig *r, const struct event *e, const char *key)
 {
     char found[EVENT_KEY_MAX];
-    event_ordering_key(&r->events, e, &r->queue, RIG_SHARD, found);
+    event_ordering_key(&r->events, e, "q.1", &r->queue, RIG_SHARD, found);
     assert_string_equal(found, key);
 }
 
@@ -332,24 +332,27 @@ static void every_event_has_an_ordering_key(void **state)
     struct rig r;
     struct queue_config c = defaults();
     begin(&r, &c);
-    char id[MESSAGE_ID_MAX];
-    message_id_print(&r.queue, RIG_SHARD, 1, id);
-    send(&r, "a", false);
-    expect_key(&r, &r.events.rows[0], "workflow:a");
-    expect_key(&r, &r.events.rows[1], id); // without workflowOrder
+    char task[MESSAGE_ID_MAX + 5] = "task:";
+    message_id_print(&r.queue, RIG_SHARD, 1, task + 5);
+    send(&r, "a:\xff", false);
+    expect_key(&r, &r.events.rows[0], "workflow:q=2E1:a=3A=FF");
+    expect_key(&r, &r.events.rows[1], task); // without workflowOrder
+    message_id_print(&r.queue, RIG_SHARD, 2, task + 5);
+    rig_send(&r, "x", "g");
+    expect_key(&r, &r.events.rows[0], task); // best effort: the fold does not keep the group
     rig_put_plain(&r, OP_PAUSE);
     rig_commit(&r);
-    expect_key(&r, &r.events.rows[0], "queue:3");
+    expect_key(&r, &r.events.rows[0], "queue:q=2E1:3");
     rig_done(&r);
     c.ordering_guarantee = true;
     begin(&r, &c);
     rig_send(&r, "x", "g");
     char key[EVENT_KEY_MAX];
-    (void)snprintf(key, sizeof key, "group:%016llx",
+    (void)snprintf(key, sizeof key, "group:q=2E1:%016llx",
                    (unsigned long long)hash64_of(bytes_str("g"), 0));
     expect_key(&r, &r.events.rows[0], key);
     rig_send(&r, "x", NULL);
-    expect_key(&r, &r.events.rows[0], "group:0000000000000000");
+    expect_key(&r, &r.events.rows[0], "group:q=2E1:0000000000000000");
     rig_done(&r);
 }
 

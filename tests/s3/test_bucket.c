@@ -74,7 +74,7 @@ static int raw(const char *method, const char *path, const struct sigv4_pair *qu
                                     .payload_sha256 = hex};
     const struct sigv4_keys keys = {getenv("AWS_ACCESS_KEY_ID"), getenv("AWS_SECRET_ACCESS_KEY"),
                                     NULL};
-    struct sigv4_signed sign;
+    struct sigv4_signature sign;
     sigv4_signed_init(&sign);
     sigv4_sign(&r, &keys, &sign);
     (void)snprintf(url, sizeof url, "%s%s", endpoint, (const char *)sign.target.data);

@@ -294,7 +294,7 @@ static void file_broken_while_read_again_is_an_error_until_it_is_mended(void **s
 static void words_are_split_without_a_shell(void **state)
 {
     (void)state;
-    struct process_words w;
+    struct process_arguments w;
     assert_true(process_split("  /bin/x 'a b' \"c \\\" d\" e\\ f '' $HOME;ls\t-l ", &w));
     static const char *const words[] = {"/bin/x", "a b", "c \" d", "e f", "", "$HOME;ls", "-l"};
     assert_int_equal(w.len, sizeof words / sizeof *words);

@@ -110,7 +110,7 @@ static void answers_bring_the_speed_back(void **state)
     assert_int_equal(s3_pace_admit(&p, 9), 9);
 }
 
-static size_t read_full(struct s3_ahead *a, uint64_t *slot)
+static size_t read_full(struct s3_readahead *a, uint64_t *slot)
 {
     size_t asked = s3_ahead_plan(a, 1, *slot, 1 << 20);
     s3_ahead_note(a, 1, *slot, asked, asked, asked, asked * 100);
@@ -121,7 +121,7 @@ static size_t read_full(struct s3_ahead *a, uint64_t *slot)
 static void a_replay_doubles_to_its_limit(void **state)
 {
     (void)state;
-    struct s3_ahead a = {0};
+    struct s3_readahead a = {0};
     uint64_t slot = 1;
     static const size_t want[] = {1, 2, 4, 8, 16, 32, 32, 32};
     for (size_t i = 0; i < sizeof want / sizeof *want; i++)
@@ -131,7 +131,7 @@ static void a_replay_doubles_to_its_limit(void **state)
 static void a_look_at_the_tail_is_one_request(void **state)
 {
     (void)state;
-    struct s3_ahead a = {0};
+    struct s3_readahead a = {0};
     uint64_t slot = 1;
     for (int i = 0; i < 6; i++)
         (void)read_full(&a, &slot);
@@ -149,7 +149,7 @@ static void a_look_at_the_tail_is_one_request(void **state)
 static void a_reader_that_jumps_starts_over(void **state)
 {
     (void)state;
-    struct s3_ahead a = {0};
+    struct s3_readahead a = {0};
     uint64_t slot = 1;
     for (int i = 0; i < 6; i++)
         (void)read_full(&a, &slot);
@@ -164,7 +164,7 @@ static void a_reader_that_jumps_starts_over(void **state)
 static void bytes_bound_what_is_asked_for(void **state)
 {
     (void)state;
-    struct s3_ahead a = {0};
+    struct s3_readahead a = {0};
     uint64_t slot = 1;
     for (int i = 0; i < 6; i++)
         (void)read_full(&a, &slot); // slots of 100 bytes

@@ -110,7 +110,7 @@ static const struct vector suite[] = {
      .signature = "1a72ec8f64bd914b0e42e42607c7fbce7fb2c7465f63e3092b3b0d39fa77a6fe"},
 };
 
-static void sign_vector(const struct vector *v, struct sigv4_signed *out)
+static void sign_vector(const struct vector *v, struct sigv4_signature *out)
 {
     struct sigv4_request r = {.method = v->method ? v->method : "GET",
                               .host = "example.amazonaws.com",
@@ -132,7 +132,7 @@ static void sign_vector(const struct vector *v, struct sigv4_signed *out)
 static void the_published_suite_is_signed_to_the_byte(void **state)
 {
     (void)state;
-    CLEANUP(sigv4_signed_done) struct sigv4_signed out;
+    CLEANUP(sigv4_signed_done) struct sigv4_signature out;
     sigv4_signed_init(&out);
     for (size_t i = 0; i < sizeof suite / sizeof *suite; i++) {
         const struct vector *v = &suite[i];
@@ -153,7 +153,7 @@ static void the_published_suite_is_signed_to_the_byte(void **state)
 static void the_canonical_request_can_be_read(void **state)
 {
     (void)state;
-    CLEANUP(sigv4_signed_done) struct sigv4_signed out;
+    CLEANUP(sigv4_signed_done) struct sigv4_signature out;
     sigv4_signed_init(&out);
     sign_vector(&suite[1], &out);
     assert_string_equal(text_of(&out.canonical), "GET\n"
@@ -195,7 +195,7 @@ static const struct vector examples[] = {
 static void the_examples_of_s3_are_signed_to_the_byte(void **state)
 {
     (void)state;
-    CLEANUP(sigv4_signed_done) struct sigv4_signed out;
+    CLEANUP(sigv4_signed_done) struct sigv4_signature out;
     sigv4_signed_init(&out);
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++) {
         const struct vector *v = &examples[i];
@@ -239,7 +239,7 @@ static struct sigv4_request plain_request(void)
 static void a_session_token_is_signed_and_an_empty_one_is_none(void **state)
 {
     (void)state;
-    CLEANUP(sigv4_signed_done) struct sigv4_signed out;
+    CLEANUP(sigv4_signed_done) struct sigv4_signature out;
     sigv4_signed_init(&out);
     struct sigv4_request r = plain_request();
     struct sigv4_keys keys = {.access_key = "a", .secret_key = "b", .session_token = "some/token="};
@@ -256,7 +256,7 @@ static void a_session_token_is_signed_and_an_empty_one_is_none(void **state)
 static void the_query_is_sorted_as_it_is_sent(void **state)
 {
     (void)state;
-    CLEANUP(sigv4_signed_done) struct sigv4_signed out;
+    CLEANUP(sigv4_signed_done) struct sigv4_signature out;
     sigv4_signed_init(&out);
     struct sigv4_request r = plain_request();
     struct sigv4_keys keys = {.access_key = "a", .secret_key = "b"};
@@ -273,7 +273,7 @@ static void the_query_is_sorted_as_it_is_sent(void **state)
 static void the_secret_is_in_nothing_that_comes_out(void **state)
 {
     (void)state;
-    CLEANUP(sigv4_signed_done) struct sigv4_signed out;
+    CLEANUP(sigv4_signed_done) struct sigv4_signature out;
     sigv4_signed_init(&out);
     struct sigv4_request r = plain_request();
     struct sigv4_keys keys = {.access_key = "a", .secret_key = "topsecret"};

@@ -101,7 +101,7 @@ static void a_list_is_keys_sizes_and_times(void **state)
     assert_string_equal(s3_listed_key(&l, 1), "p/b");
     assert_int_equal(l.rows[1].size, 5000000000);
     assert_int_equal(l.rows[1].modified_ms, 1000);
-    // The same struct again, not encoded this time.
+    // The same struct resend, not encoded this time.
     assert_true(
         s3_xml_listing(bytes_str("<ListBucketResult><IsTruncated>false</IsTruncated><Contents>"
                                  "<Key>a%20b</Key></Contents></ListBucketResult>"),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asynchronous calls: each is answered once, cancelling is final, and nothing is lost by it.
-#include "local/async.h"
+#include "ops/async.h"
+#include "api/handle.h"
 
 #include "../conformance/store/support.h"
 #include "../support/calls.h"
@@ -39,7 +40,7 @@ static void a_send_is_answered_with_a_row_for_each(void **state)
     char body[8] = "first", group[8] = "g";
     struct sluice_send two[] = {{.body = body, .body_len = 5, .group = group},
                                 {.body = "second", .body_len = 6}};
-    async_send(s, "tasks", two, 2, NULL, &c.async);
+    async_send(s->engine, "tasks", two, 2, NULL, &c.async);
     memset(body, 0, sizeof body); // the arguments were borrowed for the call only
     memset(group, 0, sizeof group);
     call_wait(&c);
@@ -63,11 +64,11 @@ static void a_call_that_comes_to_nothing_says_why(void **state)
     call_init(&settle);
     call_init(&receive);
     const char *token = "x";
-    async_send(s, "nothing", &(struct sluice_send){.body = "x", .body_len = 1}, 1, NULL,
+    async_send(s->engine, "nothing", &(struct sluice_send){.body = "x", .body_len = 1}, 1, NULL,
                &send.async);
-    async_settle(s, "nothing", &(struct settle){.kind = SETTLE_ACK, .tokens = &token, .len = 1},
-                 &settle.async);
-    async_receive(s, "nothing", &(struct sluice_receive){.wait_ms = 10000}, &receive.async);
+    async_settle(s->engine, "nothing",
+                 &(struct settle){.kind = SETTLE_ACK, .tokens = &token, .len = 1}, &settle.async);
+    async_receive(s->engine, "nothing", &(struct sluice_receive){.wait_ms = 10000}, &receive.async);
     call_wait(&send);
     call_wait(&settle);
     call_wait(&receive);
@@ -90,21 +91,21 @@ static void a_receive_waits_and_is_settled(void **state)
     struct call receive, ack;
     call_init(&receive);
     call_init(&ack);
-    async_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
-                  &receive.async);
+    async_receive(s->engine, "tasks",
+                  &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"}, &receive.async);
     send_text(s, "work");
     call_wait(&receive);
     assert_int_equal(receive.batch->len, 1);
     assert_string_equal(receive.batch->messages[0].body, "work");
     const char *tokens[] = {receive.batch->messages[0].token, "nonsense"};
-    async_settle(s, "tasks", &(struct settle){.kind = SETTLE_ACK, .tokens = tokens, .len = 2},
-                 &ack.async);
+    async_settle(s->engine, "tasks",
+                 &(struct settle){.kind = SETTLE_ACK, .tokens = tokens, .len = 2}, &ack.async);
     call_wait(&ack);
     assert_int_equal(ack.code, SLUICE_INVALID);
     assert_int_equal(ack.len, 2);
     assert_string_equal(ack.outcomes[0].status, "processed");
     assert_int_equal(ack.outcomes[1].code, SLUICE_INVALID);
-    async_cancel(s, &receive.async); // long over
+    async_cancel(s->engine, &receive.async); // long over
     assert_int_equal(receive.answers, 1);
     call_done(&receive);
     call_done(&ack);
@@ -119,10 +120,10 @@ static void a_cancelled_receive_is_answered_at_once_and_loses_nothing(void **sta
     for (int i = 0; i < 200; i++) {
         struct call c;
         call_init(&c);
-        async_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
-                      &c.async);
+        async_receive(s->engine, "tasks",
+                      &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"}, &c.async);
         if (i % 2 == 0) send_text(s, "x");
-        async_cancel(s, &c.async);
+        async_cancel(s->engine, &c.async);
         call_wait(&c); // long before its wait is over
         bool nothing = c.batch->len == 0;
         if (i % 2 != 0) {
@@ -166,7 +167,7 @@ static void a_crowd_waits_and_ends_in_time(void **state)
     int64_t began = clock_boot_ms();
     for (int i = 0; i < CROWD; i++) {
         call_init(&calls[i]);
-        async_receive(s, "tasks", &(struct sluice_receive){.wait_ms = 500, .worker = "w"},
+        async_receive(s->engine, "tasks", &(struct sluice_receive){.wait_ms = 500, .worker = "w"},
                       &calls[i].async);
     }
     send_text(s, "one");
@@ -205,8 +206,8 @@ static void all_shards_are_waited_in_at_once(void **state)
         struct call c;
         call_init(&c);
         int64_t began = clock_boot_ms();
-        async_receive(s, "tasks", &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"},
-                      &c.async);
+        async_receive(s->engine, "tasks",
+                      &(struct sluice_receive){.wait_ms = DEADLINE_MS, .worker = "w"}, &c.async);
         send_text(s, "x");
         call_wait(&c);
         assert_true(clock_boot_ms() - began < DEADLINE_MS / 2);
@@ -226,7 +227,7 @@ static void a_crowd_at_several_shards_shares_what_comes(void **state)
     static struct call calls[CROWD];
     for (int i = 0; i < CROWD; i++) {
         call_init(&calls[i]);
-        async_receive(s, "tasks", &(struct sluice_receive){.wait_ms = 2000, .worker = "w"},
+        async_receive(s->engine, "tasks", &(struct sluice_receive){.wait_ms = 2000, .worker = "w"},
                       &calls[i].async);
     }
     for (int i = 0; i < MESSAGES; i++)
@@ -256,11 +257,11 @@ static void *restless(void *arg)
     for (unsigned i = 0; !atomic_load(&m->over); i++) {
         struct call c;
         call_init(&c);
-        async_receive(m->s, "tasks", &(struct sluice_receive){.wait_ms = 50, .worker = "w"},
+        async_receive(m->s->engine, "tasks", &(struct sluice_receive){.wait_ms = 50, .worker = "w"},
                       &c.async);
         for (unsigned spin = 0; spin < i % 7; spin++)
             (void)sched_yield();
-        if (i % 3 == 0) async_cancel(m->s, &c.async);
+        if (i % 3 == 0) async_cancel(m->s->engine, &c.async);
         call_wait(&c);
         if (c.batch && c.batch->len > 0) {
             const char *token = c.batch->messages[0].token;

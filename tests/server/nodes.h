@@ -5,9 +5,9 @@
 
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"
-#include "node/runner.h"
 #include "node_process.h"
-#include "owner/owner.h"
+#include "queues/owner.h"
+#include "runner/runner.h"
 
 #define STATED_MS 6000 // lease and one question: then another node has taken over
 #define SLACK_MS  8000 // for a busy machine

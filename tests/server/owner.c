@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which node owns a shard, and what becomes of calls when owners are killed, stopped and replaced:
 // nodes as processes of their own on one directory, and a direct client beside them.
-#include "owner/owner.h"
+#include "queues/owner.h"
 #include "nodes.h"
 #include "os/clock.h"
 
@@ -138,7 +138,8 @@ static void a_second_node_takes_over_only_after_the_first_died(void **state)
     node_start(&r->one);
     node_start(&r->two);
     use_node(&r->one, "a");
-    int64_t idle = clock_boot_ms() + OWNER_LEASE_MS + 200; // an owner that answers need not write
+    int64_t idle =
+        clock_boot_ms() + OWNERSHIP_LEASE_MS + 200; // an owner that answers need not write
     while (clock_boot_ms() < idle)
         nap();
     use_node(&r->two, "b");
@@ -268,7 +269,7 @@ static void a_killed_owner_costs_its_clients_a_second_at_most(void **state)
     node_process_kill(&r->one);
     int64_t began = clock_boot_ms();
     send_by(r->client, "directly");
-    assert_true(clock_boot_ms() - began < OWNER_LEASE_MS); // not when it is replaced
+    assert_true(clock_boot_ms() - began < OWNERSHIP_LEASE_MS); // not when it is replaced
     began = clock_boot_ms();
     for (int i = 0; i < CALLS_LEN; i++)
         send_by(r->client, "more"); // without the pauses one makes beside a live owner
@@ -286,7 +287,7 @@ static void a_stopped_owner_costs_its_clients_a_second_at_most(void **state)
     int64_t began = clock_boot_ms();
     send_by(r->client, "directly");
     int64_t took = clock_boot_ms() - began;
-    if (took >= OWNER_LEASE_MS) fail_msg("it took %" PRId64 " ms", took);
+    if (took >= OWNERSHIP_LEASE_MS) fail_msg("it took %" PRId64 " ms", took);
     (void)kill(r->one.pid, SIGCONT);
     // The one that was given up is done by the owner now, or was: with the same request id.
     assert_int_equal(drain(r->client), 3);
@@ -330,7 +331,7 @@ static void a_receive_goes_on_when_the_owner_dies(void **state)
     send_by(other, "for it");
     (void)pthread_join(thread, NULL);
     assert_int_equal(w.got, 1);
-    assert_true(clock_boot_ms() - began < OWNER_LEASE_MS);
+    assert_true(clock_boot_ms() - began < OWNERSHIP_LEASE_MS);
     sluice_close(other);
 }
 
@@ -411,9 +412,9 @@ static void a_node_with_another_queue_of_that_name_is_not_asked(void **state)
     scratch_remove(other);
 }
 
-static enum err send_at(struct shard_runner *d)
+static enum err send_at(struct shard_runner *r)
 {
-    struct runner_answer answer;
+    struct kept_reply answer;
     struct buf payload;
     struct request_id id = {{0}};
     id.bytes[0] = 7;
@@ -421,9 +422,9 @@ static enum err send_at(struct shard_runner *d)
     send_begin(&payload, &id);
     send_add(&payload, &(struct message){.body = bytes_str("x")});
     send_end(&payload, 0, 1);
-    runner_answer_init(&answer);
-    enum err err = runner_do(d, (struct op){OP_SEND, buf_bytes(&payload)}, &answer);
-    runner_answer_done(&answer);
+    kept_reply_init(&answer);
+    enum err err = runner_do(r, (struct op){OP_SEND, buf_bytes(&payload)}, &answer);
+    kept_reply_done(&answer);
     buf_done(&payload);
     return err;
 }

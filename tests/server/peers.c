@@ -5,8 +5,8 @@
 #include "net/http_peer.h"
 #include "nodes.h"
 #include "os/clock.h"
-#include "owner/peer.h"
-#include "owner/shard_wire.h"
+#include "peer/peer.h"
+#include "protocol/shard_wire.h"
 #include "server/tokens.h"
 
 #include <stdio.h>

@@ -16,13 +16,13 @@
 #define WAIT_MS    400
 #define PARTS      12 // so many timeouts would be longer
 
-struct guest {
+struct served_call {
     struct imposter *node;
     struct sluice *s;
     int64_t began;
 };
 
-static void arrive(struct guest *g, enum manner manner)
+static void arrive(struct served_call *g, enum manner manner)
 {
     struct sluice_error error = {.code = SLUICE_OK};
     struct sluice_options options = {.timeout_ms = TIMEOUT_MS};
@@ -31,7 +31,7 @@ static void arrive(struct guest *g, enum manner manner)
     g->began = clock_boot_ms();
 }
 
-static void leave(struct guest *g, const char *what, int64_t wait_ms)
+static void leave(struct served_call *g, const char *what, int64_t wait_ms)
 {
     int64_t took = clock_boot_ms() - g->began;
     if (took > TIMEOUT_MS + LITTLE_MS + wait_ms) fail_msg("%s took %" PRId64 " ms", what, took);
@@ -46,7 +46,7 @@ static void a_send_ends_in_time_and_says_that_it_does_not_know(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SETTINGS; i++) {
-        struct guest g;
+        struct served_call g;
         struct sluice_sent sent;
         struct sluice_send message = {.body = "x", .body_len = 1};
         arrive(&g, settings[i]);
@@ -66,7 +66,7 @@ static void a_send_of_many_parts_has_one_timeout(void **state)
     for (size_t i = 0; i < PARTS; i++)
         messages[i] = (struct sluice_send){.body = large, .body_len = len};
     for (size_t i = 0; i < sizeof still / sizeof *still; i++) {
-        struct guest g;
+        struct served_call g;
         struct sluice_sent sent[PARTS];
         arrive(&g, still[i]);
         assert_int_equal(sluice_send(g.s, "tasks", messages, PARTS, NULL, sent, NULL),
@@ -81,7 +81,7 @@ static void a_receive_ends_when_its_wait_and_its_time_are_over(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SETTINGS; i++) {
-        struct guest g;
+        struct served_call g;
         struct sluice_batch *batch = NULL;
         struct sluice_receive ask = {.max = 1, .wait_ms = WAIT_MS};
         arrive(&g, settings[i]);
@@ -95,7 +95,7 @@ static void an_ack_ends_in_time(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SETTINGS; i++) {
-        struct guest g;
+        struct served_call g;
         struct sluice_outcome outcome;
         const char *token = "ea4154a8-0-1-f3e70403bf0c3562b82a2854ef12641f";
         arrive(&g, settings[i]);
@@ -108,7 +108,7 @@ static void a_look_ends_in_time_and_had_no_effect(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SETTINGS; i++) {
-        struct guest g;
+        struct served_call g;
         struct sluice_stats stats;
         arrive(&g, settings[i]);
         assert_int_equal(sluice_stats(g.s, "tasks", &stats, NULL), SLUICE_UNAVAILABLE);

@@ -6,7 +6,7 @@
 
 #include "net/http.h"
 #include "os/clock.h"
-#include "owner/shard_wire.h"
+#include "protocol/shard_wire.h"
 
 #include <pthread.h>
 #include <signal.h>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every resource of docs/http.md over real HTTP, on the store named by the argument.
-#include "net/digest.h"
+#include "base/base64.h"
+#include "protocol/wire.h"
 #include "rig.h"
-#include "wire/wire.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -79,7 +79,7 @@ static void fill(const char *pattern, const char *queue, char out[PATH_LEN])
 }
 
 // HEAD instead of GET, so that a stream of events ends.
-static int status_of(struct rig *r, const struct call *c, const struct key *k, const char *queue)
+static int status_of(struct rig *r, const struct route *c, const struct key *k, const char *queue)
 {
     char path[PATH_LEN], header[200];
     bool reads = strcmp(c->method, "GET") == 0;
@@ -101,7 +101,7 @@ static bool has_scope(const struct key *k, enum token_scope scope)
     return k->scope == scope || k->scope == SCOPE_ADMIN;
 }
 
-static void try_route(struct rig *r, const struct call *c, const struct key *k, const char *queue,
+static void try_route(struct rig *r, const struct route *c, const struct key *k, const char *queue,
                       bool allowed)
 {
     int status = status_of(r, c, k, queue);
@@ -117,8 +117,8 @@ static void a_path_with_a_queue_needs_its_scope_for_that_queue(void **state)
     struct key keys[KEYS];
     size_t tried = 0;
     start(&r, keys);
-    for (size_t i = 0; i < CALL_COUNT; i++) {
-        const struct call *c = &call_table[i];
+    for (size_t i = 0; i < ROUTE_COUNT; i++) {
+        const struct route *c = &route_table[i];
         if (c->peer || c->scope == SCOPE_NONE || !strstr(c->pattern, "{queue}")) continue;
         for (size_t k = 0; k < KEYS; k++, tried++) {
             bool has = has_scope(&keys[k], c->scope);
@@ -145,8 +145,8 @@ static void a_path_without_a_queue_needs_its_scope_for_all_queues_or_for_some(vo
     struct key keys[KEYS];
     size_t tried = 0;
     start(&r, keys);
-    for (size_t i = 0; i < CALL_COUNT; i++) {
-        const struct call *c = &call_table[i];
+    for (size_t i = 0; i < ROUTE_COUNT; i++) {
+        const struct route *c = &route_table[i];
         if (c->peer || c->scope == SCOPE_NONE || strstr(c->pattern, "{queue}")) continue;
         const struct bare *b = bare_of(c->pattern);
         for (size_t k = 0; k < KEYS; k++, tried++)

@@ -16,9 +16,10 @@
 #define STATS                                                                                      \
     "\nsluice_http_requests_total{method=\"GET\",route=\"/v1/queues/{queue}/stats\","              \
     "status=\"200\"} "
-#define PROBES 5
-#define SHARDS "12"
-#define CALLS  300
+#define PROBES    5
+#define REPEAT_MS 1000 // a client does not repeat a call at another node sooner
+#define SHARDS    "12"
+#define CALLS     300
 
 struct several {
     struct rig *rig; // its nodes "one" and "two"
@@ -66,19 +67,54 @@ static int forwarded(const struct several *v)
            node_number(&v->three, "/metrics", FORWARDED);
 }
 
+static void count_stats(const struct several *v, int count[3])
+{
+    const struct node_process *nodes[] = {&v->rig->one, &v->rig->two, &v->three};
+    for (int i = 0; i < 3; i++) {
+        int number = node_number(nodes[i], "/metrics", STATS);
+        count[i] = number < 0 ? 0 : number;
+    }
+}
+
+// Returns the time of the slowest call.
+static int64_t call_stats(const struct several *v, int calls)
+{
+    struct sluice *s = NULL;
+    int64_t slowest = 0;
+    open_at(v->url, NULL, &s);
+    for (int i = 0; i < calls; i++) {
+        struct sluice_stats stats;
+        int64_t began = clock_boot_ms();
+        assert_int_equal(sluice_stats(s, "tasks", &stats, NULL), SLUICE_OK);
+        int64_t took = clock_boot_ms() - began;
+        if (took > slowest) slowest = took;
+    }
+    sluice_close(s);
+    return slowest;
+}
+
+static int sum_of(const int count[3])
+{
+    return count[0] + count[1] + count[2];
+}
+
+// A client may repeat a call that gets no answer for a second, so a round with such a call shows
+// nothing. A node counts a request after it has sent the answer.
 static void calls_are_spread_over_the_nodes(void **state)
 {
     struct several *v = *state;
-    struct sluice *s = NULL;
-    open_at(v->url, NULL, &s);
-    for (int i = 0; i < 30; i++) {
-        struct sluice_stats stats;
-        assert_int_equal(sluice_stats(s, "tasks", &stats, NULL), SLUICE_OK);
-    }
-    const struct node_process *nodes[] = {&v->rig->one, &v->rig->two, &v->three};
+    int64_t end = clock_boot_ms() + DEADLINE_MS, slowest;
+    int before[3], after[3];
+    do {
+        count_stats(v, before);
+        slowest = call_stats(v, 30);
+        do
+            count_stats(v, after);
+        while (sum_of(after) - sum_of(before) < 30 && clock_boot_ms() < end);
+        assert_true(clock_boot_ms() < end);
+    } while (slowest >= REPEAT_MS || sum_of(after) - sum_of(before) > 30);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(node_number(nodes[i], "/metrics", STATS), 10);
-    sluice_close(s);
+        assert_int_equal(after[i] - before[i], 10);
 }
 
 static void a_killed_node_fails_no_call(void **state)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a process asks the owner of a shard, and the owner's answer: what goes in comes out. And the
 // table of where a part of a call is done.
-#include "owner/shard_wire.h"
+#include "protocol/shard_wire.h"
 #include "../unit/unit.h"
-#include "call/route.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -136,11 +135,11 @@ static void a_poll_for_signals_comes_out_as_it_went_in(void **state)
 static void signals_of_an_answer_come_out_as_they_went_in(void **state)
 {
     (void)state;
-    struct runner_answer a;
+    struct kept_reply a;
     struct shard_part part;
     bool moved;
-    runner_answer_init(&a);
-    a.signals = runner_signals_new(2);
+    kept_reply_init(&a);
+    a.signals = kept_signals_new(2);
     a.signals->rows[0] = (struct signal_delivery){.index = 3, .reason = REASON_LOCK_EXPIRED};
     a.signals->rows[1] = (struct signal_delivery){
         .view = {.seq = 7, .number = 2, .kind = SIGNAL_ASK, .sent_at = 1900, .deliveries = 1},
@@ -155,7 +154,7 @@ static void signals_of_an_answer_come_out_as_they_went_in(void **state)
         buf_init(&cut, BYTES_MAX);
         buf_put(&cut, bytes_of(b.data, len));
         assert_false(shard_answer_read(&cut, &moved, &part, 1));
-        runner_answer_done(&part.answer);
+        kept_reply_done(&part.answer);
         buf_done(&cut);
     }
     assert_true(shard_answer_read(&b, &moved, &part, 1));
@@ -165,8 +164,8 @@ static void signals_of_an_answer_come_out_as_they_went_in(void **state)
     assert_int_equal(row->view.number, 2);
     assert_int_equal(row->view.kind, SIGNAL_ASK);
     assert_true(row->kept && bytes_equal(row->text, bytes_str("how far")));
-    runner_answer_done(&part.answer);
-    runner_answer_done(&a);
+    kept_reply_done(&part.answer);
+    kept_reply_done(&a);
     buf_done(&b);
 }
 
@@ -194,8 +193,8 @@ static void put_claimed(struct buf *to)
                      .body = bytes_of("\0\xff", 2)}},
         {.grant = {.seq = 8, .order = UINT64_MAX},
          .message = {.reference = {bytes_str("an object"), (uint64_t)5 << 30, 1700}}}};
-    struct runner_answer a;
-    runner_answer_init(&a);
+    struct kept_reply a;
+    kept_reply_init(&a);
     buf_put(&a.body, bytes_str("granted"));
     a.deliveries = rows;
     a.deliveries_len = 2;
@@ -204,10 +203,10 @@ static void put_claimed(struct buf *to)
     assert_true(to->len - before <= shard_answer_weight(&a) + 64);
     a.deliveries = NULL;
     a.deliveries_len = 0;
-    runner_answer_done(&a);
+    kept_reply_done(&a);
 }
 
-static void same_deliveries(const struct runner_answer *a)
+static void same_deliveries(const struct kept_reply *a)
 {
     assert_int_equal(a->deliveries_len, 2);
     const struct delivery *one = &a->deliveries[0], *two = &a->deliveries[1];
@@ -237,8 +236,8 @@ static void same_deliveries(const struct runner_answer *a)
 // An op that the store failed, and the claim behind it.
 static void put_pair(struct buf *to)
 {
-    struct runner_answer a;
-    runner_answer_init(&a);
+    struct kept_reply a;
+    kept_reply_init(&a);
     buf_init(to, BYTES_MAX);
     shard_answer_begin(to, false, 2);
     char why[] = "the store is slow";
@@ -246,13 +245,13 @@ static void put_pair(struct buf *to)
     shard_answer_put(to, ERR_UNKNOWN, true, &a);
     a.why = NULL;
     put_claimed(to);
-    runner_answer_done(&a);
+    kept_reply_done(&a);
 }
 
 static void release(struct shard_part *parts, size_t len)
 {
     for (size_t i = 0; i < len; i++)
-        runner_answer_done(&parts[i].answer);
+        kept_reply_done(&parts[i].answer);
 }
 
 static void an_answer_comes_out_as_it_went_in(void **state)
@@ -312,8 +311,8 @@ static void an_answer_that_was_cut_or_has_other_parts_is_refused(void **state)
 static void awaited_shards_come_out_as_they_went_in(void **state)
 {
     (void)state;
-    static const struct shard_awaited rows[] = {{4, ERR_OK}, {UINT32_MAX, ERR_UNAVAILABLE}};
-    struct shard_awaited out[2];
+    static const struct shard_await_row rows[] = {{4, ERR_OK}, {UINT32_MAX, ERR_UNAVAILABLE}};
+    struct shard_await_row out[2];
     for (size_t len = 0; len <= 2; len++) {
         CLEANUP(buf_done) struct buf b;
         bool moved = true;
@@ -332,43 +331,6 @@ static void awaited_shards_come_out_as_they_went_in(void **state)
     }
 }
 
-static void a_part_of_a_call_goes_to_a_proven_owner_that_may_have_it(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *name;
-        struct route_facts facts;
-        enum route route;
-    } rows[] = {
-        {"no owner", {.owner = ROUTE_OWNER_NONE}, ROUTE_HERE},
-        {"this process is the owner", {.owner = ROUTE_OWNER_SELF}, ROUTE_HERE},
-        {"the owner is away", {.owner = ROUTE_OWNER_AWAY}, ROUTE_HERE},
-        {"the owner is proven", {.owner = ROUTE_OWNER_PROVEN}, ROUTE_AT_OWNER},
-        {"it did not do it", {.owner = ROUTE_OWNER_PROVEN, .here = true}, ROUTE_HERE},
-        {"a token for it",
-         {.owner = ROUTE_OWNER_PROVEN, .has_token = true, .may_have_token = true},
-         ROUTE_AT_OWNER},
-        {"a token that is not for it",
-         {.owner = ROUTE_OWNER_PROVEN, .has_token = true},
-         ROUTE_HERE},
-        {"no token", {.owner = ROUTE_OWNER_PROVEN, .may_have_token = true}, ROUTE_AT_OWNER},
-        {"no token, and the clients have tokens",
-         {.owner = ROUTE_OWNER_PROVEN, .lacks_token = true},
-         ROUTE_HERE},
-        {"the largest request",
-         {.owner = ROUTE_OWNER_PROVEN, .bytes = ROUTE_BYTES_MAX},
-         ROUTE_AT_OWNER},
-        {"a larger request",
-         {.owner = ROUTE_OWNER_PROVEN, .bytes = ROUTE_BYTES_MAX + 1},
-         ROUTE_HERE},
-        {"away, with a token that is for it",
-         {.owner = ROUTE_OWNER_AWAY, .has_token = true, .may_have_token = true},
-         ROUTE_HERE},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (route_decide(&rows[i].facts) != rows[i].route) fail_msg("%s", rows[i].name);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,7 +343,6 @@ int main(void)
         cmocka_unit_test(a_node_that_does_not_own_the_shard_answers_without_parts),
         cmocka_unit_test(an_answer_that_was_cut_or_has_other_parts_is_refused),
         cmocka_unit_test(awaited_shards_come_out_as_they_went_in),
-        cmocka_unit_test(a_part_of_a_call_goes_to_a_proven_owner_that_may_have_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,7 +8,7 @@
 struct rig {
     int read;
     struct log log;
-    struct slow slow;
+    struct slow_call_log slow;
 };
 
 static int set_up(void **state)

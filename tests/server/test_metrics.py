@@ -28,6 +28,7 @@ STILL = {
     "sluice_cluster_draining": "an order to drain",
     "sluice_cluster_shards_unowned": "a leader, and an owner that ended: tests/publish/coordinator.py",
     "sluice_cluster_unowned_events": "the same",
+    "sluice_cluster_hints_total": "a second node",
     "sluice_cluster_fenced_epochs_total": "a restored coordination service",
     "sluice_coordination_outage_seconds": "a coordination service that does not answer",
     "sluice_coordination_outages_total": "the same",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node answers to a wrong request: the field, the value, and what would be right."""
 from harness import case, contains, main, same
-from serving import Node
+from serving import Node, guarded
 
 
 def refused(node, method, path, body, field, *says):
@@ -42,6 +42,28 @@ def a_setting_as_a_string_has_a_unit(sluice):
                     f'"{value}" has no unit')
         settings = node.does(200, "PATCH", "/q", {"visibilityTimeout": 300000, "dedupWindow": "0", "retention": "90s"})["settings"]
         same([settings[key] for key in ("visibilityTimeout", "dedupWindow", "retention")], ["5m", "0ms", "90s"])
+
+
+@case
+def a_title_is_the_code_in_words(sluice):
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/mail", {})
+        same(node.does(400, "POST", "/mail/receive", {"max": "many"})["title"], "invalid request")
+        same(node.does(409, "PUT", "/mail", {"shards": 4})["title"], "conflict")
+        same(node.does(404, "GET", "/orders")["title"], "not found")
+        problem = node.raw("GET", "/v1/nothing").json
+        same(problem["title"], "no such path")
+        contains(problem["detail"], "/v1/nothing", "GET /openapi.json lists the paths")
+
+
+@case
+def a_mistyped_queue_is_told_the_right_one_if_the_token_may_read_it(sluice):
+    node, keys = guarded(sluice, boss="scope=admin,read,work queue=*", other="scope=read queue=orders,maill")
+    with node:
+        node.does(201, "PUT", "/mail", {}, headers=keys["boss"])
+        same(node.does(404, "GET", "/maill", headers=keys["boss"])["detail"], 'queue "maill" does not exist; did you mean mail?')
+        contains(node.does(404, "POST", "/mial/receive", {}, headers=keys["boss"])["detail"], "did you mean mail?")
+        same(node.does(404, "GET", "/maill", headers=keys["other"])["detail"], 'queue "maill" does not exist')
 
 
 @case

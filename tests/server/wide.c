@@ -77,15 +77,15 @@ static void count_owned(struct rig *r, const char *queue, int *one, int *two)
 {
     *one = *two = 0;
     for (uint32_t i = 0; i < SHARDS; i++) {
-        struct shard_runner *d = runner_open_of(r, queue, SHARDS, i);
+        struct shard_runner *runner = runner_open_of(r, queue, SHARDS, i);
         struct runner_owner o;
         struct owner_name name;
-        assert_int_equal(runner_sync(d), ERR_OK);
-        runner_owner(d, &o);
+        assert_int_equal(runner_sync(runner), ERR_OK);
+        runner_owner(runner, &o);
         assert_true(owner_parse(o.address, &name));
         *one += strcmp(name.node, "one") == 0;
         *two += strcmp(name.node, "two") == 0;
-        runner_close(d);
+        runner_close(runner);
     }
 }
 

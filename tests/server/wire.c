@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compact encoding: what goes in comes out, and nothing cut short or lied about does.
-#include "wire/wire.h"
+#include "protocol/wire.h"
 #include "../unit/unit.h"
 
 #include <string.h>
 
 #define BYTES_MAX 65536
 
-static struct wire_carried none; // a receive without results
+static struct settle_lists none; // a receive without results
 static const struct sluice_header headers[] = {{"colour", "green"}, {"empty", ""}};
 static const struct sluice_send sends[] = {
     {.body = "a\0b",
@@ -222,7 +222,7 @@ static void what_tokens_carry_comes_out_as_it_went_in(void **state)
         {.has_progress = 1, .percent = 100, .text = "done"}, {.token = "b"}};
     for (int kind = 0; kind < 3; kind++) {
         struct settle_in in = {.tokens = {tokens, 2}, .reason = ""}, out;
-        struct wire_carried carried;
+        struct settle_lists carried;
         CLEANUP(buf_done) struct buf b;
         buf_init(&b, BYTES_MAX);
         wire_put_settle(&b, &in);

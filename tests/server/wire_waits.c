@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The compact encoding of polls for signals.
 #include "../unit/unit.h"
-#include "wire/wire.h"
+#include "protocol/wire.h"
 
 #include <string.h>
 

@@ -7,7 +7,7 @@
 
 static struct cost booked(struct rig *r)
 {
-    struct machine_spent spent;
+    struct machine_cost spent;
     machine_spent(shard_machine(r->shard), r->now.lo, &spent);
     return spent.total;
 }

@@ -34,20 +34,7 @@ static void pair_done(struct pair *p)
 
 static void join(struct rig *r, const char *name, uint32_t capacity)
 {
-    static uint64_t tickets = 5000;
-    CLEANUP(buf_done) struct buf payload;
-    CLEANUP(buf_done) struct buf rows;
-    buf_init(&payload, 4096);
-    buf_init(&rows, 4096);
-    worker_change_put(&rows, &(struct worker_change){.act = WORKER_JOIN,
-                                                     .name = bytes_str(name),
-                                                     .instance = 1,
-                                                     .capacity = capacity,
-                                                     .ttl_ms = LONG_MS});
-    workers_encode(&payload, &(struct op_workers){rig_request(), 1, buf_bytes(&rows)});
-    shard_submit(r->shard, ++tickets, (struct op){OP_WORKERS, buf_bytes(&payload)}, TIME_NEVER,
-                 rig_time(r));
-    rig_does(r, tickets);
+    rig_does(r, rig_worker(r, name, capacity, LONG_MS));
 }
 
 static bool dispatch(struct rig *r)

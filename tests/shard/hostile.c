@@ -244,7 +244,7 @@ static void ask(struct scene *s, struct handle *h)
     struct journal_owner owner = {.token = rng_below(&s->rng, 100)};
     struct place place = {.slot = rng_below(&s->rng, 40), .skip = (uint32_t)rng_below(&s->rng, 3)};
     struct reason_place reason = {.slot = rng_below(&s->rng, 40)};
-    struct shard_wants wants = {&place, 1, &reason, 1};
+    struct shard_places wants = {&place, 1, &reason, 1};
     if (deadline > s->last_deadline) s->last_deadline = deadline;
     switch (rng_below(&s->rng, 12)) {
     case 0:

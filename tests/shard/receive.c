@@ -27,6 +27,13 @@ static struct pair pair_new(void)
     return pair_with(&config);
 }
 
+static struct pair registry_pair(void)
+{
+    struct shard_config config = rig_config();
+    config.birth.dispatch = DISPATCH_TICKETS; // so it begins with RULES_WORKERS
+    return pair_with(&config);
+}
+
 static void pair_done(struct pair *p)
 {
     rig_done(&p->a);
@@ -149,7 +156,7 @@ static void waiting_receives_join_the_entry_of_the_send(void **state)
 static void ticket_wakes_the_worker_it_is_for(void **state)
 {
     (void)state;
-    struct pair p = pair_new();
+    struct pair p = registry_pair();
     rig_does(&p.b, rig_own(&p.b, 1));
     rig_does(&p.b, rig_worker(&p.b, "two", 1, LONG_MS));
     rig_look(&p.a);
@@ -212,7 +219,7 @@ static void deleted_queue_answers_waiting_receives(void **state)
 static void halted_journal_answers_every_call(void **state)
 {
     (void)state;
-    struct pair p = pair_new();
+    struct pair p = registry_pair();
     uint64_t waits = rig_receive(&p.a, "one", 1, LONG_MS);
     rig_settle(&p.a);
     uint64_t op = rig_worker(&p.a, "one", 1, LONG_MS);
@@ -242,7 +249,7 @@ static void halted_journal_answers_every_call(void **state)
 static void no_entry_is_written_for_time_alone_unless_a_call_waits(void **state)
 {
     (void)state;
-    struct pair p = pair_new();
+    struct pair p = registry_pair();
     rig_does(&p.a, rig_worker(&p.a, "one", 1, 10000));
     struct request r;
     rig_pass(&p.a, 11000);
@@ -273,6 +280,7 @@ static void the_timekeeping_shard_writes_though_no_call_waits(void **state)
     (void)state;
     struct shard_config config = rig_config();
     config.keeps_time = true;
+    config.birth.dispatch = DISPATCH_TICKETS;
     struct pair p = pair_with(&config);
     rig_does(&p.a, rig_worker(&p.a, "one", 1, 10000));
     uint64_t slot = rig_slot(&p.a);
@@ -312,18 +320,37 @@ static void owner_writes_that_a_lock_expired_soon_after(void **state)
     pair_done(&p);
 }
 
-// The end of a delay writes no entry, because a million of them would be a million entries.
+// The end of a delay writes no entry, because a million of them would be a million entries. Nor
+// does the end of a registration, if the worker gets no tickets.
 static void owner_writes_nothing_for_times_sake_while_nothing_is_locked(void **state)
 {
     (void)state;
-    struct pair p = pair_new();
+    struct shard_config config = rig_config();
+    config.birth.retention_ms = 1000; // so it begins with RULES_WORKERS
+    struct pair p = pair_with(&config);
     rig_does(&p.a, rig_own(&p.a, 1));
     rig_does(&p.a, rig_worker(&p.a, "one", 1, 10000));
+    rig_does(&p.a, rig_send_delayed(&p.a, "a job", 5000));
     uint64_t slot = rig_slot(&p.a);
     rig_pass(&p.a, 20000);
     rig_settle(&p.a);
     assert_int_equal(rig_slot(&p.a), slot);
     assert_true(shard_wake_at(p.a.shard) > p.a.now.lo);
+    pair_done(&p);
+}
+
+// A worker may wait for its ticket: the message must become ready in the fold.
+static void owner_writes_that_a_delay_ended_while_a_worker_waits_for_tickets(void **state)
+{
+    (void)state;
+    struct pair p = registry_pair();
+    rig_does(&p.a, rig_own(&p.a, 1));
+    rig_does(&p.a, rig_worker(&p.a, "one", 1, LONG_MS));
+    rig_does(&p.a, rig_send_delayed(&p.a, "a job", 5000));
+    uint64_t slot = rig_slot(&p.a);
+    rig_pass(&p.a, 6000);
+    rig_settle(&p.a);
+    assert_int_equal(rig_slot(&p.a), slot + 1);
     pair_done(&p);
 }
 
@@ -523,6 +550,7 @@ int main(void)
         cmocka_unit_test(the_timekeeping_shard_writes_though_no_call_waits),
         cmocka_unit_test(owner_writes_that_a_lock_expired_soon_after),
         cmocka_unit_test(owner_writes_nothing_for_times_sake_while_nothing_is_locked),
+        cmocka_unit_test(owner_writes_that_a_delay_ended_while_a_worker_waits_for_tickets),
         cmocka_unit_test(full_queue_refuses_without_an_entry_at_a_fresh_tail),
         cmocka_unit_test(full_queue_refuses_only_what_it_must),
         cmocka_unit_test(an_ack_and_the_claim_behind_it_share_an_entry),

@@ -260,6 +260,18 @@ uint64_t rig_send(struct rig *r, const char *body)
     return rig_send_as(r, &request, &body, 1, "");
 }
 
+uint64_t rig_send_delayed(struct rig *r, const char *body, int64_t delay_ms)
+{
+    struct request_id request = rig_request();
+    CLEANUP(buf_done) struct buf payload;
+    buf_init(&payload, 1 << 12);
+    send_begin(&payload, &request);
+    send_add(&payload,
+             &(struct message){.body = bytes_str(body), .when = WHEN_DELAY, .when_ms = delay_ms});
+    send_end(&payload, 0, 1);
+    return submit(r, OP_SEND, &payload);
+}
+
 uint64_t rig_receive_as(struct rig *r, const struct request_id *request, const char *worker,
                         uint32_t max, int64_t wait_ms, int64_t patience_ms)
 {
@@ -334,12 +346,15 @@ uint64_t rig_worker(struct rig *r, const char *name, uint32_t capacity, int64_t 
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 12);
-    struct op_worker op = {.request = rig_request(),
-                           .worker = bytes_str(name),
-                           .capacity = capacity,
-                           .ttl_ms = ttl_ms};
-    worker_encode(&payload, &op);
-    return submit(r, OP_WORKER, &payload);
+    CLEANUP(buf_done) struct buf rows;
+    buf_init(&rows, 1 << 12);
+    worker_change_put(&rows, &(struct worker_change){.act = WORKER_JOIN,
+                                                     .name = bytes_str(name),
+                                                     .instance = 1,
+                                                     .capacity = capacity,
+                                                     .ttl_ms = ttl_ms});
+    workers_encode(&payload, &(struct op_workers){rig_request(), 1, buf_bytes(&rows)});
+    return submit(r, OP_WORKERS, &payload);
 }
 
 uint64_t rig_plain(struct rig *r, uint16_t kind)

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "../unit/unit.h"
-#include "node/perform.h"
+#include "runner/perform.h"
 #include "shard/shard.h"
 #include "store/mem.h"
 
@@ -66,6 +66,7 @@ void rig_no_answer(struct rig *r);
 
 struct request_id rig_request(void);
 uint64_t rig_send(struct rig *r, const char *body);
+uint64_t rig_send_delayed(struct rig *r, const char *body, int64_t delay_ms);
 uint64_t rig_send_as(struct rig *r, const struct request_id *request, const char *const *bodies,
                      uint32_t count, const char *dedup);
 uint64_t rig_receive(struct rig *r, const char *worker, uint32_t max, int64_t wait_ms);
@@ -76,6 +77,7 @@ uint64_t rig_receive_acking(struct rig *r, const struct rig_answer *held, int64_
 uint64_t rig_fetch(struct rig *r, struct place place);
 uint64_t rig_letters(struct rig *r);
 uint64_t rig_word(struct rig *r, uint16_t kind, const struct rig_answer *held, const char *why);
+// It joins; only if the shard begins with RULES_WORKERS.
 uint64_t rig_worker(struct rig *r, const char *name, uint32_t capacity, int64_t ttl_ms);
 uint64_t rig_plain(struct rig *r, uint16_t kind); // pause, resume, delete
 uint64_t rig_purge(struct rig *r);                // pending messages

@@ -33,7 +33,7 @@ static struct shard_config dead_at_once(void)
 
 static void read_all(struct rig *r, const struct reason_place *places)
 {
-    struct shard_wants wants = {.reasons = places, .reasons_len = FAILURES};
+    struct shard_places wants = {.reasons = places, .reasons_len = FAILURES};
     shard_read(r->shard, 1, &wants, rig_time(r).lo + 60000, r->now);
 }
 

@@ -20,6 +20,7 @@ static const struct sim_mutant mutants[] = {
     SIM_MUTANT(LOOK_OFF),
     SIM_MUTANT(PROOF_OFF),
     SIM_MUTANT(JOURNAL_WAKES_PAST),
+    SIM_MUTANT(VIEW_OLD),
 };
 
 static void set_lying(struct runner_options *o)

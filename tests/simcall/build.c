@@ -156,23 +156,23 @@ void build_call(struct world *w, uint32_t call)
         call_failed(&c->state);
         return;
     }
-    if (c->state.kind == CALL_SEND)
+    if (c->state.kind == STEP_SEND)
         build_send(w, call);
-    else if (c->state.kind == CALL_CHANGE)
+    else if (c->state.kind == STEP_CHANGE)
         build_change(w, call);
-    else if (c->state.kind != CALL_READ && c->state.kind < CALL_FOLLOW)
+    else if (c->state.kind != STEP_READ && c->state.kind < STEP_FOLLOW)
         build_settle(w, call);
     struct call_plan plan = {.ops = c->ops_len, .at_once = c->at_once};
-    if (c->state.kind == CALL_SEND) {
+    if (c->state.kind == STEP_SEND) {
         plan.blocks = w->life->config.backpressure == BACKPRESSURE_BLOCK;
         plan.behind = plan.blocks && c->attempt == 1 && is_behind(w, c);
     }
-    if (c->state.kind == CALL_READ || c->state.kind == CALL_FOLLOW) {
+    if (c->state.kind == STEP_READ || c->state.kind == STEP_FOLLOW) {
         plan.shards = w->life->shards;
-        plan.first_shard = c->state.kind == CALL_FOLLOW ? c->first_shard : 0;
+        plan.first_shard = c->state.kind == STEP_FOLLOW ? c->first_shard : 0;
     }
-    if (c->state.kind == CALL_LISTEN) plan.shards = c->parts_len;
-    if (c->state.kind == CALL_RECEIVE) {
+    if (c->state.kind == STEP_LISTEN) plan.shards = c->parts_len;
+    if (c->state.kind == STEP_RECEIVE) {
         c->built = ++w->life->builds;
         plan.shards = w->life->shards;
         plan.first_shard = c->first_shard;
@@ -182,17 +182,17 @@ void build_call(struct world *w, uint32_t call)
         c->has_turn = !c->named || plan.shards == 1 || takes_turn(w, c);
         plan.has_turn = c->has_turn;
     }
-    if ((c->adds_ops || c->state.kind == CALL_CHANGE) && plan.ops > 1) plan.ops = 1;
+    if ((c->adds_ops || c->state.kind == STEP_CHANGE) && plan.ops > 1) plan.ops = 1;
     call_built(&c->state, &plan);
 }
 
 enum call_op_end op_end(const struct sim_op *op, const struct action *a)
 {
-    if (a->err == ERR_UNKNOWN) return CALL_OP_UNKNOWN;
+    if (a->err == ERR_UNKNOWN) return STEP_OP_UNKNOWN;
     bool full = op->kind == OP_SEND && a->err == ERR_LIMIT;
     for (uint32_t i = 0; i < a->rows_len; i++)
         full = full || (op->kind == OP_SEND && a->rows[i] == REASON_FULL);
-    return full ? CALL_OP_FULL : CALL_OP_DONE;
+    return full ? STEP_OP_FULL : STEP_OP_DONE;
 }
 
 static void conclude_send(struct world *w, struct sim_op *op, const struct action *a)

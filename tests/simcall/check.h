@@ -25,6 +25,7 @@ void check_repeated(struct world *w, const struct sim_call *c);
 void check_announced(struct world *w);            // after each step
 void check_ended(struct world *w, uint32_t call); // it was cancelled a while ago
 void check_cancelled(struct world *w, const struct action *a, const struct node *n); // its reply
+void check_withdrawn(struct world *w, uint32_t ask); // a served request, after its effects
 bool all_served(struct world *w);
 void check_nothing_left(struct world *w); // at the end
 

@@ -16,7 +16,7 @@ void check_submitted(struct world *w, const struct sim_op *op)
         open += o->submits > 0 && !o->over;
     }
     uint32_t most = op->kind == OP_SEND ? 1 : 2;
-    for (uint32_t i = 0; c->state.kind == CALL_CHANGE && i < op->index; i++) {
+    for (uint32_t i = 0; c->state.kind == STEP_CHANGE && i < op->index; i++) {
         const struct sim_op *before = &w->life->ops[c->ops[i]];
         if (!before->over || before->err)
             findings_add(&w->findings, "ops", "call %u submits its op %u before op %u is done",
@@ -116,12 +116,12 @@ static bool may_claim(struct world *w, const struct sim_call *c)
     for (uint32_t i = 0; i < w->life->actions_len; i++) {
         const struct action *a = &w->life->actions[i];
         const struct sim_call *o = call_at(w, a->call);
-        bool open = a->state == ACTION_OPEN && a->kind == CALL_CLAIM && !o->lost;
+        bool open = a->state == ACTION_OPEN && a->kind == STEP_CLAIM && !o->lost;
         if (open && o->id == c->id && o->process == c->process) return true;
     }
     for (uint32_t i = 0; i < w->life->asks_len; i++) {
         const struct sim_ask *k = &w->life->asks[i];
-        bool claims = k->parts[k->parts_len - 1].kind == CALL_CLAIM;
+        bool claims = k->parts[k->parts_len - 1].kind == STEP_CLAIM;
         if (k->process == c->process && claims && call_at(w, k->call)->id == c->id) return true;
     }
     return false;
@@ -129,9 +129,9 @@ static bool may_claim(struct world *w, const struct sim_call *c)
 
 void check_reply(struct world *w, const struct action *a)
 {
-    bool claims = a->kind == CALL_CLAIM || a->kind == CALL_RECALL;
+    bool claims = a->kind == STEP_CLAIM || a->kind == STEP_RECALL;
     bool may = claims && may_claim(w, call_at(w, a->call));
-    bool op = a->kind == CALL_SUBMIT || a->kind == CALL_SUBMIT_JOINED;
+    bool op = a->kind == STEP_SUBMIT || a->kind == STEP_SUBMIT_JOINED;
     if (a->err == ERR_UNKNOWN && !may && !op)
         findings_add(&w->findings, "unknown", "call %u is unknown, and no claim was sent", a->call);
 }
@@ -179,7 +179,7 @@ static void check_read(struct world *w, const struct sim_call *c)
 
 static void check_follow(struct world *w, const struct sim_call *c)
 {
-    bool found = c->state.result.from == CALL_FROM_AWAIT && !c->state.result.failed;
+    bool found = c->state.result.from == STEP_FROM_AWAIT && !c->state.result.failed;
     if (found != (c->taken > 0))
         findings_add(&w->findings, "follow", "call %u is answered with %zu events", call_of(w, c),
                      c->taken);
@@ -190,7 +190,7 @@ static void check_follow(struct world *w, const struct sim_call *c)
 
 static void check_listen(struct world *w, const struct sim_call *c)
 {
-    bool found = c->state.result.from == CALL_FROM_AWAIT && !c->state.result.failed;
+    bool found = c->state.result.from == STEP_FROM_AWAIT && !c->state.result.failed;
     if (!found && !c->err && !c->unwanted_at && w->now < c->until)
         findings_add(&w->findings, "listen", "call %u ends with nothing before its time",
                      call_of(w, c));
@@ -203,11 +203,11 @@ void check_answered(struct world *w, struct sim_call *c)
     if (c->build_fails) return;
     check_ops(w, c);
     check_awaits(w, c);
-    if (c->state.kind == CALL_SEND) check_send(w, c);
-    if (c->state.kind == CALL_READ) check_read(w, c);
-    if (c->state.kind == CALL_FOLLOW) check_follow(w, c);
-    if (c->state.kind == CALL_LISTEN) check_listen(w, c);
-    if (c->state.kind == CALL_RECEIVE) check_receive(w, c);
+    if (c->state.kind == STEP_SEND) check_send(w, c);
+    if (c->state.kind == STEP_READ) check_read(w, c);
+    if (c->state.kind == STEP_FOLLOW) check_follow(w, c);
+    if (c->state.kind == STEP_LISTEN) check_listen(w, c);
+    if (c->state.kind == STEP_RECEIVE) check_receive(w, c);
 }
 
 static void check_id(struct world *w, const struct sim_op *op)
@@ -242,7 +242,7 @@ static void check_lock(struct world *w, const struct sim_call *c)
     // An owner gives the locks back, or they expire.
     bool nothing =
         !c->lost && !c->claim_doubted && (c->err ? c->err != ERR_UNKNOWN : c->refs_len == 0);
-    if (c->state.kind != CALL_RECEIVE || !nothing) return;
+    if (c->state.kind != STEP_RECEIVE || !nothing) return;
     for (uint32_t i = 0; i < w->life->shards; i++) {
         const struct sim_claim *made = &w->life->ids[c->id].claims[i];
         if (made->made && made->call == call_of(w, c))

@@ -21,20 +21,22 @@ static bool is_known(struct world *w, uint32_t process, uint32_t shard)
         const struct action *a = &w->life->actions[i];
         const struct sim_call *c = call_at(w, a->call);
         if (c->process != process || a->shard != shard || c->lost) continue;
-        bool announced = a->kind == CALL_AWAIT && a->state == ACTION_REPLIED && !a->err &&
-                         c->state.kind == CALL_RECEIVE;
-        bool passed_on = a->kind == CALL_NOTIFY && a->state == ACTION_PLANNED;
+        bool announced = a->kind == STEP_AWAIT && a->state == ACTION_REPLIED && !a->err &&
+                         c->state.kind == STEP_RECEIVE;
+        bool passed_on = a->kind == STEP_NOTIFY && a->state == ACTION_PLANNED;
         bool claims = a->state == ACTION_OPEN || (a->state == ACTION_REPLIED && a->left);
-        if (announced || passed_on || (a->kind == CALL_CLAIM && claims)) return true;
+        if (announced || passed_on || (a->kind == STEP_CLAIM && claims)) return true;
     }
     for (uint32_t i = w->life->asks_open; i < w->life->asks_len; i++) {
         const struct sim_ask *k = &w->life->asks[i];
-        if (k->process != process || k->shard != shard || k->state != ASK_THERE) continue;
-        if (k->parts[k->parts_len - 1].kind == CALL_CLAIM) return true;
+        const struct action *last = &k->parts[k->parts_len - 1];
+        if (k->process != process || last->shard != shard || k->state != ASK_THERE) continue;
+        if (last->kind == STEP_CLAIM) return true;
     }
-    // A call of another process knew of it, and perhaps claimed in another shard. Or a call of this
-    // one claimed at the owner, and this shard has not read it yet.
-    return w->life->announced[process_node(w, process, shard)->index];
+    // Another process knows of it, and the next waiter will hear of it. Or a call of this process
+    // claimed at the owner, and this shard has not read it yet.
+    uint32_t node = process_node(w, process, shard)->index;
+    return w->life->notices[node] > 0 || w->life->claimed[node];
 }
 
 static void skip_ended(struct world *w)
@@ -90,7 +92,7 @@ static bool was_paused(const struct world *w, uint32_t process, int64_t since)
 void check_ended(struct world *w, uint32_t call)
 {
     const struct sim_call *c = call_at(w, call);
-    bool ends = c->state.kind >= CALL_RECEIVE && !c->lost && !c->answers;
+    bool ends = c->state.kind >= STEP_RECEIVE && !c->lost && !c->answers;
     if (ends && !was_paused(w, c->process, c->unwanted_at))
         findings_add(&w->findings, "ended", "call %u was cancelled and does not end", call);
 }
@@ -106,6 +108,25 @@ void check_cancelled(struct world *w, const struct action *a, const struct node 
     findings_add(&w->findings, "cancelled",
                  "an effect of call %u ends %" PRId64 " ms later than the timeout of its cancel",
                  a->call, late);
+}
+
+// A request waits no longer if its caller is gone, or if one of its shards has something.
+void check_withdrawn(struct world *w, uint32_t ask)
+{
+    const struct sim_ask *k = &w->life->asks[ask];
+    bool ends = k->cut;
+    for (uint32_t i = 0; i < k->parts_len; i++) {
+        const struct action *a = &k->parts[i];
+        bool replied = a->kind == STEP_AWAIT && a->state == ACTION_REPLIED;
+        ends = ends || (replied && find_end(a) != STEP_NOTHING);
+    }
+    for (uint32_t i = 0; ends && i < k->parts_len; i++) {
+        const struct action *a = &k->parts[i];
+        bool waits = a->kind == STEP_CLAIM || a->kind == STEP_AWAIT;
+        if (waits && a->state == ACTION_OPEN && !a->withdrawn)
+            findings_add(&w->findings, "withdrawn", "request %u waits on in shard %u of p%u", ask,
+                         a->shard, k->process);
+    }
 }
 
 static bool has_messages(const struct world *w, uint32_t shard)
@@ -176,9 +197,9 @@ bool all_served(struct world *w)
     }
     for (uint32_t i = w->life->calls_open; i < w->life->calls_len; i++) {
         const struct sim_call *c = call_at(w, i);
-        bool follows = c->state.kind == CALL_FOLLOW && !c->lost && !c->answers && !c->unwanted_at;
+        bool follows = c->state.kind == STEP_FOLLOW && !c->lost && !c->answers && !c->unwanted_at;
         if (follows && has_events(w, c)) return false;
-        bool listens = c->state.kind == CALL_LISTEN && !c->lost && !c->answers && !c->unwanted_at;
+        bool listens = c->state.kind == STEP_LISTEN && !c->lost && !c->answers && !c->unwanted_at;
         if (listens && has_signals(w, c)) return false;
     }
     return true;

@@ -19,12 +19,12 @@ uint32_t call_of(const struct world *w, const struct sim_call *c)
 
 bool call_waits(const struct sim_call *c)
 {
-    return c->state.kind == CALL_RECEIVE && !c->lost && !c->answers && !c->unwanted_at;
+    return c->state.kind == STEP_RECEIVE && !c->lost && !c->answers && !c->unwanted_at;
 }
 
 bool call_is_wait(const struct sim_call *c)
 {
-    return c->state.kind == CALL_RECEIVE || c->state.kind >= CALL_FOLLOW;
+    return c->state.kind == STEP_RECEIVE || c->state.kind >= STEP_FOLLOW;
 }
 
 // Returns a process that takes calls; NOT_INDEX: none.
@@ -59,7 +59,7 @@ static struct sim_call *call_begin(struct world *w, enum call_kind kind, uint32_
 
 static void send(struct world *w, uint32_t process)
 {
-    struct sim_call *c = call_begin(w, CALL_SEND, process);
+    struct sim_call *c = call_begin(w, STEP_SEND, process);
     bool few = rng_chance(&w->rng, 6000), group = rng_chance(&w->rng, 4000);
     c->messages_len = (uint32_t)rng_range(&w->rng, 1, few ? 2 : SIM_MESSAGES_MAX);
     c->op_len_max = (uint32_t)rng_range(&w->rng, 1, SIM_REFS_MAX);
@@ -88,7 +88,7 @@ static void settle(struct world *w, uint32_t process)
 {
     static const uint16_t kinds[] = {OP_ACK, OP_ACK, OP_FAIL, OP_RELEASE, OP_RENEW};
     if (w->life->held_len == 0) return;
-    struct sim_call *c = call_begin(w, CALL_SETTLE, process);
+    struct sim_call *c = call_begin(w, STEP_SETTLE, process);
     c->settles = kinds[rng_below(&w->rng, sizeof kinds / sizeof *kinds)];
     take_locks(w, c);
     w->life->figures[FIGURE_SETTLES]++;
@@ -99,7 +99,7 @@ static void settle(struct world *w, uint32_t process)
 
 static void change(struct world *w, uint32_t process)
 {
-    struct sim_call *c = call_begin(w, CALL_CHANGE, process);
+    struct sim_call *c = call_begin(w, STEP_CHANGE, process);
     w->life->figures[FIGURE_CHANGES]++;
     trace_line(&w->trace, w->now, "p%u: call %u changes the queue", process, call_of(w, c));
     shell_pump(w, call_of(w, c));
@@ -107,7 +107,7 @@ static void change(struct world *w, uint32_t process)
 
 static void read_state(struct world *w, uint32_t process)
 {
-    struct sim_call *c = call_begin(w, CALL_READ, process);
+    struct sim_call *c = call_begin(w, STEP_READ, process);
     c->looks_max = rng_chance(&w->rng, 3000) ? (uint32_t)rng_range(&w->rng, 1, w->life->shards)
                                              : w->life->shards;
     for (uint32_t i = 0; i < w->life->shards; i++)
@@ -123,7 +123,7 @@ static bool is_followed(struct world *w, uint32_t process)
 {
     for (uint32_t i = w->life->calls_open; i < w->life->calls_len; i++) {
         const struct sim_call *c = call_at(w, i);
-        if (c->state.kind == CALL_FOLLOW && c->process == process && !c->lost && !c->answers)
+        if (c->state.kind == STEP_FOLLOW && c->process == process && !c->lost && !c->answers)
             return true;
     }
     return false;
@@ -135,7 +135,7 @@ static int64_t draw_wait(struct world *w);
 static void follow(struct world *w, uint32_t process)
 {
     if (is_followed(w, process)) return;
-    struct sim_call *c = call_begin(w, CALL_FOLLOW, process);
+    struct sim_call *c = call_begin(w, STEP_FOLLOW, process);
     c->until = w->now + draw_wait(w);
     c->first_shard = (uint32_t)rng_below(&w->rng, w->life->shards);
     if (rng_chance(&w->rng, w->life->cancels))
@@ -157,7 +157,7 @@ static void listen(struct world *w, uint32_t process)
 {
     const struct life *life = w->life;
     if (life->held_len == 0) return;
-    struct sim_call *c = call_begin(w, CALL_LISTEN, process);
+    struct sim_call *c = call_begin(w, STEP_LISTEN, process);
     uint32_t first = (uint32_t)rng_below(&w->rng, life->held_len);
     uint32_t most = (uint32_t)rng_range(&w->rng, 1, SIM_REFS_MAX);
     for (uint32_t i = 0; i < life->held_len && c->locks_len < most; i++) {
@@ -204,7 +204,7 @@ static uint32_t first_shard(struct world *w, const struct sim_call *c)
 // like: the call whose request id it has; NULL: a new one.
 static void receive(struct world *w, uint32_t process, const struct sim_call *like)
 {
-    struct sim_call *c = call_begin(w, CALL_RECEIVE, process);
+    struct sim_call *c = call_begin(w, STEP_RECEIVE, process);
     uint32_t call = call_of(w, c);
     c->named = like || rng_chance(&w->rng, w->life->named);
     c->id = like ? like->id : id_new(w);

@@ -273,10 +273,12 @@ static void on_client(struct world *w, const struct world_event *e)
     case LIFE_LOOK:
         on_look(w);
         break;
+    case LIFE_ASK_SEND:
     case LIFE_ASK_ARRIVES:
     case LIFE_ASK_ANSWERED:
     case LIFE_ASK_TIMEOUT:
     case LIFE_ASK_CUT:
+    case LIFE_NOTICE:
     case LIFE_OWN:
     case LIFE_LEARN:
         owner_event(w, e);

@@ -9,7 +9,7 @@
 
 #include "base/heap.h"
 #include "call/step.h"
-#include "queue/ops_signals.h"
+#include "queue/codec/ops_signals.h"
 #include "shard/shard.h"
 #include "world.h"
 
@@ -37,10 +37,12 @@ enum life_event {
     LIFE_RESUME,                 // a: call that is paused
     LIFE_TURN,                   // a: call whose turn may have come
     LIFE_LOOK,                   // are all receives served?
+    LIFE_ASK_SEND,               // a: request to an owner that has all its parts
     LIFE_ASK_ARRIVES,            // a: request to an owner
     LIFE_ASK_ANSWERED,           // a: request whose answer arrives
     LIFE_ASK_TIMEOUT,            // a: request that the caller waits for no longer
     LIFE_ASK_CUT,                // a: request whose caller is gone, and the owner notices
+    LIFE_NOTICE,                 // a: node whose next waiter hears of a message, b: its life
     LIFE_OWN,                    // a shard gets another owner
     LIFE_LEARN,                  // a: process and shard whose owner the process learns
     LIFE_FOUND,                  // a: call that has found the owners again
@@ -109,25 +111,30 @@ struct action {
     uint32_t gone_len;
 };
 
-// A request to the owner of a shard: an op, a claim, both, or an await.
+// A request to the owner of shards: an op, a claim, both, or awaits in several of them.
 enum ask_state { ASK_SENT, ASK_THERE, ASK_OVER };
 struct sim_ask {
     enum ask_state state;
     uint32_t caller;  // process
     uint32_t process; // that is asked
     uint32_t life;    // how often it was started, when the request arrived
-    uint32_t call, shard;
+    uint32_t call;
     uint32_t op;   // place in life.ops
     int64_t until; // end of the wait there
     bool waits;
-    bool moved; // the process does not own the shard
+    bool opening; // it is not sent yet: other awaits of the call may join it
     bool answer_lost;
-    unsigned lie; // of the owner, see owner.c
-    bool ended;   // for the caller
+    unsigned lie;    // of the owner, see owner.c
+    bool lies_moved; // ... that it does not own the shards
+    bool ended;      // for the caller
     uint32_t parts_len;
-    uint32_t actions[2];    // of the caller
-    struct action parts[2]; // the replies
+    uint32_t actions[SIM_SHARDS_MAX];    // of the caller; NOT_INDEX: withdrawn
+    struct action parts[SIM_SHARDS_MAX]; // the replies
     bool remembered;
+    // The owner's side.
+    struct call_state served;
+    bool pumping;
+    bool cut; // the caller is gone
 };
 
 struct held_lock {
@@ -289,9 +296,10 @@ struct life {
     uint32_t cancels; // ... that a receive is cancelled
     uint32_t between; // ... that another event comes between two effects of a call
     uint32_t build_fails;
-    bool owned;                     // shards have owners ...
-    uint32_t owner[SIM_SHARDS_MAX]; // ... these processes; NOT_INDEX: none
-    bool announced[MIX_NODES_MAX];  // another process knew of a message of this shard, or claimed
+    bool owned;                      // shards have owners ...
+    uint32_t owner[SIM_SHARDS_MAX];  // ... these processes; NOT_INDEX: none
+    bool claimed[MIX_NODES_MAX];     // a call of this process claimed in this shard at its owner
+    uint32_t notices[MIX_NODES_MAX]; // LIFE_NOTICE events that will come
     int64_t own_every_ms;
     int64_t ask_ms;      // an owner that has nothing to wait for answers within it
     int64_t ask_part_ms; // the longest wait at an owner
@@ -345,24 +353,34 @@ void shell_ended(struct world *w, uint32_t action,
                  bool now); // it has a reply, or the owner left it
 void shell_found(struct world *w, uint32_t call);
 void shell_reroute(struct world *w, uint32_t process);
+void call_drop(struct call_state *c); // frees the memory of a call whose process has crashed
 void keep_reply(struct action *a, const struct shard_reply *r);
 enum call_find_end find_end(const struct action *a);
 
 // owner.c: the owners of shards, and what is asked of them
-#define ASK_TICKETS ((uint64_t)1 << 40) // tickets of an owner's shard for other processes
-#define RELEASES    (ASK_TICKETS * 2)   // ticket of ops without a caller, such as releases of locks
 void owner_init(struct world *w);
 void owner_started(struct world *w, uint32_t process);
 void owner_crashed(struct world *w, uint32_t process);
-void owner_closes(struct world *w, uint32_t process);
-bool owner_is_used(const struct world *w, uint32_t process);
 bool owner_is_away(struct world *w, uint32_t process, uint32_t shard); // it is another process
 bool owner_ask(struct world *w, uint32_t action); // false: the action is done here
 bool owner_cancel(struct world *w, struct action *a);
-void owner_heard(struct world *w, const struct shard_reply *r);
+void owner_answers(struct world *w, uint32_t ask);        // the owner has its answer
 void owner_left(struct world *w, const struct action *a); // the caller hears of it
 void owner_find(struct world *w, uint32_t process);
 void owner_event(struct world *w, const struct world_event *e);
+
+// served.c: what is asked, at the owner
+#define ASK_TICKETS ((uint64_t)1 << 40) // tickets of an owner's shard for other processes
+#define RELEASES    (ASK_TICKETS * 2)   // ticket of ops without a caller, such as releases of locks
+void served_arrives(struct world *w, uint32_t ask);
+void served_reply(struct world *w, const struct shard_reply *r);
+void served_cancel(struct world *w, uint32_t ask); // the caller is gone
+void served_lost(struct world *w, uint32_t ask);   // the answer did not reach it
+void served_notice(struct world *w, const struct world_event *e);
+void served_closes(struct world *w, uint32_t process);
+bool served_any(const struct world *w, uint32_t process); // requests are there
+void served_drop(struct sim_ask *k);                      // its process has crashed
+bool ask_listens(struct world *w, const struct sim_ask *k);
 
 // submit.c: effects on a shard
 struct op_claim claim_of(struct world *w, uint32_t call);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shards with an owner: another process of the world, whose shard does what is asked of it. A
 // request can be refused, lost or late. Its answer can be lost. The owner can crash, close or be
-// replaced meanwhile. What a process knows of the owner can be old. In the product, local/away.c is
-// the caller's side and owner/guest.c the owner's.
+// replaced meanwhile. What a process knows of the owner can be old. This is the side of the caller,
+// in the product ops/forward.c and ops/awaits.c. served.c is the owner's.
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "call/route.h"
 #include "check.h"
+#include "cluster/op_route.h"
 
 #include <string.h>
 
@@ -90,17 +90,17 @@ void owner_find(struct world *w, uint32_t process)
             w->life->process[process].owners[i] = (struct sim_belief){.owner = w->life->owner[i]};
 }
 
-static enum route_owner state_of(const struct world *w, uint32_t process, uint32_t shard)
+static enum op_route_owner state_of(const struct world *w, uint32_t process, uint32_t shard)
 {
     const struct sim_belief *b = &w->life->process[process].owners[shard];
-    if (!w->life->owned || b->owner == NOT_INDEX) return ROUTE_OWNER_NONE;
-    if (b->owner == process) return ROUTE_OWNER_SELF;
-    return w->now < b->away_until ? ROUTE_OWNER_AWAY : ROUTE_OWNER_PROVEN;
+    if (!w->life->owned || b->owner == NOT_INDEX) return OP_ROUTE_OWNER_NONE;
+    if (b->owner == process) return OP_ROUTE_OWNER_SELF;
+    return w->now < b->away_until ? OP_ROUTE_OWNER_AWAY : OP_ROUTE_OWNER_PROVEN;
 }
 
 bool owner_is_away(struct world *w, uint32_t process, uint32_t shard)
 {
-    return state_of(w, process, shard) == ROUTE_OWNER_PROVEN;
+    return state_of(w, process, shard) == OP_ROUTE_OWNER_PROVEN;
 }
 
 static enum fate draw_fate(struct world *w)
@@ -119,29 +119,33 @@ static enum lie draw_lie(struct world *w, uint32_t ask)
     return (enum lie)rng_range(&rng, 1, LIES - 1);
 }
 
+static void add_part(struct world *w, uint32_t ask, uint32_t action, enum call_effect_kind kind)
+{
+    struct sim_ask *k = &w->life->asks[ask];
+    CHECK(k->parts_len < SIM_SHARDS_MAX);
+    k->actions[k->parts_len] = action;
+    k->parts[k->parts_len++] =
+        (struct action){.kind = kind, .call = k->call, .shard = w->life->actions[action].shard};
+}
+
 static uint32_t ask_new(struct world *w, uint32_t action, uint32_t process)
 {
     struct life *life = w->life;
     const struct action *a = &life->actions[action];
     const struct sim_call *c = call_at(w, a->call);
-    bool op = a->kind == CALL_SUBMIT || a->kind == CALL_SUBMIT_JOINED;
+    bool op = a->kind == STEP_SUBMIT || a->kind == STEP_SUBMIT_JOINED;
     if (life->asks_len % 256 == 0)
         life->asks = memory_resize(life->asks, (life->asks_len + 256) * sizeof *life->asks);
-    struct sim_ask *k = &life->asks[life->asks_len];
-    *k = (struct sim_ask){.caller = c->process,
-                          .process = process,
-                          .call = a->call,
-                          .shard = a->shard,
-                          .op = op ? c->ops[a->index] : NOT_INDEX,
-                          .until = w->now};
-    k->actions[k->parts_len] = action;
-    k->parts[k->parts_len++] = (struct action){.kind = a->kind, .state = ACTION_OPEN};
+    uint32_t ask = life->asks_len++;
+    life->asks[ask] = (struct sim_ask){.caller = c->process,
+                                       .process = process,
+                                       .call = a->call,
+                                       .op = op ? c->ops[a->index] : NOT_INDEX,
+                                       .until = w->now};
+    add_part(w, ask, action, a->kind);
     bool joined = a->partner != NOT_INDEX && life->actions[a->partner].state == ACTION_PLANNED;
-    if (op && joined) {
-        k->actions[k->parts_len] = a->partner;
-        k->parts[k->parts_len++] = (struct action){.kind = CALL_CLAIM, .state = ACTION_OPEN};
-    }
-    return life->asks_len++;
+    if (op && joined) add_part(w, ask, a->partner, STEP_CLAIM);
+    return ask;
 }
 
 // A longer wait is made in parts.
@@ -149,8 +153,8 @@ static void set_wait(struct world *w, struct sim_ask *k)
 {
     const struct sim_call *c = call_at(w, k->call);
     struct action *last = &w->life->actions[k->actions[k->parts_len - 1]];
-    bool claims = last->kind == CALL_CLAIM && w->life->shards == 1;
-    k->waits = claims || last->kind == CALL_AWAIT;
+    bool claims = last->kind == STEP_CLAIM && w->life->shards == 1;
+    k->waits = claims || last->kind == STEP_AWAIT;
     if (!k->waits || c->until <= w->now) return;
     int64_t most = w->now + w->life->ask_part_ms;
     k->until = c->until < most ? c->until : most;
@@ -161,6 +165,7 @@ static void send(struct world *w, uint32_t ask)
 {
     struct sim_ask *k = &w->life->asks[ask];
     enum fate fate = draw_fate(w);
+    k->opening = false;
     int64_t give_up = k->until - w->now + w->life->ask_ms;
     int64_t arrives = draw_latency(w);
     trace_line(&w->trace, w->now, "  asks p%u (request %u, fate %u)", k->process, ask, fate);
@@ -168,13 +173,31 @@ static void send(struct world *w, uint32_t ask)
     if (fate == FATE_RESET) give_up = rng_range(&w->rng, 1, 2 * arrives);
     if (fate == FATE_ANSWER_LOST) k->answer_lost = true;
     k->lie = draw_lie(w, ask);
+    k->lies_moved = k->lie == LIE_MOVED;
     if (fate == FATE_LOST || fate == FATE_UNDONE)
         k->state = ASK_OVER;
     else
         life_after(w, arrives, LIFE_ASK_ARRIVES, ask);
     life_after(w, fate == FATE_UNDONE ? arrives : give_up, LIFE_ASK_TIMEOUT, ask);
     for (uint32_t i = 0; fate == FATE_UNDONE && i < k->parts_len; i++)
-        w->life->actions[k->actions[i]].left = CALL_UNDONE;
+        if (k->actions[i] != NOT_INDEX) w->life->actions[k->actions[i]].left = STEP_UNDONE;
+}
+
+// An await joins a request that is about to be sent to the same owner.
+static bool join(struct world *w, uint32_t action, uint32_t process)
+{
+    struct life *life = w->life;
+    struct action *a = &life->actions[action];
+    for (uint32_t i = life->asks_open; i < life->asks_len; i++) {
+        struct sim_ask *k = &life->asks[i];
+        if (!k->opening || k->call != a->call || k->process != process) continue;
+        add_part(w, i, action, a->kind);
+        a->state = ACTION_OPEN;
+        a->ask = i;
+        a->slice = call_at(w, a->call)->until > k->until;
+        return true;
+    }
+    return false;
 }
 
 bool owner_ask(struct world *w, uint32_t action)
@@ -182,22 +205,26 @@ bool owner_ask(struct world *w, uint32_t action)
     struct life *life = w->life;
     const struct action *a = &life->actions[action];
     struct sim_call *c = call_at(w, a->call);
-    if (!life->owned || a->kind == CALL_RECALL) return false;
+    if (!life->owned || a->kind == STEP_RECALL) return false;
     bool large = rng_chance(&w->rng, 200), foreign = rng_chance(&w->rng, 200);
-    struct route_facts facts = {.owner = state_of(w, c->process, a->shard),
-                                .here = a->here,
-                                .has_token = foreign,
-                                .bytes = large ? ROUTE_BYTES_MAX + 1 : 0};
-    if (route_decide(&facts) != ROUTE_AT_OWNER) return false;
+    struct op_route_facts facts = {.owner = state_of(w, c->process, a->shard),
+                                   .here = a->here,
+                                   .has_token = foreign,
+                                   .bytes = large ? OP_ROUTE_BYTES_MAX + 1 : 0};
+    if (op_route_decide(&facts) != OP_ROUTE_AT_OWNER) return false;
     life->figures[FIGURE_ASKED]++;
-    uint32_t ask = ask_new(w, action, life->process[c->process].owners[a->shard].owner);
+    uint32_t process = life->process[c->process].owners[a->shard].owner;
+    // A receive that does not wait must know of each shard whether it has something now.
+    bool polls = a->kind == STEP_AWAIT && c->state.kind == STEP_RECEIVE && c->until > w->now;
+    if (polls && join(w, action, process)) return true;
+    uint32_t ask = ask_new(w, action, process);
     struct sim_ask *k = &life->asks[ask];
     for (uint32_t i = 0; i < k->parts_len; i++) {
         life->actions[k->actions[i]].state = ACTION_OPEN;
         life->actions[k->actions[i]].ask = ask;
-        if (k->parts[i].kind != CALL_CLAIM) continue;
-        c->told[k->shard] = false;
-        life->announced[process_node(w, c->process, k->shard)->index] = true;
+        if (k->parts[i].kind != STEP_CLAIM) continue;
+        c->told[a->shard] = false;
+        life->claimed[process_node(w, c->process, a->shard)->index] = true;
     }
     if (k->op != NOT_INDEX) {
         life->ops[k->op].submits++;
@@ -205,189 +232,106 @@ bool owner_ask(struct world *w, uint32_t action)
         check_submitted(w, &life->ops[k->op]);
     }
     set_wait(w, k);
-    send(w, ask);
+    k->opening = polls && rng_chance(&w->rng, 7000);
+    if (k->opening)
+        life_after(w, rng_range(&w->rng, 0, 5), LIFE_ASK_SEND, ask);
+    else
+        send(w, ask);
     return true;
 }
 
-// The caller has the end of its request: a result, or none.
+// A part of the request has a result at the owner, or none.
+static void end_part(struct world *w, uint32_t ask, uint32_t part, enum call_away left)
+{
+    const struct sim_ask *k = &w->life->asks[ask];
+    struct action *a = &w->life->actions[k->actions[part]];
+    const struct action *r = &k->parts[part];
+    CHECK(a->state == ACTION_OPEN && a->ask == ask);
+    a->left = left;
+    bool decided = r->err == ERR_OK || r->has_body;
+    if (a->kind == STEP_AWAIT) decided = decided || r->err == ERR_NOT_FOUND;
+    if (!left && !decided)
+        a->left = r->err == ERR_UNKNOWN || r->err == ERR_CORRUPT ? STEP_DOUBTED : STEP_UNDONE;
+    if (k->parts_len > 1 && a->kind == STEP_AWAIT) a->slice = true; // another shard ended the wait
+    a->err = r->err;
+    a->has_body = r->has_body;
+    a->rows_len = r->rows_len;
+    a->refs_len = r->refs_len;
+    memcpy(a->rows, r->rows, sizeof a->rows);
+    memcpy(a->refs, r->refs, sizeof a->refs);
+    a->heard = r->heard;
+    a->gone_len = r->gone_len;
+    memcpy(a->gone, r->gone, sizeof a->gone);
+    a->state = ACTION_REPLIED;
+}
+
+// The caller has the end of its request.
 static void end_for_caller(struct world *w, uint32_t ask, enum call_away left)
 {
-    struct sim_ask k = w->life->asks[ask];
-    w->life->asks[ask].ended = true;
-    struct sim_belief *b = &w->life->process[k.caller].owners[k.shard];
-    if (left == CALL_MOVED) b->owner = NOT_INDEX;
-    for (uint32_t i = 0; i < k.parts_len && !w->findings.broken; i++) {
-        struct action *a = &w->life->actions[k.actions[i]];
-        const struct action *r = &k.parts[i];
-        CHECK(a->state == ACTION_OPEN && a->ask == ask);
-        a->left = left;
-        bool decided = r->err == ERR_OK || r->has_body;
-        if (a->kind == CALL_AWAIT) decided = decided || r->err == ERR_NOT_FOUND;
-        if (!left && !decided)
-            a->left = r->err == ERR_UNKNOWN || r->err == ERR_CORRUPT ? CALL_DOUBTED : CALL_UNDONE;
-        a->err = r->err;
-        a->has_body = r->has_body;
-        a->rows_len = r->rows_len;
-        a->refs_len = r->refs_len;
-        memcpy(a->rows, r->rows, sizeof a->rows);
-        memcpy(a->refs, r->refs, sizeof a->refs);
-        a->heard = r->heard;
-        a->gone_len = r->gone_len;
-        memcpy(a->gone, r->gone, sizeof a->gone);
-        shell_ended(w, k.actions[i], true);
+    struct sim_ask *k = &w->life->asks[ask];
+    uint32_t parts = k->parts_len;
+    k->ended = true;
+    for (uint32_t i = 0; left == STEP_MOVED && i < parts; i++)
+        w->life->process[k->caller].owners[k->parts[i].shard].owner = NOT_INDEX;
+    for (uint32_t i = 0; i < parts; i++)
+        if (k->actions[i] != NOT_INDEX) end_part(w, ask, i, left);
+    for (uint32_t i = 0; i < parts && !w->findings.broken; i++) {
+        uint32_t action = w->life->asks[ask].actions[i];
+        bool replied = action != NOT_INDEX && w->life->actions[action].state == ACTION_REPLIED;
+        if (replied) shell_ended(w, action, true);
     }
 }
 
 void owner_left(struct world *w, const struct action *a)
 {
     struct sim_call *c = call_at(w, a->call);
-    CHECK(a->ask != NOT_INDEX && a->left != CALL_NOT_AWAY);
-    if (a->left == CALL_DOUBTED) w->life->figures[FIGURE_DOUBTED]++;
-    if (a->left == CALL_MOVED) w->life->figures[FIGURE_MOVED]++;
-    if (a->kind == CALL_CLAIM && a->left == CALL_DOUBTED) c->claim_doubted = true;
-    if (a->kind != CALL_SUBMIT && a->kind != CALL_SUBMIT_JOINED) return;
+    CHECK(a->ask != NOT_INDEX && a->left != STEP_NOT_AWAY);
+    if (a->left == STEP_DOUBTED) w->life->figures[FIGURE_DOUBTED]++;
+    if (a->left == STEP_MOVED) w->life->figures[FIGURE_MOVED]++;
+    if (a->kind == STEP_CLAIM && a->left == STEP_DOUBTED) c->claim_doubted = true;
+    if (a->kind != STEP_SUBMIT && a->kind != STEP_SUBMIT_JOINED) return;
     struct sim_op *op = &w->life->ops[w->life->asks[a->ask].op];
     op->submits--;
     op->lefts++;
-    op->doubted = op->doubted || a->left == CALL_DOUBTED;
+    op->doubted = op->doubted || a->left == STEP_DOUBTED;
     check_left(w, op);
 }
 
-static struct shard *shard_there(struct world *w, const struct sim_ask *k, struct node **n)
-{
-    *n = process_node(w, k->process, k->shard);
-    CHECK((*n)->life == k->life && (*n)->up);
-    return w->life->handles[(*n)->index];
-}
-
-// The answer does not reach the caller: the owner gives the locks back, unless the caller may
-// repeat the request, and announces the message to another waiter.
-static void give_back(struct world *w, const struct sim_ask *k)
-{
-    struct node *n;
-    struct shard *s = shard_there(w, k, &n);
-    const struct action *last = &k->parts[k->parts_len - 1];
-    bool listens = call_at(w, k->call)->state.kind == CALL_LISTEN;
-    if (last->kind == CALL_AWAIT && !last->err && !listens) shard_notify_next(s, node_now(n));
-    if (last->kind == CALL_CLAIM && last->refs_len > 0 && !call_at(w, k->call)->named) {
-        struct sim_op op = {.kind = OP_RELEASE,
-                            .shard = k->shard,
-                            .arrived_at = node_now(n).hi,
-                            .len = last->refs_len,
-                            .id = NOT_INDEX};
-        memcpy(op.refs, last->refs, sizeof op.refs);
-        shard_submit(s, RELEASES, op_bytes(w, &op), w->now + w->mix.patience_ms, node_now(n));
-    }
-    node_settle(w, n);
-}
-
-// All parts have their replies.
-static void finish(struct world *w, uint32_t ask)
+void owner_answers(struct world *w, uint32_t ask)
 {
     struct sim_ask *k = &w->life->asks[ask];
-    for (uint32_t i = 0; i < k->parts_len; i++)
-        if (k->parts[i].state == ACTION_OPEN) return;
-    const struct node *n = process_node(w, k->process, k->shard);
-    if (k->op != NOT_INDEX && !k->moved)
-        k->remembered = fold_has_answer_to(w, w->life->handles[n->index], &w->life->ops[k->op]);
-    const struct action *last = &k->parts[k->parts_len - 1];
-    bool listens = call_at(w, k->call)->state.kind == CALL_LISTEN;
-    if (last->kind == CALL_AWAIT && !last->err && !k->moved && !listens)
-        w->life->announced[n->index] = true;
     if (!k->answer_lost) {
         life_after(w, draw_latency(w), LIFE_ASK_ANSWERED, ask);
         return;
     }
     k->state = ASK_OVER;
-    if (!k->moved && rng_chance(&w->rng, 5000)) give_back(w, k);
-}
-
-void owner_heard(struct world *w, const struct shard_reply *r)
-{
-    if (r->ticket == RELEASES) return;
-    uint32_t ask = (uint32_t)((r->ticket - ASK_TICKETS) / 2), part = (uint32_t)(r->ticket % 2);
-    CHECK(ask < w->life->asks_len);
-    struct sim_ask *k = &w->life->asks[ask];
-    CHECK(k->state == ASK_THERE && part < k->parts_len && k->parts[part].state == ACTION_OPEN);
-    struct action *a = &k->parts[part];
-    keep_reply(a, r);
-    check_cancelled(w, a, process_node(w, k->process, k->shard));
-    // It was cancelled too late and ends before its time: the caller waits on its own.
-    bool nothing = find_end(a) == CALL_NOTHING && (a->kind == CALL_CLAIM || a->kind == CALL_AWAIT);
-    if (a->withdrawn && nothing) {
-        a->err = ERR_UNAVAILABLE;
-        a->has_body = false;
-    }
-    finish(w, ask);
-}
-
-static void refuse(struct world *w, uint32_t ask, bool moved)
-{
-    struct sim_ask *k = &w->life->asks[ask];
-    k->moved = moved;
-    for (uint32_t i = 0; i < k->parts_len; i++) {
-        k->parts[i].state = ACTION_REPLIED;
-        k->parts[i].err = ERR_UNAVAILABLE;
-    }
-    finish(w, ask);
-}
-
-static void perform(struct world *w, uint32_t ask)
-{
-    struct node *n;
-    struct sim_ask *k = &w->life->asks[ask];
-    struct shard *s = shard_there(w, k, &n);
-    struct interval now = node_now(n);
-    struct op_claim claim = claim_of(w, k->call);
-    uint64_t ticket = ASK_TICKETS + (uint64_t)ask * 2;
-    int64_t deadline = w->now + patience(w);
-    int64_t until = k->until > w->now ? k->until : w->now, last = until + patience(w);
-    struct listen_ask asks[SIM_REFS_MAX];
-    struct shard_listen what = listen_of(call_at(w, k->call), k->shard, asks);
-    if (call_at(w, k->call)->state.kind == CALL_LISTEN)
-        shard_listen(s, ticket, &what, until, last, now);
-    else if (k->parts[0].kind == CALL_AWAIT)
-        shard_await(s, ticket, claim.worker, until, last, now);
-    else if (k->parts[0].kind == CALL_CLAIM)
-        shard_receive(s, ticket, &claim, k->waits ? until : TIME_UNKNOWN, last, now);
-    else if (k->parts_len == 1)
-        shard_submit(s, ticket, op_bytes(w, &w->life->ops[k->op]), deadline, now);
-    else
-        shard_receive_after(s, ticket, op_bytes(w, &w->life->ops[k->op]), ticket + 1, &claim, until,
-                            deadline, last, now);
-    node_settle(w, n);
+    if (rng_chance(&w->rng, 5000)) served_lost(w, ask);
 }
 
 static void arrives(struct world *w, uint32_t ask)
 {
     struct sim_ask *k = &w->life->asks[ask];
-    const struct node *n = process_node(w, k->process, k->shard);
+    const struct node *n = process_node(w, k->process, k->parts[0].shard);
     if (n->up && w->now < n->paused_until) {
         life_after(w, 20, LIFE_ASK_ARRIVES, ask);
         return;
     }
     if (!n->up) { // the connection is refused
         k->state = ASK_OVER;
-        if (!k->ended) end_for_caller(w, ask, CALL_UNDONE);
+        if (!k->ended) end_for_caller(w, ask, STEP_UNDONE);
         return;
     }
     k->state = ASK_THERE;
     k->life = n->life;
     if (k->ended) life_after(w, draw_latency(w), LIFE_ASK_CUT, ask);
-    bool owns = w->life->owner[k->shard] == k->process && k->lie != LIE_MOVED;
-    if (!owns || w->life->process[k->process].closing)
-        refuse(w, ask, !owns);
-    else
-        perform(w, ask);
+    served_arrives(w, ask);
 }
 
 // The caller cannot read the answer. What was announced in it is announced to another waiter soon.
 static void end_unread(struct world *w, uint32_t ask)
 {
-    const struct sim_ask *k = &w->life->asks[ask];
-    bool announced = !k->moved && k->parts[k->parts_len - 1].kind == CALL_AWAIT;
-    if (announced) give_back(w, k);
-    end_for_caller(w, ask, CALL_DOUBTED);
+    if (w->life->asks[ask].parts[0].kind == STEP_AWAIT) served_lost(w, ask);
+    end_for_caller(w, ask, STEP_DOUBTED);
 }
 
 static void answered(struct world *w, uint32_t ask)
@@ -398,31 +342,9 @@ static void answered(struct world *w, uint32_t ask)
     if (!k->ended && k->lie == LIE_BYTES)
         end_unread(w, ask);
     else if (!k->ended)
-        end_for_caller(w, ask, k->moved ? CALL_MOVED : CALL_NOT_AWAY);
-    else if (!k->moved)
-        give_back(w, k);
-}
-
-// Ends what waits there.
-static void cancel_waits(struct world *w, uint32_t ask)
-{
-    struct node *n;
-    struct sim_ask *k = &w->life->asks[ask];
-    if (k->state != ASK_THERE) return;
-    struct shard *s = shard_there(w, k, &n);
-    struct action *last = &k->parts[k->parts_len - 1];
-    bool waits = last->kind == CALL_CLAIM || last->kind == CALL_AWAIT;
-    uint64_t ticket = ASK_TICKETS + (uint64_t)ask * 2 + k->parts_len - 1;
-    if (!waits || last->state != ACTION_OPEN) return;
-    last->withdrawn = true;
-    if (last->cancelled_at == 0) last->cancelled_at = w->now;
-    if (!shard_cancel(s, ticket, node_now(n))) {
-        node_settle(w, n); // it may have an earlier deadline
-        return;
-    }
-    last->state = ACTION_REPLIED;
-    last->err = ERR_UNAVAILABLE;
-    finish(w, ask);
+        end_for_caller(w, ask, k->served.moved ? STEP_MOVED : STEP_NOT_AWAY);
+    else
+        served_lost(w, ask);
 }
 
 // The caller waits no longer.
@@ -430,24 +352,44 @@ static void give_up(struct world *w, uint32_t ask)
 {
     const struct sim_ask *k = &w->life->asks[ask];
     if (k->ended) return;
-    struct sim_belief *b = &w->life->process[k->caller].owners[k->shard];
-    bool undone = w->life->actions[k->actions[0]].left == CALL_UNDONE;
-    b->away_until = w->now + rng_range(&w->rng, 0, SECOND);
+    int64_t away_until = w->now + rng_range(&w->rng, 0, SECOND);
+    bool undone = false;
+    for (uint32_t i = 0; i < k->parts_len; i++) {
+        w->life->process[k->caller].owners[k->parts[i].shard].away_until = away_until;
+        uint32_t action = k->actions[i];
+        undone = undone || (action != NOT_INDEX && w->life->actions[action].left == STEP_UNDONE);
+    }
     if (k->state == ASK_THERE) life_after(w, draw_latency(w), LIFE_ASK_CUT, ask);
-    end_for_caller(w, ask, undone ? CALL_UNDONE : CALL_DOUBTED);
+    end_for_caller(w, ask, undone ? STEP_UNDONE : STEP_DOUBTED);
+}
+
+static void drop_opening(struct sim_ask *k)
+{
+    k->opening = false;
+    k->state = ASK_OVER;
 }
 
 bool owner_cancel(struct world *w, struct action *a)
 {
     uint32_t ask = a->ask;
     struct sim_ask *k = &w->life->asks[ask];
-    CHECK(!k->ended && a->kind != CALL_SUBMIT && a->kind != CALL_SUBMIT_JOINED);
-    k->ended = true;
+    CHECK(!k->ended && a->kind != STEP_SUBMIT && a->kind != STEP_SUBMIT_JOINED);
+    bool others = false; // awaits that share the request
+    for (uint32_t i = 0; i < k->parts_len; i++) {
+        if (k->actions[i] == NOT_INDEX) continue;
+        if (&w->life->actions[k->actions[i]] == a && a->kind == STEP_AWAIT)
+            k->actions[i] = NOT_INDEX;
+        else
+            others = others || k->parts[i].kind == STEP_AWAIT;
+    }
     a->state = ACTION_OVER;
-    if (a->kind == CALL_CLAIM) call_at(w, a->call)->claim_doubted = true;
+    if (others) return true;
+    k->ended = true;
+    if (k->opening) drop_opening(k);
+    if (a->kind == STEP_CLAIM) call_at(w, a->call)->claim_doubted = true;
     if (k->state == ASK_THERE) life_after(w, draw_latency(w), LIFE_ASK_CUT, ask);
-    if (k->parts_len == 1) return true;
-    w->life->actions[k->actions[0]].left = CALL_DOUBTED; // the op may have been done
+    if (a->kind == STEP_AWAIT || k->parts_len == 1) return true;
+    w->life->actions[k->actions[0]].left = STEP_DOUBTED; // the op may have been done
     shell_ended(w, k->actions[0], false);
     return true;
 }
@@ -459,33 +401,23 @@ void owner_crashed(struct world *w, uint32_t process)
         struct sim_ask *k = &life->asks[i];
         if (k->process == process && k->state == ASK_THERE) {
             k->state = ASK_OVER;
+            served_drop(k);
             if (!w->findings.broken) life_after(w, draw_latency(w), LIFE_ASK_TIMEOUT, i);
         }
         if (k->caller != process || k->ended) continue;
         k->ended = true;
+        if (k->opening) drop_opening(k);
         if (k->state == ASK_THERE && !w->findings.broken)
             life_after(w, draw_latency(w), LIFE_ASK_CUT, i);
     }
 }
 
-void owner_closes(struct world *w, uint32_t process)
-{
-    for (uint32_t i = w->life->asks_open; i < w->life->asks_len; i++)
-        if (w->life->asks[i].process == process) cancel_waits(w, i);
-}
-
-bool owner_is_used(const struct world *w, uint32_t process)
-{
-    for (uint32_t i = w->life->asks_open; i < w->life->asks_len; i++) {
-        const struct sim_ask *k = &w->life->asks[i];
-        if (k->process == process && k->state == ASK_THERE) return true;
-    }
-    return false;
-}
-
 void owner_event(struct world *w, const struct world_event *e)
 {
     switch ((int)e->kind) {
+    case LIFE_ASK_SEND:
+        if (w->life->asks[e->a].opening) send(w, e->a);
+        break;
     case LIFE_ASK_ARRIVES:
         arrives(w, e->a);
         break;
@@ -496,7 +428,10 @@ void owner_event(struct world *w, const struct world_event *e)
         give_up(w, e->a);
         break;
     case LIFE_ASK_CUT:
-        cancel_waits(w, e->a);
+        served_cancel(w, e->a);
+        break;
+    case LIFE_NOTICE:
+        served_notice(w, e);
         break;
     case LIFE_OWN:
         change_owner(w);

@@ -82,6 +82,7 @@ static void drop_shards(struct world *w, uint32_t process)
         struct node *n = process_node(w, process, i);
         shard_free(w->life->handles[n->index]);
         w->life->handles[n->index] = NULL;
+        w->life->notices[n->index] = 0;
         n->journal = NULL;
         n->up = false;
         n->paused_until = 0;
@@ -108,7 +109,7 @@ void process_close(struct world *w)
     w->life->figures[FIGURE_CLOSED]++;
     for (uint32_t i = w->life->calls_open; i < w->life->calls_len && !w->findings.broken; i++)
         if (w->life->calls[i].process == process) shell_cancel(w, i);
-    owner_closes(w, process);
+    served_closes(w, process);
 }
 
 // The last effect of a call may be performed after its last event.
@@ -123,7 +124,7 @@ static bool calls_are_over(struct world *w, uint32_t process)
         const struct sim_call *c = &w->life->calls[a->call];
         if (c->process == process && !c->lost && a->state != ACTION_OVER) return false;
     }
-    return !owner_is_used(w, process);
+    return !served_any(w, process);
 }
 
 void process_end_closed(struct world *w)

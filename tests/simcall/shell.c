@@ -57,11 +57,11 @@ static void plan_op(struct world *w, uint32_t call, const struct call_effect *e)
     struct sim_call *c = call_at(w, call);
     CHECK(e->index < c->ops_len);
     uint32_t shard = w->life->ops[c->ops[e->index]].shard;
-    bool last = e->index + 1 == c->state.plan.ops && c->state.kind != CALL_CHANGE;
+    bool last = e->index + 1 == c->state.plan.ops && c->state.kind != STEP_CHANGE;
     if (last && c->state.plan.ops < c->ops_len) call_add_op(&c->state);
     uint32_t op = action_new(w, call, e, shard);
-    if (e->kind == CALL_SUBMIT_JOINED) {
-        uint32_t claim = action_new(w, call, &(struct call_effect){.kind = CALL_CLAIM}, 0);
+    if (e->kind == STEP_SUBMIT_JOINED) {
+        uint32_t claim = action_new(w, call, &(struct call_effect){.kind = STEP_CLAIM}, 0);
         w->life->actions[op].partner = claim;
         w->life->actions[claim].partner = op;
         c->claim = claim;
@@ -72,16 +72,16 @@ static void plan_op(struct world *w, uint32_t call, const struct call_effect *e)
 static void withdraw(struct world *w, uint32_t call, const struct call_effect *e)
 {
     struct sim_call *c = call_at(w, call);
-    uint32_t action = e->kind == CALL_WITHDRAW_CLAIM ? c->claim : c->awaits[e->index];
+    uint32_t action = e->kind == STEP_WITHDRAW_CLAIM ? c->claim : c->awaits[e->index];
     CHECK(action != NOT_INDEX);
     struct action *a = &w->life->actions[action];
     a->withdrawn = true;
     bool cancelled = submit_cancel(w, a, e->last);
     trace_line(&w->trace, w->now, "call %u: withdraw %s in shard %u: %s", call,
-               e->kind == CALL_WITHDRAW_CLAIM ? "the claim" : "the await", e->index,
+               e->kind == STEP_WITHDRAW_CLAIM ? "the claim" : "the await", e->index,
                cancelled ? "cancelled" : "too late");
-    if (cancelled && e->kind == CALL_WITHDRAW_AWAIT) c->awaits[e->index] = NOT_INDEX;
-    if (cancelled && e->kind == CALL_WITHDRAW_CLAIM) c->claim = NOT_INDEX;
+    if (cancelled && e->kind == STEP_WITHDRAW_AWAIT) c->awaits[e->index] = NOT_INDEX;
+    if (cancelled && e->kind == STEP_WITHDRAW_CLAIM) c->claim = NOT_INDEX;
     call_withdrawn(&c->state, e->index, cancelled);
 }
 
@@ -89,9 +89,9 @@ static void keep_answer(struct world *w, struct sim_call *c)
 {
     const struct call_result *r = &c->state.result;
     c->from = r->shard;
-    if (r->from == CALL_FROM_NOTHING) return;
-    uint32_t action = r->from == CALL_FROM_CLAIM    ? c->claim
-                      : r->from == CALL_FROM_RECALL ? c->recalls[r->shard]
+    if (r->from == STEP_FROM_NOTHING) return;
+    uint32_t action = r->from == STEP_FROM_CLAIM    ? c->claim
+                      : r->from == STEP_FROM_RECALL ? c->recalls[r->shard]
                                                     : c->awaits[r->shard];
     CHECK(action != NOT_INDEX);
     const struct action *a = &w->life->actions[action];
@@ -101,7 +101,7 @@ static void keep_answer(struct world *w, struct sim_call *c)
     c->refs_len = a->refs_len;
     for (uint32_t i = 0; i < a->refs_len; i++)
         c->refs[i] = a->refs[i];
-    if (r->from == CALL_FROM_RECALL) w->life->figures[FIGURE_RECALLED]++;
+    if (r->from == STEP_FROM_RECALL) w->life->figures[FIGURE_RECALLED]++;
 }
 
 static enum err first_error(struct world *w, const struct sim_call *c)
@@ -131,7 +131,7 @@ static void answer(struct world *w, uint32_t call)
     if (call_is_wait(c) && !c->build_fails) keep_answer(w, c);
     for (uint32_t i = 0; c->state.in_doubt && i < c->messages_len; i++)
         c->messages[i].err = err_repeated(c->messages[i].err);
-    bool ops = c->state.kind < CALL_RECEIVE;
+    bool ops = c->state.kind < STEP_RECEIVE;
     if (ops && !c->build_fails) c->err = first_error(w, c);
     if (c->state.in_doubt) c->err = err_repeated(c->err);
     if (c->err == ERR_UNKNOWN) w->life->figures[FIGURE_UNKNOWN]++;
@@ -148,11 +148,11 @@ static void do_effect(struct world *w, uint32_t call, const struct call_effect *
     struct sim_call *c = call_at(w, call);
     uint32_t action;
     switch (e->kind) {
-    case CALL_SUBMIT:
-    case CALL_SUBMIT_JOINED:
+    case STEP_SUBMIT:
+    case STEP_SUBMIT_JOINED:
         plan_op(w, call, e);
         break;
-    case CALL_CLAIM:
+    case STEP_CLAIM:
         check_has_turn(w, c);
         check_claim_starts(w, c);
         check_claim_again(w, c, e->index);
@@ -160,40 +160,40 @@ static void do_effect(struct world *w, uint32_t call, const struct call_effect *
         c->claim = action_new(w, call, e, e->index);
         plan(w, c->claim);
         break;
-    case CALL_LOOK:
+    case STEP_LOOK:
         plan(w, action_new(w, call, e, e->index));
         break;
-    case CALL_AWAIT:
-        if (c->state.kind == CALL_RECEIVE) check_has_turn(w, c);
+    case STEP_AWAIT:
+        if (c->state.kind == STEP_RECEIVE) check_has_turn(w, c);
         c->awaits[e->index] =
-            action_new(w, call, e, c->state.kind == CALL_LISTEN ? c->parts[e->index] : e->index);
+            action_new(w, call, e, c->state.kind == STEP_LISTEN ? c->parts[e->index] : e->index);
         plan(w, c->awaits[e->index]);
         break;
-    case CALL_RECALL:
+    case STEP_RECALL:
         check_has_turn(w, c);
         c->recalls[e->index] = action_new(w, call, e, e->index);
         c->recalls_open++;
         plan(w, c->recalls[e->index]);
         break;
-    case CALL_WITHDRAW_AWAIT:
-    case CALL_WITHDRAW_CLAIM:
+    case STEP_WITHDRAW_AWAIT:
+    case STEP_WITHDRAW_CLAIM:
         withdraw(w, call, e);
         break;
-    case CALL_ANSWER:
+    case STEP_ANSWER:
         answer(w, call);
         break;
-    case CALL_PAUSE:
+    case STEP_PAUSE:
         c->paused = true;
         w->life->figures[FIGURE_PAUSED]++;
         life_after(w, rng_range(&w->rng, 1, 200), LIFE_RESUME, call);
         break;
-    case CALL_FIND:
+    case STEP_FIND:
         life_after(w, draw_delay(w), LIFE_FOUND, call);
         break;
-    case CALL_BUILD:
-    case CALL_DELIVER:
-    case CALL_NOTIFY:
-        action = action_new(w, call, e, e->kind == CALL_BUILD ? 0 : e->index);
+    case STEP_BUILD:
+    case STEP_DELIVER:
+    case STEP_NOTIFY:
+        action = action_new(w, call, e, e->kind == STEP_BUILD ? 0 : e->index);
         plan(w, action);
         break;
     }
@@ -248,7 +248,7 @@ void shell_pump(struct world *w, uint32_t call)
 static void take_events(struct world *w, struct sim_call *c)
 {
     const struct call_result *r = &c->state.result;
-    if (r->from != CALL_FROM_AWAIT || r->failed) return;
+    if (r->from != STEP_FROM_AWAIT || r->failed) return;
     struct shard *s = w->life->handles[process_node(w, c->process, r->shard)->index];
     c->taken = shard_events(s)->len;
     w->life->figures[FIGURE_EVENTS] += c->taken;
@@ -261,16 +261,16 @@ static void perform_here(struct world *w, struct action *a)
     struct node *n;
     a->state = ACTION_OVER;
     switch (a->kind) {
-    case CALL_BUILD:
+    case STEP_BUILD:
         build_call(w, a->call);
         break;
-    case CALL_DELIVER:
+    case STEP_DELIVER:
         c->decided = true;
         pass_turn(w, c);
-        if (c->state.kind == CALL_FOLLOW) take_events(w, c);
+        if (c->state.kind == STEP_FOLLOW) take_events(w, c);
         call_delivered(&c->state);
         break;
-    case CALL_NOTIFY:
+    case STEP_NOTIFY:
         n = process_node(w, c->process, a->shard);
         trace_line(&w->trace, w->now, "call %u: notify the next waiter of shard %u", a->call,
                    a->shard);
@@ -290,7 +290,7 @@ void shell_perform(struct world *w, uint32_t action)
     const struct sim_call *c = call_at(w, a->call);
     uint32_t call = a->call;
     if (c->lost || a->state != ACTION_PLANNED) return; // it was withdrawn
-    bool here = a->kind == CALL_BUILD || a->kind == CALL_DELIVER || a->kind == CALL_NOTIFY;
+    bool here = a->kind == STEP_BUILD || a->kind == STEP_DELIVER || a->kind == STEP_NOTIFY;
     if (here)
         perform_here(w, a);
     else
@@ -305,7 +305,7 @@ void keep_reply(struct action *a, const struct shard_reply *r)
     a->state = ACTION_REPLIED;
     a->err = r->err;
     a->has_body = r->body.len > 0;
-    bool op = a->kind == CALL_SUBMIT || a->kind == CALL_SUBMIT_JOINED;
+    bool op = a->kind == STEP_SUBMIT || a->kind == STEP_SUBMIT_JOINED;
     if (op && a->has_body && !result_open(r->body, OP_SEND, &result)) {
         for (uint32_t i = 0; i < SIM_REFS_MAX; i++)
             a->rows[i] = result.reason;
@@ -318,14 +318,14 @@ void keep_reply(struct action *a, const struct shard_reply *r)
                                                    .token = r->deliveries[i].grant.token};
     a->heard = r->signals_len > 0;
     for (size_t i = 0; i < r->signals_len; i++)
-        if (a->kind == CALL_AWAIT && r->signals[i].reason != REASON_NONE)
+        if (a->kind == STEP_AWAIT && r->signals[i].reason != REASON_NONE)
             a->gone[a->gone_len++] = r->signals[i].index;
 }
 
 void shell_heard(struct world *w, const struct node *n, const struct shard_reply *r)
 {
     if (r->ticket >= ASK_TICKETS) {
-        owner_heard(w, r);
+        served_reply(w, r);
         return;
     }
     struct action *a = &w->life->actions[r->ticket - 1];
@@ -361,7 +361,7 @@ void shell_reroute(struct world *w, uint32_t process)
 {
     for (uint32_t i = w->life->calls_open; i < w->life->calls_len && !w->findings.broken; i++) {
         struct sim_call *c = call_at(w, i);
-        bool listens = c->state.kind == CALL_LISTEN && !c->answers && !c->unwanted_at;
+        bool listens = c->state.kind == STEP_LISTEN && !c->answers && !c->unwanted_at;
         if (c->process != process || c->lost || !(call_waits(c) || listens)) continue;
         w->life->figures[FIGURE_REROUTED]++;
         note_found(w, c);
@@ -373,9 +373,9 @@ void shell_reroute(struct world *w, uint32_t process)
 enum call_find_end find_end(const struct action *a)
 {
     bool nothing = !a->err && a->refs_len == 0;
-    if (a->kind == CALL_AWAIT) nothing = a->err == ERR_NOT_FOUND && !a->has_body;
-    if (a->kind == CALL_RECALL) nothing = a->err ? a->err == ERR_CORRUPT : !a->has_body;
-    return nothing ? CALL_NOTHING : a->err ? CALL_FAILED : CALL_FOUND;
+    if (a->kind == STEP_AWAIT) nothing = a->err == ERR_NOT_FOUND && !a->has_body;
+    if (a->kind == STEP_RECALL) nothing = a->err ? a->err == ERR_CORRUPT : !a->has_body;
+    return nothing ? STEP_NOTHING : a->err ? STEP_FAILED : STEP_FOUND;
 }
 
 static void report_op(struct world *w, struct sim_call *c, const struct action *a)
@@ -386,7 +386,7 @@ static void report_op(struct world *w, struct sim_call *c, const struct action *
     if (!call_op_ended(&c->state, a->index, op_end(op, a))) return;
     op_concluded(w, op, a);
     check_op_over(w, op);
-    if (c->state.kind != CALL_CHANGE || w->findings.broken) return;
+    if (c->state.kind != STEP_CHANGE || w->findings.broken) return;
     if (op->err)
         c->ops_len = op->index + 1; // an error ends the change
     else if (c->state.plan.ops < c->ops_len)
@@ -408,11 +408,11 @@ static void note_found(struct world *w, struct sim_call *c)
 static void report_left(struct world *w, struct sim_call *c, const struct action *a)
 {
     owner_left(w, a);
-    if (a->kind == CALL_AWAIT) {
+    if (a->kind == STEP_AWAIT) {
         c->awaits[a->index] = NOT_INDEX;
         note_found(w, c);
         call_await_away(&c->state, a->index, a->left);
-    } else if (a->kind == CALL_CLAIM) {
+    } else if (a->kind == STEP_CLAIM) {
         c->told[a->shard] = w->life->shards > 1; // it claims again
         c->claim_left = a->shard;
         call_claim_away(&c->state, a->shard, a->left);
@@ -426,26 +426,27 @@ static enum call_find_end wait_end(struct world *w, const struct sim_call *c,
                                    const struct action *a)
 {
     enum call_find_end end = find_end(a);
-    return end == CALL_NOTHING && a->slice && w->now < c->until ? CALL_AGAIN : end;
+    return end == STEP_NOTHING && a->slice && w->now < c->until ? STEP_AGAIN : end;
 }
 
 static void report_await(struct world *w, struct sim_call *c, const struct action *a)
 {
     enum call_find_end end = wait_end(w, c, a);
-    bool receives = c->state.kind == CALL_RECEIVE;
-    if (end == CALL_NOTHING || (end == CALL_FOUND && receives)) c->awaits[a->index] = NOT_INDEX;
-    if (end == CALL_AGAIN) c->awaits[a->index] = NOT_INDEX;
-    if (receives) c->told[a->shard] = end == CALL_FOUND;
-    if (receives && (end == CALL_FOUND || end == CALL_AGAIN)) note_found(w, c);
-    if (c->state.kind == CALL_LISTEN && end == CALL_FOUND) check_heard(w, a);
+    bool receives = c->state.kind == STEP_RECEIVE;
+    if (end == STEP_NOTHING || (end == STEP_FOUND && receives)) c->awaits[a->index] = NOT_INDEX;
+    if (end == STEP_AGAIN) c->awaits[a->index] = NOT_INDEX;
+    if (receives) c->told[a->shard] = end == STEP_FOUND;
+    bool early = end == STEP_NOTHING && a->withdrawn; // it is made again
+    if (receives && (end == STEP_FOUND || end == STEP_AGAIN || early)) note_found(w, c);
+    if (c->state.kind == STEP_LISTEN && end == STEP_FOUND) check_heard(w, a);
     call_awaited(&c->state, a->index, end);
 }
 
 static const char *end_name(const struct action *a)
 {
-    static const char *const names[] = {[CALL_UNDONE] = "undone at the owner",
-                                        [CALL_DOUBTED] = "in doubt at the owner",
-                                        [CALL_MOVED] = "moved"};
+    static const char *const names[] = {[STEP_UNDONE] = "undone at the owner",
+                                        [STEP_DOUBTED] = "in doubt at the owner",
+                                        [STEP_MOVED] = "moved"};
     return a->left ? names[a->left] : err_name(a->err);
 }
 
@@ -455,10 +456,10 @@ static void report(struct world *w, struct action *a)
     CHECK(a->state == ACTION_REPLIED);
     a->state = ACTION_OVER;
     trace_line(&w->trace, w->now, "call %u hears: %s %u in shard %u: %s, %u messages", a->call,
-               a->kind == CALL_CLAIM    ? "claim"
-               : a->kind == CALL_AWAIT  ? "await"
-               : a->kind == CALL_RECALL ? "recall"
-               : a->kind == CALL_LOOK   ? "look"
+               a->kind == STEP_CLAIM    ? "claim"
+               : a->kind == STEP_AWAIT  ? "await"
+               : a->kind == STEP_RECALL ? "recall"
+               : a->kind == STEP_LOOK   ? "look"
                                         : "op",
                a->index, a->shard, end_name(a), a->refs_len);
     if (a->left) {
@@ -466,23 +467,23 @@ static void report(struct world *w, struct action *a)
         return;
     }
     switch (a->kind) {
-    case CALL_SUBMIT:
-    case CALL_SUBMIT_JOINED:
+    case STEP_SUBMIT:
+    case STEP_SUBMIT_JOINED:
         report_op(w, c, a);
         break;
-    case CALL_CLAIM:
+    case STEP_CLAIM:
         call_claimed(&c->state, a->shard, wait_end(w, c, a), w->now >= c->until);
         break;
-    case CALL_AWAIT:
+    case STEP_AWAIT:
         report_await(w, c, a);
         break;
-    case CALL_LOOK:
+    case STEP_LOOK:
         check_looked(w, c, a);
         c->looked++;
         c->err = a->err;
         call_looked(&c->state, a->err || c->looked == c->looks_max);
         break;
-    case CALL_RECALL:
+    case STEP_RECALL:
         c->recalls_open--;
         call_recalled(&c->state, a->shard, find_end(a));
         break;
@@ -514,7 +515,7 @@ void shell_resume(struct world *w, uint32_t call)
 void shell_cancel(struct world *w, uint32_t call)
 {
     struct sim_call *c = call_at(w, call);
-    if (c->lost || c->state.kind < CALL_RECEIVE || call_is_over(&c->state)) return;
+    if (c->lost || c->state.kind < STEP_RECEIVE || call_is_over(&c->state)) return;
     if (!c->unwanted_at) w->life->figures[FIGURE_CANCELLED]++;
     if (!c->unwanted_at) c->unwanted_at = w->now;
     trace_line(&w->trace, w->now, "call %u is cancelled", call);
@@ -538,13 +539,12 @@ void shell_take_turn(struct world *w, uint32_t call)
     shell_pump(w, call);
 }
 
-// The memory of a call whose process has crashed.
-static void drop(struct sim_call *c)
+void call_drop(struct call_state *c)
 {
-    memory_free(c->state.ops);
-    memory_free(c->state.shards);
-    c->state.ops = NULL;
-    c->state.shards = NULL;
+    memory_free(c->ops);
+    memory_free(c->shards);
+    c->ops = NULL;
+    c->shards = NULL;
 }
 
 void shell_lost(struct world *w, uint32_t process)
@@ -557,7 +557,7 @@ void shell_lost(struct world *w, uint32_t process)
         struct sim_call *c = call_at(w, i);
         if (c->process != process || c->lost || call_is_over(&c->state)) continue;
         c->lost = true;
-        drop(c);
+        call_drop(&c->state);
     }
 }
 

@@ -133,24 +133,24 @@ static void submit_find(struct world *w, uint32_t action, struct shard *s, struc
 {
     const struct action *a = &w->life->actions[action];
     struct sim_call *c = call_at(w, a->call);
-    if (a->kind == CALL_AWAIT && c->state.kind == CALL_FOLLOW) {
+    if (a->kind == STEP_AWAIT && c->state.kind == STEP_FOLLOW) {
         shard_follow(s, action + 1, c->until, now);
         return;
     }
-    if (c->state.kind == CALL_LISTEN) {
+    if (c->state.kind == STEP_LISTEN) {
         struct listen_ask asks[SIM_REFS_MAX];
         struct shard_listen what = listen_of(c, a->shard, asks);
         shard_listen(s, action + 1, &what, c->until, c->until + patience(w), now);
         return;
     }
     struct op_claim claim = claim_of(w, a->call);
-    bool waits = a->kind == CALL_AWAIT || (a->kind == CALL_CLAIM && w->life->shards == 1);
+    bool waits = a->kind == STEP_AWAIT || (a->kind == STEP_CLAIM && w->life->shards == 1);
     int64_t until = waits && c->until > w->now ? c->until : w->now;
     int64_t deadline = until + patience(w);
-    if (a->kind == CALL_CLAIM) {
+    if (a->kind == STEP_CLAIM) {
         c->told[a->shard] = false;
         shard_receive(s, action + 1, &claim, waits ? until : TIME_UNKNOWN, deadline, now);
-    } else if (a->kind == CALL_AWAIT) {
+    } else if (a->kind == STEP_AWAIT) {
         shard_await(s, action + 1, claim.worker, until, deadline, now);
     } else {
         bool sync = a->sync || owner_is_away(w, c->process, a->shard);
@@ -172,21 +172,21 @@ void submit_action(struct world *w, uint32_t action)
     struct node *n = process_node(w, call_at(w, a->call)->process, a->shard);
     struct shard *s = w->life->handles[n->index];
     static const char *const names[] = {
-        [CALL_SUBMIT] = "op",     [CALL_SUBMIT_JOINED] = "acks and a claim",
-        [CALL_CLAIM] = "claim",   [CALL_AWAIT] = "await",
-        [CALL_RECALL] = "recall", [CALL_LOOK] = "look"};
+        [STEP_SUBMIT] = "op",     [STEP_SUBMIT_JOINED] = "acks and a claim",
+        [STEP_CLAIM] = "claim",   [STEP_AWAIT] = "await",
+        [STEP_RECALL] = "recall", [STEP_LOOK] = "look"};
     trace_line(&w->trace, w->now, "call %u: %s %u in shard %u", a->call, names[a->kind], a->index,
                a->shard);
     CHECK(s);
     a->state = ACTION_OPEN;
-    if (a->kind == CALL_LOOK) {
+    if (a->kind == STEP_LOOK) {
         submit_look(w, action, s, node_now(n));
         node_settle(w, n);
         return;
     }
-    bool follows = call_at(w, a->call)->state.kind == CALL_FOLLOW;
+    bool follows = call_at(w, a->call)->state.kind == STEP_FOLLOW;
     if (!follows && owner_ask(w, action)) return;
-    if (a->kind == CALL_SUBMIT || a->kind == CALL_SUBMIT_JOINED)
+    if (a->kind == STEP_SUBMIT || a->kind == STEP_SUBMIT_JOINED)
         submit_op(w, action, s, node_now(n));
     else
         submit_find(w, action, s, node_now(n));

@@ -185,6 +185,62 @@ static void check_shard(struct world *w, uint32_t shard)
                      right ? "" : ", and not by the right one");
 }
 
+static uint32_t capacity_of(const struct world *w, uint32_t node)
+{
+    return node == w->unreachable ? 0 : node_capacity(node);
+}
+
+static uint32_t planned_of(const struct world *w, const struct plan *plan, uint32_t queue,
+                           const struct member_id *id)
+{
+    uint32_t has = 0;
+    for (uint32_t i = 0; i < w->mix.shards; i++) {
+        const struct member_id *owner = plan_owner(plan, &w->keys[i]);
+        has += w->keys[i].queue[0] == queue && owner && member_id_equal(owner, id);
+    }
+    return has;
+}
+
+// spread: after the faults each node has its share of each queue, rounded up or down.
+static void check_spread(struct world *w, const struct plan *plan, uint32_t queue)
+{
+    uint32_t capacity = 0, shards = 0;
+    for (uint32_t i = 0; i < w->mix.nodes; i++)
+        capacity += capacity_of(w, i);
+    for (uint32_t i = 0; i < w->mix.shards; i++)
+        shards += w->keys[i].queue[0] == queue;
+    for (uint32_t i = 0; i < w->mix.nodes; i++) {
+        uint32_t whole = shards * capacity_of(w, i);
+        uint32_t has = planned_of(w, plan, queue, &w->nodes[i].id);
+        if (has < whole / capacity || has > (whole + capacity - 1) / capacity)
+            findings_add(&w->findings, "spread", "n%u has %u of %u shards of queue %u", i, has,
+                         shards, queue);
+    }
+}
+
+// unreachable: shards leave a node that its peers report as out of reach.
+static void check_unreachable(struct world *w, const struct plan *plan)
+{
+    for (uint32_t i = 0; w->unreachable != NONE && i < w->mix.shards; i++) {
+        const struct member_id *owner = plan_owner(plan, &w->keys[i]);
+        if (owner && member_id_equal(owner, &w->nodes[w->unreachable].id))
+            findings_add(&w->findings, "unreachable", "n%u has s%u, and no peer reaches it",
+                         w->unreachable, i);
+    }
+}
+
+static void check_plan_healed(struct world *w)
+{
+    const struct service *s = &w->service;
+    if (w->mix.shards == 0 || is_lone(w) || s->plans_len == 0) return;
+    check_unreachable(w, s->plans[s->plans_len - 1]);
+    for (uint32_t queue = 0; queue <= w->keys[w->mix.shards - 1].queue[0]; queue++)
+        check_spread(w, s->plans[s->plans_len - 1], queue);
+    // rest: with traffic that stays at one level, the plan comes to rest.
+    if (w->mix.traffic && w->now - s->planned_at < 4 * w->mix.lease_ms)
+        findings_add(&w->findings, "rest", "the plan still changes, and the traffic does not");
+}
+
 // healed: after the faults there is one leader, every shard has its planned owner, no client waits,
 // and the plan rests.
 void check_healed(struct world *w)
@@ -211,6 +267,7 @@ void check_healed(struct world *w)
             findings_add(&w->findings, "healed", "op %u on s%u was never applied", i,
                          w->ops[i].shard);
     }
+    check_plan_healed(w);
     if (w->now - w->service.planned_at < 4 * w->mix.lease_ms)
         findings_add(&w->findings, "healed", "the plan still changes");
 }

@@ -63,6 +63,7 @@ void fault_plan(struct world *w)
     world_every(w, m->stop_every, EVENT_STOP);
     world_every(w, m->drain_every, EVENT_DRAIN);
     world_every(w, m->jump_every, EVENT_JUMP);
+    world_every(w, m->peer_cut_every, EVENT_PEER_CUT);
 }
 
 static int64_t spread(struct world *w)
@@ -126,6 +127,10 @@ void fault_do(struct world *w, enum event_kind kind)
         n->cut_until = w->now + len;
         trace_line(&w->trace, w->now, "! n%u: no service for %" PRId64 " ms", n->index, len);
         return;
+    case EVENT_PEER_CUT:
+        n->peer_cut_until = w->now + len;
+        trace_line(&w->trace, w->now, "! n%u: no peer for %" PRId64 " ms", n->index, len);
+        return;
     case EVENT_STORE_CUT:
         n->store_cut_until = w->now + len;
         trace_line(&w->trace, w->now, "! n%u: no store for %" PRId64 " ms", n->index, len);
@@ -159,12 +164,12 @@ void fault_heal(struct world *w)
     for (uint32_t i = 0; i < w->mix.nodes; i++) {
         struct node *n = &w->nodes[i];
         n->cut_until = n->store_cut_until = n->paused_until = 0;
+        n->peer_cut_until = i == w->unreachable ? TIME_NEVER : 0;
         n->late_by = n->early_by = 5;
         if (n->leaving) node_end(w, n);
         if (!n->up)
             node_start(w, n);
         else
             node_tick(w, n);
-        if (n->up) node_use_all(w, n);
     }
 }

@@ -3,6 +3,7 @@
 // network, and commits entries for the shards that the node takes.
 #include "base/check.h"
 #include "base/memory.h"
+#include "cluster/ownership.h"
 #include "world.h"
 
 #include <inttypes.h>
@@ -27,6 +28,7 @@ void node_start(struct world *w, struct node *n)
     struct node fresh = {.index = n->index, .life = w->lives++, .up = true};
     fresh.cut_until = n->cut_until;
     fresh.store_cut_until = n->store_cut_until;
+    fresh.peer_cut_until = n->peer_cut_until;
     fresh.late_by = n->late_by;
     fresh.early_by = n->early_by;
     fresh.viewed_at = fresh.contact_at = TIME_UNKNOWN;
@@ -46,7 +48,6 @@ void node_start(struct world *w, struct node *n)
     struct cluster_event shards = {
         .kind = CLUSTER_SHARDS, .shards = w->keys, .shards_len = w->mix.shards};
     node_step(w, n, &shards);
-    if (w->healed) node_use_all(w, n);
 }
 
 void node_use(struct world *w, struct node *n, uint32_t shard)
@@ -57,10 +58,57 @@ void node_use(struct world *w, struct node *n, uint32_t shard)
     node_step(w, n, &used);
 }
 
-void node_use_all(struct world *w, struct node *n)
+// A hint to the node with this identity, which may be lost.
+static void use_at(struct world *w, const struct member_id *id, uint32_t shard)
 {
-    for (uint32_t i = 0; i < w->mix.shards && n->up; i++)
-        node_use(w, n, i);
+    for (uint32_t i = 0; i < w->mix.nodes; i++) {
+        struct node *n = &w->nodes[i];
+        if (n->up && member_id_equal(&n->id, id) && !rng_chance(&w->rng, 1000))
+            node_use(w, n, shard);
+    }
+}
+
+static struct node *owner_of(struct world *w, uint32_t shard)
+{
+    const struct register_log *log = &w->logs[shard];
+    for (uint32_t i = 0; log->epoch != 0 && i < w->mix.nodes; i++)
+        if (w->nodes[i].up && w->nodes[i].life == log->owners[log->epoch]) return &w->nodes[i];
+    return NULL;
+}
+
+// What the node decides when a call uses the shard.
+static enum ownership_move check_shard(struct world *w, struct node *n, uint32_t shard)
+{
+    struct ownership_silence silence = {0};
+    const struct node *owner = owner_of(w, shard);
+    bool reached = owner && node_acts(w, owner) && w->now >= owner->peer_cut_until;
+    struct ownership_facts f = {
+        .kind = OWNERSHIP_MEMBER,
+        .journal = OWNERSHIP_CURRENT,
+        .mine = owner == n,
+        .unserved = cluster_serves(n->cluster, &w->keys[shard]) == 0,
+        .epoch = w->logs[shard].epoch,
+        .named = true,
+        .answer = reached ? OWNERSHIP_PROVEN : OWNERSHIP_AWAY,
+        .seen_at = TIME_UNKNOWN,
+    };
+    return ownership_decide(&f, &silence).move;
+}
+
+// A client's call at the node. It goes to the node that the journal names, which checks the shard,
+// too. A node that asks its cluster tells the node of its plan.
+void node_call(struct world *w, struct node *n, uint32_t shard)
+{
+    if (!w->mix.lazy || !node_acts(w, n)) return;
+    enum ownership_move move = check_shard(w, n, shard);
+    if (move == OWNERSHIP_LEAVE) {
+        n = owner_of(w, shard);
+        move = check_shard(w, n, shard);
+    }
+    if (move != OWNERSHIP_ASK_CLUSTER) return;
+    const struct member_id *owner = n->plan ? plan_owner(n->plan, &w->keys[shard]) : NULL;
+    node_use(w, n, shard);
+    if (owner) use_at(w, owner, shard);
 }
 
 void node_end(struct world *w, struct node *n)
@@ -83,16 +131,6 @@ static void send(struct world *w, struct node *n, const struct cluster_effect *e
         f->plan = NEW(struct plan);
         plan_init(f->plan);
         plan_copy(f->plan, e->plan);
-    }
-}
-
-// A hint to the node with this identity, which may be lost.
-static void use_at(struct world *w, const struct member_id *id, uint32_t shard)
-{
-    for (uint32_t i = 0; i < w->mix.nodes; i++) {
-        struct node *n = &w->nodes[i];
-        if (n->up && member_id_equal(&n->id, id) && !rng_chance(&w->rng, 1000))
-            node_use(w, n, shard);
     }
 }
 
@@ -184,10 +222,5 @@ void node_commit(struct world *w)
         n->commits[shard]++;
         return;
     }
-    // No node takes the shard: the client's node uses it, and tells the node of its plan.
-    struct node *n = &w->nodes[first];
-    if (!w->mix.lazy || !node_acts(w, n)) return;
-    const struct member_id *owner = n->plan ? plan_owner(n->plan, &w->keys[shard]) : NULL;
-    node_use(w, n, shard);
-    if (owner) use_at(w, owner, shard);
+    node_call(w, &w->nodes[first], shard); // no node takes the shard
 }

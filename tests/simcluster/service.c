@@ -81,14 +81,14 @@ enum err service_list(struct world *w, struct flight *f)
         if (!s->used || (!session_lives(w, i) && !kept)) continue;
         struct interval beat = {.lo = s->beat_at - rng_range(&w->rng, 0, 20),
                                 .hi = s->beat_at + rng_range(&w->rng, 0, 20)};
-        f->members[f->members_len++] = (struct member_seen){.id = s->id,
-                                                            .joined = s->joined,
-                                                            .capacity = 1 + s->node % 2,
-                                                            .beat = beat,
-                                                            .leaving = s->leaving};
+        f->members[f->members_len++] = (struct member_report){.id = s->id,
+                                                              .joined = s->joined,
+                                                              .capacity = node_capacity(s->node),
+                                                              .beat = beat,
+                                                              .leaving = s->leaving};
     }
     const struct service *s = &w->service;
-    f->leader = (struct leader_seen){.held = session_lives(w, s->leader), .epoch = s->epoch};
+    f->leader = (struct leader_report){.held = session_lives(w, s->leader), .epoch = s->epoch};
     if (s->leader != NONE) f->leader.id = s->sessions[s->leader].id;
     f->plan = s->plans_len > 0 ? s->plans[s->plans_len - 1] : NULL;
     return ERR_OK;

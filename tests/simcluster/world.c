@@ -93,12 +93,13 @@ void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all)
     w->mix.cold = seed % 8 == 3;
     if (w->mix.cold) w->calm_until = w->now + 4 * w->mix.lease_ms;
     if (seed % 16 >= 14) w->mix.shards = 0; // a leader that has nothing to place
+    sample_init(w);
     service_init(&w->service);
     for (uint32_t i = 0; i < EPOCHS_MAX; i++)
         w->leaders[i] = NONE;
     for (uint32_t i = 0; i < w->mix.shards; i++) {
-        w->keys[i].queue[0] = (uint8_t)(i / 4);
-        w->keys[i].shard = i % 4;
+        w->keys[i].queue[0] = (uint8_t)(i / w->mix.queue_shards);
+        w->keys[i].shard = i % w->mix.queue_shards;
     }
     for (uint32_t i = 0; i < w->mix.nodes; i++) {
         struct node *n = &w->nodes[i];
@@ -110,6 +111,7 @@ void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all)
         world_at(w, w->now + rng_range(&w->rng, 0, first), EVENT_START, i, 0);
     }
     world_every(w, w->mix.commit_every, EVENT_COMMIT);
+    if (w->mix.traffic || w->mix.reach) world_at(w, w->now, EVENT_SAMPLE, 0, 0);
     fault_plan(w);
 }
 
@@ -152,9 +154,19 @@ static int64_t mean_of(const struct world *w, enum event_kind kind)
         return m->stop_every;
     case EVENT_DRAIN:
         return m->drain_every;
+    case EVENT_PEER_CUT:
+        return m->peer_cut_every;
     default:
         return m->jump_every;
     }
+}
+
+// After the faults, every shard is used at some node.
+static void call_all(struct world *w)
+{
+    uint32_t node = (uint32_t)rng_below(&w->rng, w->mix.nodes);
+    for (uint32_t i = 0; i < w->mix.shards; i++)
+        node_call(w, &w->nodes[node], i);
 }
 
 static void happen(struct world *w, const struct event *e)
@@ -184,7 +196,12 @@ static void happen(struct world *w, const struct event *e)
         return;
     case EVENT_COMMIT:
         node_commit(w);
+        if (w->healed) call_all(w);
         world_every(w, w->mix.commit_every, EVENT_COMMIT);
+        return;
+    case EVENT_SAMPLE:
+        sample_all(w);
+        world_at(w, w->now + w->mix.lease_ms / 2, EVENT_SAMPLE, 0, 0);
         return;
     default:
         fault_do(w, e->kind);

@@ -15,6 +15,7 @@
 #define OPS_MAX     4096
 #define WORLD_START ((int64_t)1000000)
 #define NONE        UINT32_MAX
+#define NOISE_PARTS 50 // a measured traffic differs from the true one by up to one of these parts
 
 // What one seed draws.
 struct mix {
@@ -30,11 +31,14 @@ struct mix {
     bool lazy;       // nodes claim only shards that clients use
     bool lists_dead; // the service lists ended sessions for a while
     bool cold;       // all nodes start at once, and the faults begin later
+    bool traffic;    // the leader is told the traffic of the shards
+    bool reach;      // ... and which members do not reach each other
+    uint32_t queue_shards;
     // Chances of one request, in hundredths of a percent.
     uint32_t lost_request, lost_reply, late, slow, unavailable;
     // Mean time between two of them; 0: never.
     int64_t cut_every, store_cut_every, outage_every, pause_every, crash_every, stop_every;
-    int64_t drain_every, jump_every, commit_every;
+    int64_t drain_every, jump_every, commit_every, peer_cut_every;
     int64_t jump_ms;
 };
 
@@ -94,6 +98,7 @@ struct node {
     struct cluster *cluster;
     struct member_id id;
     int64_t paused_until, cut_until, store_cut_until;
+    int64_t peer_cut_until; // the service sees it, and no other node reaches it
     int64_t late_by, early_by;
     int64_t tick_at;
     struct idle idle;
@@ -127,10 +132,10 @@ struct flight {
     enum err err;
     uint64_t number;
     uint32_t pending; // events that refer to it
-    struct member_seen members[LIVES_MAX];
+    struct member_report members[LIVES_MAX];
     size_t members_len;
     uint64_t at;
-    struct leader_seen leader;
+    struct leader_report leader;
     struct plan *plan; // view: borrowed from the service; publish: owned
 };
 
@@ -142,7 +147,9 @@ enum event_kind {
     EVENT_HINT_FREE,   // a: node, b: shard
     EVENT_HINT_IN_WAY, // a: node, b: shard
     EVENT_COMMIT,
+    EVENT_SAMPLE, // the leader samples the traffic and the reports of its members
     EVENT_CUT,
+    EVENT_PEER_CUT,
     EVENT_STORE_CUT,
     EVENT_OUTAGE,
     EVENT_PAUSE,
@@ -168,7 +175,9 @@ struct world {
     struct findings findings;
     int64_t now;
     bool healed;
-    int64_t calm_until; // no fault happens before
+    int64_t calm_until;   // no fault happens before
+    uint32_t unreachable; // the node that no other reaches after the faults, or NONE
+    uint32_t traffic[SHARDS_MAX];
     int64_t outage_until;
     struct event *events; // a heap
     size_t events_len, events_cap;
@@ -186,6 +195,11 @@ struct world {
     uint64_t steps, owns, elections, moves, fenced, plans;
 };
 
+static inline uint32_t node_capacity(uint32_t node)
+{
+    return 1 + node % 2;
+}
+
 void mix_draw(struct mix *m, struct rng *rng);
 
 void world_init(struct world *w, uint64_t seed, FILE *print, struct buf *all);
@@ -198,12 +212,15 @@ uint32_t world_shard(const struct world *w, const struct shard_key *key);
 struct interval node_now(const struct world *w, const struct node *n);
 void node_start(struct world *w, struct node *n);
 void node_use(struct world *w, struct node *n, uint32_t shard); // a client, or a hint
-void node_use_all(struct world *w, struct node *n);
+void node_call(struct world *w, struct node *n, uint32_t shard);
 void node_end(struct world *w, struct node *n);
 bool node_acts(const struct world *w, const struct node *n);
 void node_step(struct world *w, struct node *n, const struct cluster_event *e);
 void node_tick(struct world *w, struct node *n);
 void node_commit(struct world *w);
+
+void sample_init(struct world *w); // what the leaders will be told, by the mix
+void sample_all(struct world *w);
 
 struct flight *flight_new(struct world *w, struct node *n, enum flight_kind kind);
 void flights_watch(struct world *w); // a watch reports the present view to some nodes

@@ -90,14 +90,14 @@ static int64_t limit_of(struct world *w, const struct node *n)
     return mailbox_time_limit(n->listed_at, machine_wake_at(w->machine), w->now - 3);
 }
 
-static void beat(struct world *w, struct node *n, uint32_t worker)
+// One op for the heartbeats of all workers.
+static void write_beats(struct world *w, struct node *n, const struct buf *rows, uint32_t count)
 {
+    if (count == 0) return;
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, SIZE_MAX);
-    struct op_worker op = {
-        .worker = bytes_str(w->workers[worker].name), .capacity = w->mix.capacity, .ttl_ms = 15000};
-    worker_encode(&payload, &op);
-    struct op one = {.kind = OP_WORKER, .payload = buf_bytes(&payload)};
+    workers_encode(&payload, &(struct op_workers){.count = count, .rows = buf_bytes(rows)});
+    struct op one = {.kind = OP_WORKERS, .payload = buf_bytes(&payload)};
     (void)commit(w, n->epoch, &one, 1, limit_of(w, n));
 }
 
@@ -106,47 +106,43 @@ static void round_tickets(struct world *w, uint32_t i, uint64_t life, uint64_t x
     (void)x;
     if (is_gone(w, i, life)) return;
     struct node *n = &w->nodes[i];
+    CLEANUP(buf_done) struct buf beats;
+    buf_init(&beats, SIZE_MAX);
+    uint32_t beats_len = 0;
     struct worker_view view;
     for (size_t row = 0; machine_worker(w->machine, row, &view); row++) {
-        uint32_t worker;
-        if (view.capacity == 0 || !worker_is_registered(w, view.name, &worker)) continue;
-        uint64_t instance = w->workers[worker].instance;
-        if (owner_worker(n->owner, view.name, instance, 5000)) beat(w, n, worker);
+        if (!(view.flags & WORKER_MAILBOX) || view.expires_at <= w->now) continue;
+        if (owner_worker(n->owner, view.name, view.instance, view.ttl_ms / 3)) {
+            worker_change_put(&beats, &(struct worker_change){.act = WORKER_BEAT,
+                                                              .name = view.name,
+                                                              .instance = view.instance});
+            beats_len++;
+        }
         struct grant grants[JOBS_MAX];
-        size_t len =
-            machine_tickets(w->machine, bytes_str(w->workers[worker].name), grants, JOBS_MAX);
+        size_t len = machine_tickets(w->machine, view.name, grants, JOBS_MAX);
         for (size_t g = 0; g < len; g++) {
             struct lock_ref ref = {grants[g].seq, grants[g].token};
             struct mailbox_ticket ticket = {
                 .ref = ref, .deadline = grants[g].deadline, .message = bytes_str("work")};
-            if (!owner_ticket(n->owner, bytes_str(w->workers[worker].name), instance, &ref))
-                continue;
-            owner_deliver(n->owner, bytes_str(w->workers[worker].name), instance, &ticket);
+            if (!owner_ticket(n->owner, view.name, view.instance, &ref)) continue;
+            owner_deliver(n->owner, view.name, view.instance, &ticket);
             w->tickets++;
         }
     }
+    write_beats(w, n, &beats, beats_len);
     next_step(w, i, round_write);
 }
 
-static bool publish(struct world *w, struct node *n)
+static void dispatch(struct world *w, struct node *n)
 {
-    CLEANUP(buf_done) struct buf rows;
     CLEANUP(buf_done) struct buf payload;
-    buf_init(&rows, SIZE_MAX);
     buf_init(&payload, SIZE_MAX);
-    struct op_publish op = {.ticket_ms = TICKET_DEFAULT_MS};
-    struct worker_view view;
-    for (size_t i = 0; machine_worker(w->machine, i, &view); i++) {
-        if (view.capacity <= view.open || view.expires_at <= w->now) continue;
-        ticket_row_put(&rows, &(struct ticket_row){.worker = view.name, .max = view.capacity});
-        op.count++;
-    }
+    struct op_dispatch op = {.max = CLAIM_COUNT_MAX};
     uint64_t seed = rng_next(&w->rng);
     memcpy(op.seed, &seed, sizeof seed);
-    op.rows = buf_bytes(&rows);
-    publish_encode(&payload, &op);
-    struct op one = {.kind = OP_PUBLISH, .payload = buf_bytes(&payload)};
-    return commit(w, n->epoch, &one, op.count > 0 ? 1 : 0, limit_of(w, n));
+    dispatch_encode(&payload, &op);
+    struct op one = {.kind = OP_DISPATCH, .payload = buf_bytes(&payload)};
+    (void)commit(w, n->epoch, &one, machine_dispatchable(w->machine) ? 1 : 0, limit_of(w, n));
 }
 
 // A node that was replaced proposes the ops of callers once more, directly.
@@ -166,7 +162,7 @@ static void round_commit(struct world *w, uint32_t i, uint64_t life, uint64_t x)
     for (size_t p = 0; p < len; p++)
         owner_committed(n->owner, p, done ? w->results[p].err : ERR_UNAVAILABLE,
                         done ? result_of(w, p) : BYTES_EMPTY);
-    (void)publish(w, n);
+    dispatch(w, n);
     next_step(w, i, round_tickets);
 }
 
@@ -250,7 +246,7 @@ static void keep_time(struct world *w, uint32_t i, uint64_t life, uint64_t x)
     (void)x;
     if (is_gone(w, i, life)) return;
     struct node *n = &w->nodes[i];
-    if (n->stalled_until <= w->now && w->outage_until <= w->now) (void)publish(w, n);
+    if (n->stalled_until <= w->now && w->outage_until <= w->now) dispatch(w, n);
     at(w, w->now + rng_range(&w->rng, 50, 1000), keep_time, i, life, 0);
 }
 

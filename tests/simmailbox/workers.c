@@ -13,13 +13,6 @@ static bool is_gone(const struct world *w, uint32_t i, uint64_t life)
     return !w->workers[i].alive || w->workers[i].life != life;
 }
 
-bool worker_is_registered(const struct world *w, struct bytes name, uint32_t *index)
-{
-    for (*index = 0; *index < w->mix.workers; ++*index)
-        if (bytes_equal(bytes_str(w->workers[*index].name), name)) return true;
-    return false;
-}
-
 static uint32_t room(const struct world *w, const struct here_worker *h)
 {
     uint32_t open = 0;
@@ -82,15 +75,23 @@ static void direct_commit(struct world *w, uint32_t i, uint64_t life, uint64_t n
     memory_free(d);
 }
 
-static void commit_worker(struct world *w, uint32_t i, uint32_t capacity)
+// False: a process that died still has the name.
+static bool join(struct world *w, uint32_t i)
 {
+    CLEANUP(buf_done) struct buf rows;
     CLEANUP(buf_done) struct buf payload;
+    buf_init(&rows, SIZE_MAX);
     buf_init(&payload, SIZE_MAX);
-    struct op_worker op = {
-        .worker = bytes_str(w->workers[i].name), .capacity = capacity, .ttl_ms = 15000};
-    worker_encode(&payload, &op);
-    struct op one = {.kind = OP_WORKER, .payload = buf_bytes(&payload)};
+    worker_change_put(&rows, &(struct worker_change){.act = WORKER_JOIN,
+                                                     .name = bytes_str(w->workers[i].name),
+                                                     .instance = w->workers[i].instance,
+                                                     .capacity = w->mix.capacity,
+                                                     .ttl_ms = 15000,
+                                                     .flags = WORKER_MAILBOX});
+    workers_encode(&payload, &(struct op_workers){.count = 1, .rows = buf_bytes(&rows)});
+    struct op one = {.kind = OP_WORKERS, .payload = buf_bytes(&payload)};
     CHECK(commit(w, 0, &one, 1, machine_now(w->machine)));
+    return w->results[0].err == ERR_OK;
 }
 
 static void job_ends(struct world *w, uint32_t i, uint64_t life, uint64_t n);
@@ -238,7 +239,7 @@ static void perform(struct world *w, uint32_t i, const struct mailbox_effect *e)
         open_job(w, i, &e->ref, e->deadline);
         break;
     case MAILBOX_JOIN:
-        commit_worker(w, i, w->mix.capacity);
+        (void)join(w, i);
         break;
     }
 }
@@ -312,9 +313,14 @@ static void worker_start(struct world *w, uint32_t i, uint64_t life, uint64_t x)
 {
     (void)life, (void)x;
     struct here_worker *h = &w->workers[i];
+    h->instance = 1001 + w->lives;
+    if (!join(w, i)) {
+        trace_line(&w->trace, w->now, "worker %u: the name is taken", i);
+        at(w, w->now + rng_range(&w->rng, 500, 2000), worker_start, i, 0, 0);
+        return;
+    }
     h->alive = true;
     h->life = ++w->lives;
-    h->instance = 1000 + h->life;
     h->wake_at = TIME_NEVER;
     h->heard_at = w->now;
     h->claiming = false;
@@ -324,7 +330,6 @@ static void worker_start(struct world *w, uint32_t i, uint64_t life, uint64_t x)
                                            .seed = rng_next(&w->rng),
                                            .beat_ms = 5000};
     h->box = mailbox_worker_new(&config, clock_of(w));
-    commit_worker(w, i, w->mix.capacity);
     worker_step(w, i);
 }
 

@@ -11,7 +11,7 @@
 #include "mailbox/limit.h"
 #include "mailbox/owner.h"
 #include "mailbox/worker.h"
-#include "queue/machine.h"
+#include "queue/core/machine.h"
 
 #define WORLD_START  ((int64_t)1000000000)
 #define WORKERS_HERE 5
@@ -159,7 +159,6 @@ void nodes_done(struct world *w);
 void workers_start(struct world *w);
 void worker_step(struct world *w, uint32_t i);
 void workers_end(struct world *w); // releases them
-bool worker_is_registered(const struct world *w, struct bytes name, uint32_t *index);
 
 void check_delivered(struct world *w, uint32_t worker, uint64_t seq);
 void check_overdue(struct world *w);

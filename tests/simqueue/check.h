@@ -126,7 +126,7 @@ void check_event_ids(struct reference *g, size_t from);
 void check_events_heard(struct world *w, struct node *n);
 void check_events_again(struct reference *g); // a fold from the beginning
 
-// I10, check_letters.c: every dead letter arrives once, as it was.
+// I10, check_dead_letters.c: every dead letter arrives once, as it was.
 void check_arrival(struct reference *g, const struct op_arrive *a, enum reason reason);
 void check_forgotten(struct reference *g, const struct row *row, uint64_t seq);
 

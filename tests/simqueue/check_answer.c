@@ -142,7 +142,7 @@ static void check_receive(struct world *w, struct node *n, uint32_t ask,
     } else if (refused_at_once(w, n, a, r)) {
         if (!deletion_was_seen(g, n)) wrong(w, ask, r, "the queue is there");
     } else if (is_of_mode(r)) {
-        if (!w->life->fleet) wrong(w, ask, r, "no worker is registered");
+        if (!w->life->fleet) wrong(w, ask, r, "no operator acts on workers");
     } else if (r->body.len > 0) {
         check_done(w, ask, r, seen_of(w, a));
     } else if (r->err == ERR_OK &&

@@ -64,7 +64,7 @@ void check_epoch(struct reference *g, const struct entry *e, const struct op *op
         findings_add(&g->world->findings, "consume",
                      "lane %u: slot %" PRIu64 ": a claim of the owner was refused", g->lane,
                      g->slot);
-    bool owners = op->kind == OP_PUBLISH || op->kind == OP_RECOVER || op->kind == OP_DISPATCH;
+    bool owners = op->kind == OP_PUBLISH || op->kind == OP_DISPATCH;
     if (owners && reason == REASON_NONE && e->epoch == 0)
         findings_add(&g->world->findings, "I7",
                      "lane %u: slot %" PRIu64 ": tickets were moved without being the owner",

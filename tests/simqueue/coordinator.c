@@ -33,19 +33,6 @@ bool coordinator_is_there(const struct world *w, uint32_t lane)
     return owners == 1;
 }
 
-static void recover(struct world *w, struct lane *l, struct node *n)
-{
-    uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_RECOVER, l->index);
-    struct sim_call *a = &w->life->calls[ask];
-    const struct sim_worker *c = &w->life->workers[rng_below(&w->rng, w->life->thread_pool_len)];
-    struct op_recover op = {.request = a->request, .worker = bytes_str(c->name)};
-    struct buf *out = &w->life->scratch;
-    buf_clear(out);
-    recover_encode(out, &op);
-    a->payload = bytes_copy(buf_bytes(out));
-    sim_call_submit_to(w, ask, n);
-}
-
 void coordinator_dispatch(struct world *w, struct lane *l)
 {
     life_after(w, rng_range(&w->rng, 1, 2 * w->life->dispatch_every_ms), LIFE_DISPATCH, l->index,
@@ -59,7 +46,5 @@ void coordinator_dispatch(struct world *w, struct lane *l)
         if (shard_dispatch(w->life->handles[i].shard, seed, node_now(n)))
             trace_line(&w->trace, w->now, "n%u.%u dispatches", n->index, n->life);
         node_settle(w, n);
-        bool recovers = w->phase == WORLD_FAULTY && n->up && rng_chance(&w->rng, 200);
-        if (recovers && !w->findings.broken) recover(w, l, n);
     }
 }

@@ -6,7 +6,7 @@
 #include "life.h"
 
 #include "base/hash.h"
-#include "queue/labels.h"
+#include "queue/codec/labels.h"
 
 #include <string.h>
 
@@ -62,7 +62,7 @@ const char *fleet_requires(struct world *w, const struct lane *l)
     return rng_chance(rng, 2500) ? texts[rng_range(rng, 1, 3)] : "";
 }
 
-static void submit(struct world *w, uint32_t lane, const struct worker_change *rows, uint32_t count)
+void fleet_submit(struct world *w, uint32_t lane, const struct worker_change *rows, uint32_t count)
 {
     struct buf *out = &w->life->scratch;
     CLEANUP(buf_done) struct buf encoded;
@@ -113,7 +113,7 @@ void fleet_beat(struct world *w, uint32_t worker)
         rows[0] = (struct worker_change){WORKER_LEAVE, bytes_str(c->name), c->instance, 0, 0, 0,
                                          BYTES_EMPTY};
     if (r >= 58 && r < 62) c->labels = (uint32_t)rng_below(rng, 4);
-    submit(w, c->lane, rows, drains ? 2 : 1);
+    fleet_submit(w, c->lane, rows, drains ? 2 : 1);
 }
 
 // A dispatch through any handle: only the owner's counts.
@@ -146,5 +146,5 @@ void fleet_operate(struct world *w)
     static const enum worker_act acts[] = {WORKER_PAUSE, WORKER_RESUME, WORKER_RESUME,
                                            WORKER_DRAIN, WORKER_EVICT,  WORKER_EVICT};
     struct worker_change row = {.act = acts[rng_below(rng, 6)], .name = bytes_str(c->name)};
-    submit(w, c->lane, &row, 1);
+    fleet_submit(w, c->lane, &row, 1);
 }

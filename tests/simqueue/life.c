@@ -185,7 +185,7 @@ void world_init(struct world *w, const struct world_options *o)
     w->life = life;
     life->world = w;
     life->scene = o->scenario;
-    life->calls = memory_zeroed(SIM_CALLS_MAX, sizeof *life->calls);
+    sim_calls_init(w);
     heap_init(&life->agenda);
     buf_init(&life->scratch, (size_t)1 << 20);
     mix_draw(&w->mix, &w->rng);

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/heap.h"
-#include "queue/body_name.h"
+#include "queue/codec/body_name.h"
 #include "reference.h"
 #include "world.h"
 
@@ -291,6 +291,7 @@ void sim_call_await(struct world *w, struct node *n);
 struct sim_call *sim_call_by_request(struct world *w, const struct request_id *id); // NULL: none
 struct trial *sim_call_trial(struct sim_call *a, uint32_t pen); // NULL: never went that way
 uint32_t sim_call_index(const struct world *w, const struct sim_call *a);
+void sim_calls_init(struct world *w);
 void sim_calls_done(struct world *w);
 // For those that are sent otherwise:
 void sim_call_begins(struct world *w, uint32_t ask, struct node *n); // it is about to be sent
@@ -332,6 +333,7 @@ void fleet_draw(struct world *w);
 enum dispatch fleet_dispatch(struct world *w, bool strict); // for a configuration
 void fleet_beat(struct world *w, uint32_t worker);          // joins, beats, leaves, begins again
 void fleet_operate(struct world *w);                        // pauses, drains, evicts
+void fleet_submit(struct world *w, uint32_t lane, const struct worker_change *rows, uint32_t count);
 const char *fleet_requires(struct world *w, const struct lane *l); // of a message; "": nothing
 uint32_t fleet_labels(struct bytes text);                          // labels as bits
 

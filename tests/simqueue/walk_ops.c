@@ -423,11 +423,6 @@ void walk_op(struct reference *g, const struct walk_op *o)
     case OP_PUBLISHED:
         walk_published(g, o);
         break;
-    case OP_WORKER:
-    case OP_RECOVER:
-        for (size_t i = 0; i < o->events_len; i++)
-            walk_recovered(g, &o->events[i]);
-        break;
     default:
         break;
     }

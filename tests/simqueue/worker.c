@@ -228,20 +228,20 @@ void worker_beat(struct world *w, uint32_t worker)
     }
     life_after(w, rng_range(&w->rng, SECOND, 4 * SECOND), LIFE_BEAT, worker, 0);
     if (w->now < c->gone_until && !life_drains(w)) return;
+    if (w->life->lanes[c->lane].reference.rules < RULES_WORKERS) return; // there is no registry
     uint64_t r = life_drains(w) ? 99 : rng_below(&w->rng, 100);
     if (r < 3) c->gone_until = w->now + rng_range(&w->rng, SECOND, 20 * SECOND);
     if (r >= 3 && r < 8) c->stalls_until = w->now + rng_range(&w->rng, SECOND, 15 * SECOND);
-    uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_WORKER, c->lane);
-    struct sim_call *a = &w->life->calls[ask];
-    struct op_worker op = {.request = a->request,
-                           .worker = bytes_str(c->name),
-                           .capacity = r == 8 ? 0 : c->capacity, // leaves
-                           .ttl_ms = rng_range(&w->rng, 3 * SECOND, 8 * SECOND)};
-    struct buf *out = &w->life->scratch;
-    buf_clear(out);
-    worker_encode(out, &op);
-    a->payload = bytes_copy(buf_bytes(out));
-    (void)sim_call_submit(w, ask);
+    struct worker_change row = {.act = WORKER_JOIN,
+                                .name = bytes_str(c->name),
+                                .instance = worker + 1,
+                                .capacity = c->capacity,
+                                .ttl_ms = rng_range(&w->rng, 5 * SECOND, 10 * SECOND),
+                                .flags = WORKER_MAILBOX};
+    if (r == 8)
+        row =
+            (struct worker_change){.act = WORKER_LEAVE, .name = row.name, .instance = row.instance};
+    fleet_submit(w, c->lane, &row, 1);
 }
 
 void worker_stale(struct world *w)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A call of local/async.h whose answer can be waited for. Header only: three test programs share
+// A call of ops/async.h whose answer can be waited for. Header only: three test programs share
 // it.
 #pragma once
 
 #include "../conformance/store/support.h"
 #include "../unit/unit.h"
-#include "local/async.h"
-#include "local/inside.h"
+#include "ops/async.h"
 #include "os/clock.h"
+#include "queues/queues.h"
 
 #include <pthread.h>
 #include <time.h>
@@ -38,9 +38,9 @@ struct call {
     struct sluice_batch *batch;
 };
 
-static inline void call_answered(struct async_call *l, const struct async_answer *a)
+static inline void call_answered(struct async_call *async, const struct async_answer *a)
 {
-    struct call *c = (struct call *)l;
+    struct call *c = (struct call *)async;
     (void)pthread_mutex_lock(&c->lock);
     c->answers++;
     c->code = a->code;

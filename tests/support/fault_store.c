@@ -195,13 +195,23 @@ static bool lie_once(struct fault *f, char told[STORE_KEY_MAX + 1], const char *
     return first;
 }
 
+// A test may set other options while calls run.
+static struct fault_options options_of(struct fault *f)
+{
+    (void)pthread_mutex_lock(&f->lock);
+    struct fault_options options = f->options;
+    (void)pthread_mutex_unlock(&f->lock);
+    return options;
+}
+
 static enum err fault_put_new(struct store *s, const char *key, struct bytes body,
                               struct store_answer *a)
 {
     struct fault *f = fault_of(s);
-    enum write_kind kind = f->options.ignores_condition ? WRITE_PUT : WRITE_PUT_NEW;
+    const struct fault_options o = options_of(f);
+    enum write_kind kind = o.ignores_condition ? WRITE_PUT : WRITE_PUT_NEW;
     enum err e = fault_write(s, &(struct write){.kind = kind, .key = key, .body = body}, a);
-    bool lies = e == ERR_CONFLICT && f->options.lets_two_win && lie_once(f, f->won_twice, key);
+    bool lies = e == ERR_CONFLICT && o.lets_two_win && lie_once(f, f->won_twice, key);
     return lies ? ERR_OK : e;
 }
 
@@ -233,7 +243,7 @@ static enum err fault_get(struct store *s, const char *key, size_t from, size_t 
     enum err e = ERR_OK;
     enum fate fate = fault_read(s, a, &e);
     if (e) return e;
-    if (f->options.stale_absence && lie_once(f, f->hidden_once, key)) return ERR_NOT_FOUND;
+    if (options_of(f).stale_absence && lie_once(f, f->hidden_once, key)) return ERR_NOT_FOUND;
     e = store_get(f->inner, key, from, len, a);
     return fate == FATE_FINE ? e : lose(a, ERR_UNAVAILABLE);
 }

@@ -4,9 +4,9 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "node/driver.h"
 #include "os/entropy.h"
 #include "register.h"
+#include "runner/driver.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -87,14 +87,14 @@ enum err ledger_open(struct store *s, const char *prefix, const struct ledger_op
     struct fold fold = registers_fold(l->registers);
     l->journal = journal_new(&config, &fold);
     l->collector = collector_new(l->journal);
-    struct steps steps = {.ctx = l,
-                          .respond = respond,
-                          .tick = tick,
-                          .wake_at = wake_at,
-                          .next_request = next_request,
-                          .deliver = deliver,
-                          .journal = l->journal,
-                          .release = release_journal};
+    struct step_functions steps = {.ctx = l,
+                                   .respond = respond,
+                                   .tick = tick,
+                                   .wake_at = wake_at,
+                                   .next_request = next_request,
+                                   .deliver = deliver,
+                                   .journal = l->journal,
+                                   .release = release_journal};
     enum err err = driver_open(s, NULL, &steps, &l->driver);
     struct waiter w;
     if (!err) err = driver_enter(l->driver, &w);

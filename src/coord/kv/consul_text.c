@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/kv/consul_text.h"
 
+#include "base/base64.h"
 #include "base/digits.h"
-#include "net/digest.h"
 #include "json/json.h"
 
 #include <stdio.h>

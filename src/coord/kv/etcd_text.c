@@ -3,8 +3,8 @@
 // unconditional: the tests compare the requests with what a real server does.
 #include "coord/kv/etcd_text.h"
 
+#include "base/base64.h"
 #include "base/digits.h"
-#include "net/digest.h"
 #include "json/json.h"
 
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include <string.h>
 
 // The newest object of a claim.
-struct top {
+struct newest_claim {
     uint64_t token; // 0: there is none
     bool released;
     struct holder_record h; // zeros: it is released, or cannot be read
@@ -26,7 +26,7 @@ static void claim_key(char key[STORE_KEY_MAX + 1], const char *what, uint64_t to
                    (unsigned long long)token);
 }
 
-static void top_row(struct top *t, const char *rest, uint64_t size)
+static void top_row(struct newest_claim *t, const char *rest, uint64_t size)
 {
     uint64_t token = 0;
     if (!number_parse(rest, &token)) return; // the shard "a/b" below the shard "a"
@@ -36,13 +36,13 @@ static void top_row(struct top *t, const char *rest, uint64_t size)
     t->released = size == 0;
 }
 
-static enum err top_list(struct store_coord *s, const char *what, struct top *t,
+static enum err top_list(struct store_coord *s, const char *what, struct newest_claim *t,
                          struct coord_answer *a)
 {
     char prefix[STORE_KEY_MAX + 1], after[STORE_KEY_MAX + 1] = "";
     struct store_answer sa;
     enum err e = ERR_OK;
-    *t = (struct top){0};
+    *t = (struct newest_claim){0};
     store_answer_init(&sa);
     (void)snprintf(prefix, sizeof prefix, COORD_KEYS "%s/", what);
     for (bool more = true; more && !e;) {
@@ -58,7 +58,7 @@ static enum err top_list(struct store_coord *s, const char *what, struct top *t,
     return e;
 }
 
-static enum err top_read(struct store_coord *s, const char *what, struct top *t,
+static enum err top_read(struct store_coord *s, const char *what, struct newest_claim *t,
                          struct coord_answer *a)
 {
     char key[STORE_KEY_MAX + 1];
@@ -83,8 +83,8 @@ static enum err top_read(struct store_coord *s, const char *what, struct top *t,
 
 // Reads the claim first and the members after it. In the other order a holder that joined in
 // between would be taken for dead.
-static enum err top_holder(struct store_coord *s, const char *what, struct top *t, bool *live,
-                           struct coord_answer *a)
+static enum err top_holder(struct store_coord *s, const char *what, struct newest_claim *t,
+                           bool *live, struct coord_answer *a)
 {
     struct view v;
     *live = false;
@@ -99,7 +99,7 @@ static enum err top_holder(struct store_coord *s, const char *what, struct top *
 
 enum err store_coord_read(struct coord *c, const char *what, struct coord_answer *a)
 {
-    struct top t;
+    struct newest_claim t;
     bool live = false;
     enum err e = top_holder(store_coord_of(c), what, &t, &live, a);
     if (e) return e;
@@ -109,7 +109,7 @@ enum err store_coord_read(struct coord *c, const char *what, struct coord_answer
     return ERR_OK;
 }
 
-static void delete_lower(struct store_coord *s, const char *what, const struct top *t,
+static void delete_lower(struct store_coord *s, const char *what, const struct newest_claim *t,
                          struct coord_answer *a)
 {
     char keys[sizeof t->lower / sizeof *t->lower][STORE_KEY_MAX + 1];
@@ -133,7 +133,7 @@ static enum err claim_new(struct store_coord *s, const char *what, const struct 
 {
     char key[STORE_KEY_MAX + 1];
     struct buf body;
-    struct top t;
+    struct newest_claim t;
     buf_init(&body, COORD_RECORD_MAX);
     holder_print(h, &body);
     claim_key(key, what, h->holder.token);
@@ -154,7 +154,7 @@ static enum err claim_try(struct store_coord *s, const char *what, uint64_t afte
 {
     struct holder_record h = {0};
     struct coord_member self;
-    struct top t;
+    struct newest_claim t;
     bool live = false;
     *again = false;
     uint64_t number = session_of(s, &self, a);
@@ -200,7 +200,7 @@ enum err store_coord_release(struct coord *c, const char *what, uint64_t token,
     struct coord_member self;
     char key[STORE_KEY_MAX + 1], session[NUMBER_DIGITS + 1];
     struct store_answer sa;
-    struct top t;
+    struct newest_claim t;
     uint64_t number = session_of(s, &self, a);
     a->why[0] = 0;
     enum err e = top_read(s, what, &t, a);

@@ -70,6 +70,7 @@ struct store_coord {
     pthread_cond_t changed;
     struct coord_member self;
     uint64_t number;       // of the session; 0: none
+    uint64_t ended;        // of the last session that lapsed; 0: none
     int64_t until_ms;      // clock_boot_ms: the session is held until then
     bool company;          // the last list showed another live member
     bool beats;            // the record that was written last says so

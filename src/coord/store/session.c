@@ -66,12 +66,20 @@ static void tell_session(struct store_coord *s, struct coord_answer *a)
     a->until_ms = s->until_ms;
 }
 
+// The lock is held.
+static void lapse(struct store_coord *s)
+{
+    s->ended = s->number;
+    s->number = 0;
+}
+
 uint64_t session_of(struct store_coord *s, struct coord_member *self, struct coord_answer *a)
 {
     (void)pthread_mutex_lock(&s->lock);
     uint64_t number = s->number;
     bool lapsed = number && clock_boot_ms() >= s->until_ms;
-    if (lapsed) number = s->number = 0;
+    if (lapsed) lapse(s);
+    if (lapsed) number = 0;
     *self = s->self;
     (void)pthread_mutex_unlock(&s->lock);
     if (lapsed)
@@ -180,6 +188,16 @@ static enum err put_record(struct store_coord *s, const struct coord_member *sel
     return e;
 }
 
+// Whether this join was applied already. A session that lapsed here does not go on, though a late
+// heartbeat may have kept its record alive: its claims would come back, and no node knows of them.
+static bool goes_on(struct store_coord *s, const struct view_row *had, const struct coord_member *m)
+{
+    (void)pthread_mutex_lock(&s->lock);
+    bool lapsed = had->number == s->ended;
+    (void)pthread_mutex_unlock(&s->lock);
+    return !lapsed && is_incarnation(had, m);
+}
+
 enum err store_coord_join(struct coord *c, const struct coord_member *m, bool replace,
                           struct coord_answer *a)
 {
@@ -190,11 +208,11 @@ enum err store_coord_join(struct coord *c, const struct coord_member *m, bool re
         view_init(&v);
         e = view_read(s, &v, a);
         const struct view_row *had = e ? NULL : view_find(&v, m->name);
-        if (had && had->live && is_incarnation(had, m)) { // this join was applied already
+        if (had && had->live && goes_on(s, had, m)) {
             int64_t began = clock_boot_ms();
             e = put_record(s, m, had->number, false, a);
             if (!e) e = settle_join(s, m, had->number, began, a);
-        } else if (had && had->live && !replace) {
+        } else if (had && had->live && !replace && !is_incarnation(had, m)) {
             coord_holder_of(&a->holder, &had->record, 0);
             e = coord_refuse_name(a, m->name, had->record.url);
             tries = TRIES;
@@ -216,7 +234,7 @@ static enum err renewed(struct store_coord *s, uint64_t number, int64_t began_ms
     int64_t until = began_ms + s->base.lease_ms + (company ? 0 : s->lone_ms);
     if (s->number != number) return coord_refuse_session(a); // left or joined meanwhile
     if (clock_boot_ms() >= s->until_ms) { // others may have seen it end before the heartbeat landed
-        s->number = 0;
+        lapse(s);
         return coord_refuse_lapsed(a, s->base.lease_ms);
     }
     // A put that may have landed ends the longer time of a lone node.
@@ -250,7 +268,7 @@ enum err store_coord_heartbeat(struct coord *c, struct coord_answer *a)
     }
     (void)pthread_mutex_lock(&s->lock);
     if (lost) {
-        if (s->number == number) s->number = 0;
+        if (s->number == number) lapse(s);
         if (own && own->number > number) coord_holder_of(&a->holder, &own->record, 0);
         e = own && own->number > number ? coord_refuse_replaced(a, self.name)
                                         : coord_refuse_lapsed(a, s->base.lease_ms);

@@ -37,13 +37,13 @@ static enum err current_take(struct file_log *l, int fd, const struct segment_he
         return disk_refuse(a, "stat a segment of", l->key);
     }
     (void)disk_close(l->current.fd);
-    l->current = (struct log_current){.fd = fd, .head = *h, .size = (uint64_t)st.st_size};
+    l->current = (struct log_append_segment){.fd = fd, .head = *h, .size = (uint64_t)st.st_size};
     return ERR_OK;
 }
 
 enum err file_log_current_held(struct file_log *l, const struct log_tail *t, struct store_answer *a)
 {
-    struct log_current *c = &l->current;
+    struct log_append_segment *c = &l->current;
     if (c->fd >= 0 && c->head.first == t->segment && c->head.generation == t->generation)
         return ERR_OK;
     char path[DISK_PATH_MAX];
@@ -175,7 +175,7 @@ static enum err log_roll(struct file_log *l, struct store_answer *a)
 // Makes the segment long enough: by a step or, when the disk is nearly full, by what is needed.
 static enum err log_reserve(struct file_log *l, uint64_t end, struct store_answer *a)
 {
-    struct log_current *c = &l->current;
+    struct log_append_segment *c = &l->current;
     if (end <= c->size) return ERR_OK;
     const struct file_sys *sys = l->disk->sys;
     uint64_t step_end = end + step_after(l->disk, end);

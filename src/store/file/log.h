@@ -48,7 +48,7 @@ struct log_reader {
 };
 
 // The segment that this process appends to.
-struct log_current {
+struct log_append_segment {
     int fd; // -1: none
     struct segment_head head;
     uint64_t size;
@@ -79,7 +79,7 @@ struct file_log {
     uint64_t turn;      // turn of the page when this handle last took the lock
     _Atomic bool alone; // no other handle took the lock between this handle's last two turns
     struct log_watch watch;
-    struct log_current current;
+    struct log_append_segment current;
     struct buf record;
 
     struct log_reader reader;

@@ -262,7 +262,7 @@ static enum err log_run(struct redis *me, const char *log, log_call_fn *fn, void
     return answer_refuse(a, ERR_UNAVAILABLE, "the Redis server starts again and again");
 }
 
-struct append_ctx {
+struct append_context {
     const char *log;
     uint64_t slot;
     struct bytes body;
@@ -271,7 +271,7 @@ struct append_ctx {
 static enum err append_once(struct redis *me, void *ctx, struct redis_call *call,
                             struct resp **reply, struct store_answer *a)
 {
-    const struct append_ctx *x = ctx;
+    const struct append_context *x = ctx;
     struct redis_key key, meta;
     struct digits slot, before;
     redis_key_of(&key, me->client.url.prefix, 'l', x->log);
@@ -319,7 +319,7 @@ enum err redis_append(struct store *s, const char *log, uint64_t slot, struct by
                       struct store_answer *a)
 {
     struct redis *me = redis_of(s);
-    struct append_ctx x = {log, slot, body};
+    struct append_context x = {log, slot, body};
     struct resp *reply;
     uint64_t epoch;
     if (slot > SLOT_MAX)
@@ -355,7 +355,7 @@ static enum err confirm_slots(struct redis *me, const char *log, uint64_t last, 
     return redis_confirm(&me->client, mark.text, &epoch, again, a);
 }
 
-struct read_ctx {
+struct read_context {
     const char *log;
     uint64_t slot;
     size_t bytes_max;
@@ -364,7 +364,7 @@ struct read_ctx {
 static enum err read_once(struct redis *me, void *ctx, struct redis_call *call, struct resp **reply,
                           struct store_answer *a)
 {
-    const struct read_ctx *x = ctx;
+    const struct read_context *x = ctx;
     return ask_slots(me, x->log, x->slot, x->bytes_max, call, reply, a);
 }
 
@@ -397,7 +397,7 @@ enum err redis_read_log(struct store *s, const char *log, uint64_t slot, size_t 
                         struct store_answer *a)
 {
     struct redis *me = redis_of(s);
-    struct read_ctx x = {log, slot, bytes_max};
+    struct read_context x = {log, slot, bytes_max};
     struct resp *reply;
     uint64_t epoch;
     bool again = true;

@@ -10,7 +10,7 @@
 
 #define SENTINEL_MS 500 // how long one Sentinel may take
 
-struct found {
+struct sentinel_answer {
     struct redis_place at;
     int64_t epoch;
     size_t same; // Sentinels that named it
@@ -60,7 +60,7 @@ static struct resp *ask_master(struct redis_client *c, struct redis_connection *
 }
 
 static enum err read_answer(struct redis_client *c, const struct redis_place *sentinel,
-                            const struct resp *reply, struct found *out, char *why)
+                            const struct resp *reply, struct sentinel_answer *out, char *why)
 {
     bool error = reply->kind == RESP_ERROR;
     out->same = 1;
@@ -76,7 +76,7 @@ static enum err read_answer(struct redis_client *c, const struct redis_place *se
 }
 
 static enum err ask_one(struct redis_client *c, const struct redis_place *sentinel, int64_t until,
-                        struct found *out, char why[static STORE_WHY_MAX])
+                        struct sentinel_answer *out, char why[static STORE_WHY_MAX])
 {
     struct redis_connection *on = NULL;
     enum err e = redis_dial(c, sentinel, until, &on, NULL, why);
@@ -94,11 +94,11 @@ static enum err ask_one(struct redis_client *c, const struct redis_place *sentin
 enum err redis_sentinel_find(struct redis_client *c, int64_t until, struct redis_place *out,
                              char why[static STORE_WHY_MAX])
 {
-    struct found best = {.epoch = -1};
+    struct sentinel_answer best = {.epoch = -1};
     enum err refusal = ERR_UNAVAILABLE;
     char reason[STORE_WHY_MAX] = "";
     for (size_t i = 0; i < c->url.places_len; i++) {
-        struct found one;
+        struct sentinel_answer one;
         int64_t soon = clock_boot_ms() + SENTINEL_MS;
         enum err e = ask_one(c, &c->url.places[i], soon < until ? soon : until, &one, reason);
         if (e) {

@@ -4,7 +4,7 @@
 
 #define CALM_READS 3 // a writer at a busy tail wins or loses slot by slot
 
-static const struct s3_reader *find(const struct s3_ahead *a, uint64_t log, uint64_t slot)
+static const struct s3_reader *find(const struct s3_readahead *a, uint64_t log, uint64_t slot)
 {
     for (size_t i = 0; i < S3_AHEAD_ROWS; i++) {
         const struct s3_reader *r = &a->rows[i];
@@ -13,7 +13,7 @@ static const struct s3_reader *find(const struct s3_ahead *a, uint64_t log, uint
     return NULL;
 }
 
-static struct s3_reader *find_or_oldest(struct s3_ahead *a, uint64_t log, uint64_t slot)
+static struct s3_reader *find_or_oldest(struct s3_readahead *a, uint64_t log, uint64_t slot)
 {
     struct s3_reader *oldest = &a->rows[0];
     for (size_t i = 0; i < S3_AHEAD_ROWS; i++) {
@@ -25,7 +25,7 @@ static struct s3_reader *find_or_oldest(struct s3_ahead *a, uint64_t log, uint64
     return oldest;
 }
 
-size_t s3_ahead_plan(const struct s3_ahead *a, uint64_t log, uint64_t slot, size_t bytes_max)
+size_t s3_ahead_plan(const struct s3_readahead *a, uint64_t log, uint64_t slot, size_t bytes_max)
 {
     const struct s3_reader *r = find(a, log, slot);
     if (!r) return 1;
@@ -35,7 +35,7 @@ size_t s3_ahead_plan(const struct s3_ahead *a, uint64_t log, uint64_t slot, size
     return ahead > 0 ? ahead : 1;
 }
 
-void s3_ahead_note(struct s3_ahead *a, uint64_t log, uint64_t slot, size_t asked, size_t found,
+void s3_ahead_note(struct s3_readahead *a, uint64_t log, uint64_t slot, size_t asked, size_t found,
                    size_t kept, size_t bytes)
 {
     struct s3_reader *r = find_or_oldest(a, log, slot);

@@ -23,13 +23,13 @@ struct s3_reader {
 };
 
 // Starts as all zero.
-struct s3_ahead {
+struct s3_readahead {
     struct s3_reader rows[S3_AHEAD_ROWS];
     uint64_t uses;
 };
 
-size_t s3_ahead_plan(const struct s3_ahead *a, uint64_t log, uint64_t slot, size_t bytes_max);
+size_t s3_ahead_plan(const struct s3_readahead *a, uint64_t log, uint64_t slot, size_t bytes_max);
 // Records a read. asked: slots that were planned; found: slots that exist; kept: found slots that
 // fit into bytes_max; bytes: the size of the found slots.
-void s3_ahead_note(struct s3_ahead *a, uint64_t log, uint64_t slot, size_t asked, size_t found,
+void s3_ahead_note(struct s3_readahead *a, uint64_t log, uint64_t slot, size_t asked, size_t found,
                    size_t kept, size_t bytes);

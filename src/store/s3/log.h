@@ -9,7 +9,7 @@
 struct s3_logs {
     pthread_mutex_t lock; // guards the other fields
     pthread_cond_t wrote;
-    struct s3_ahead ahead;
+    struct s3_readahead ahead;
     struct s3_polls polls;
 };
 

@@ -59,7 +59,7 @@ struct s3_exchange {
     // Working state of the exchange.
     struct s3_place place;
     struct s3_keys keys;
-    struct sigv4_signed sign;
+    struct sigv4_signature sign;
     struct buf url;
     struct buf lines;
     const char *line[S3_LINES_MAX];

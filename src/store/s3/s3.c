@@ -3,6 +3,7 @@
 // operations of the same names.
 #include "store/s3/s3.h"
 
+#include "base/base64.h"
 #include "base/memory.h"
 #include "net/digest.h"
 #include "os/clock.h"

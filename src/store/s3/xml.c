@@ -144,7 +144,7 @@ bool s3_xml_error(struct bytes from, struct s3_error *out)
     return false;
 }
 
-struct deleted {
+struct delete_answer {
     struct s3_error *first;
     struct s3_error now;
     size_t errors;
@@ -152,7 +152,7 @@ struct deleted {
 
 static void deleted_end(struct xml_walk *w, const char *parent, const char *name)
 {
-    struct deleted *d = w->to;
+    struct delete_answer *d = w->to;
     if (w->depth == 2 && is(parent, "Error")) error_field(&d->now, name, w->text);
     if (w->depth != 1 || !is(name, "Error")) return;
     if (!is(d->now.code, "NoSuchKey") && d->errors++ == 0) *d->first = d->now;
@@ -162,7 +162,7 @@ static void deleted_end(struct xml_walk *w, const char *parent, const char *name
 bool s3_xml_deleted(struct bytes from, struct s3_error *first, size_t *errors)
 {
     *first = (struct s3_error){0};
-    struct deleted d = {.first = first};
+    struct delete_answer d = {.first = first};
     bool good = walk(from, "DeleteResult", deleted_end, &d);
     *errors = d.errors;
     return good;
@@ -182,7 +182,7 @@ bool s3_xml_versioning(struct bytes from, bool *on)
 
 struct list_walk {
     struct s3_listing *out;
-    struct s3_listed now;
+    struct s3_list_row now;
     bool has_key;
     bool url; // the keys are percent-encoded
 };
@@ -221,7 +221,7 @@ static void contents_done(struct xml_walk *w)
         return;
     }
     l->out->rows[l->out->rows_len++] = l->now;
-    l->now = (struct s3_listed){0};
+    l->now = (struct s3_list_row){0};
     l->has_key = false;
 }
 

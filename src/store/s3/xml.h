@@ -21,7 +21,7 @@ struct s3_error {
     char region[S3_CODE_MAX];     // the bucket's region, if the error is about it
 };
 
-struct s3_listed {
+struct s3_list_row {
     size_t key_at; // offset in listing.keys; the key ends with 0
     uint64_t size;
     int64_t modified_ms;
@@ -29,7 +29,7 @@ struct s3_listed {
 
 struct s3_listing {
     struct buf keys;
-    struct s3_listed *rows;
+    struct s3_list_row *rows;
     size_t rows_len;
     bool more;
     char token[S3_TOKEN_TEXT]; // continuation token for the next page; "": none

@@ -522,9 +522,17 @@ static void a_heartbeat_that_arrives_after_the_lease_does_not_renew(void **state
     coord_answer_init(&a);
     join_at(other, "other", &a);
     join_at(c, "n", &a);
+    ANSWERS(ERR_OK, &a, coord_claim(c, "q/0", 0, &a));
+    uint64_t token = a.token;
     hook->put_ms = 2100;
     ANSWERS(ERR_NOT_FOUND, &a, coord_heartbeat(c, &a));
     NEED(strstr(a.why, "was not renewed within its lease of 2000 ms"));
+    // It keeps the record alive. The next join does not bring back the claims of that session: the
+    // node has forgotten them, and no other node could ever get them.
+    hook->put_ms = 0;
+    join_at(c, "n", &a);
+    ANSWERS(ERR_OK, &a, coord_claim(other, "q/0", 0, &a));
+    NEED(a.token > token);
     coord_answer_done(&a);
     coord_free(c);
     coord_free(other);

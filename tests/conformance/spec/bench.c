@@ -72,7 +72,7 @@ struct bench *bench_open(const char *backend)
 void bench_close(struct bench *b)
 {
     while (b->workers_len > 0)
-        client_close(b->workers[b->workers_len - 1]);
+        spec_close(b->workers[b->workers_len - 1]);
     drivers_end(b);
     if (b->kind == BENCH_FILE) scratch_remove(b->dir);
     memory_free(b);
@@ -116,7 +116,7 @@ void bench_pass(struct bench *b, int64_t ms)
         break;
     }
     for (size_t i = 0; i < b->workers_len; i++)
-        client_look(b->workers[i]);
+        spec_look(b->workers[i]);
     drivers_look(b);
 }
 
@@ -134,7 +134,7 @@ static void configure(struct queue_config *c, va_list words)
     assert_int_equal(config_check(c, NULL, &error), ERR_OK);
 }
 
-struct client *client_new(struct bench *b, const char *queue, const char *name, ...)
+struct client *spec_new(struct bench *b, const char *queue, const char *name, ...)
 {
     struct client *w = NEW(struct client);
     if (b->workers_len == 0) drivers_begin(b);
@@ -143,8 +143,10 @@ struct client *client_new(struct bench *b, const char *queue, const char *name, 
     struct runner_config config = {.rules = b->rules,
                                    .patience_ms = b->patience_ms,
                                    .no_courtesy = true,
+                                   .dispatch = &b->dispatch,
                                    .keeps_events = true,
                                    .moves_dead_letters = true};
+    atomic_store(&b->dispatch.state, ROLLOUT_OFF);
     (void)snprintf(config.queue, sizeof config.queue, "%s", queue);
     (void)snprintf((char *)config.id.queue, sizeof config.id.queue, "%s", queue);
     va_list words;
@@ -152,15 +154,15 @@ struct client *client_new(struct bench *b, const char *queue, const char *name, 
     configure(&config.birth, words);
     va_end(words);
     assert_int_equal(runner_open(b->store, &config, &w->runner), ERR_OK);
-    runner_answer_init(&w->answer);
-    client_join(w, &config);
+    kept_reply_init(&w->answer);
+    spec_join(w, &config);
     assert_true(b->workers_len < WORKERS_MAX_HERE);
     b->workers[b->workers_len++] = w;
-    client_look(w);
+    spec_look(w);
     return w;
 }
 
-void client_close(struct client *w)
+void spec_close(struct client *w)
 {
     struct bench *b = w->bench;
     size_t at = 0;
@@ -168,9 +170,9 @@ void client_close(struct client *w)
         at++;
     b->workers_len--;
     memmove(&b->workers[at], &b->workers[at + 1], (b->workers_len - at) * sizeof b->workers[0]);
-    client_leave(w);
+    spec_leave(w);
     runner_close(w->runner);
-    runner_answer_done(&w->answer);
+    kept_reply_done(&w->answer);
     memory_free(w->events);
     memory_free(w);
 }
@@ -178,7 +180,7 @@ void client_close(struct client *w)
 // When the test moves the store's clock by more than a call's patience, a call that was under way
 // gives up; the next one knows the time. And after an outage the journal rests longer than a hasty
 // one has patience.
-void client_look(struct client *w)
+void spec_look(struct client *w)
 {
     enum err err = runner_sync(w->runner);
     for (int i = 0; err == ERR_UNAVAILABLE && i < 10; i++)
@@ -203,17 +205,17 @@ enum err bench_perform(struct client *w, uint16_t kind, struct buf *payload, str
     return err;
 }
 
-uint64_t client_send_to(struct client *w, const char *group, const char *body)
+uint64_t spec_send_to(struct client *w, const char *group, const char *body)
 {
     struct message m = {.group = bytes_str(group), .body = bytes_str(body)};
-    struct send_row row = client_send_message(w, &m, NULL);
+    struct send_row row = spec_send_message(w, &m, NULL);
     assert_int_equal(row.reason, REASON_NONE);
     return row.seq;
 }
 
-uint64_t client_send(struct client *w, const char *body)
+uint64_t spec_send(struct client *w, const char *body)
 {
-    return client_send_to(w, "", body);
+    return spec_send_to(w, "", body);
 }
 
 struct op_claim bench_claim(const char *worker, size_t max)
@@ -224,18 +226,18 @@ struct op_claim bench_claim(const char *worker, size_t max)
     return claim;
 }
 
-size_t client_claim(struct client *w, struct held_message *out, size_t max)
+size_t spec_claim(struct client *w, struct held_message *out, size_t max)
 {
     struct request_id request = request_new();
-    return client_claim_as(w, &request, out, max);
+    return spec_claim_as(w, &request, out, max);
 }
 
-bool client_claim_one(struct client *w, struct held_message *out)
+bool spec_claim_one(struct client *w, struct held_message *out)
 {
-    return client_claim(w, out, 1) == 1;
+    return spec_claim(w, out, 1) == 1;
 }
 
-size_t client_take(struct client *w, struct held_message *out, size_t max)
+size_t spec_take(struct client *w, struct held_message *out, size_t max)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 20);
@@ -258,87 +260,117 @@ size_t client_take(struct client *w, struct held_message *out, size_t max)
 static enum reason outcome(struct client *w, uint16_t kind, const struct held_message *m,
                            int64_t wait_ms, const char *why)
 {
-    return client_settle(w, &(struct settle_step){kind, wait_ms, why, NULL}, m);
+    return spec_settle(w, &(struct settle_step){kind, wait_ms, why, NULL}, m);
 }
 
-enum reason client_ack_as(struct client *w, const struct request_id *request,
-                          const struct held_message *m)
+enum reason spec_ack_as(struct client *w, const struct request_id *request,
+                        const struct held_message *m)
 {
-    return client_settle(w, &(struct settle_step){OP_ACK, 0, "", request}, m);
+    return spec_settle(w, &(struct settle_step){OP_ACK, 0, "", request}, m);
 }
 
-enum reason client_ack(struct client *w, const struct held_message *m)
+enum reason spec_ack(struct client *w, const struct held_message *m)
 {
     return outcome(w, OP_ACK, m, 0, "");
 }
 
-enum reason client_fail(struct client *w, const struct held_message *m, const char *why)
+enum reason spec_fail(struct client *w, const struct held_message *m, const char *why)
 {
     return outcome(w, OP_FAIL, m, 0, why);
 }
 
-enum reason client_release(struct client *w, const struct held_message *m)
+enum reason spec_release(struct client *w, const struct held_message *m)
 {
     return outcome(w, OP_RELEASE, m, 0, "");
 }
 
-enum reason client_renew(struct client *w, const struct held_message *m, int64_t lease_ms)
+enum reason spec_renew(struct client *w, const struct held_message *m, int64_t lease_ms)
 {
     return outcome(w, OP_RENEW, m, lease_ms, "");
 }
 
-enum reason client_register(struct client *w, uint32_t capacity, int64_t ttl_ms)
+static enum reason change_worker(struct client *w, const struct worker_change *row)
 {
+    CLEANUP(buf_done) struct buf rows;
     CLEANUP(buf_done) struct buf payload;
+    buf_init(&rows, 1 << 10);
     buf_init(&payload, 1 << 10);
-    struct op_worker op = {.request = request_new(),
-                           .worker = bytes_str(w->name),
-                           .capacity = capacity,
-                           .ttl_ms = ttl_ms};
-    worker_encode(&payload, &op);
+    worker_change_put(&rows, row);
+    workers_encode(&payload, &(struct op_workers){request_new(), 1, buf_bytes(&rows)});
     struct result result;
-    (void)bench_perform(w, OP_WORKER, &payload, &result);
+    (void)bench_perform(w, OP_WORKERS, &payload, &result);
     return result.reason;
 }
 
-void client_own(struct client *w, uint64_t token)
+// A queue of the first version has no registry. An operator raises it.
+static void raise_to_workers(struct client *w)
+{
+    for (uint16_t to = RULES_FIRST + 1; to <= RULES_WORKERS; to++) {
+        CLEANUP(buf_done) struct buf payload;
+        buf_init(&payload, 1 << 10);
+        raise_encode(&payload, &(struct op_raise){.request = request_new(), .to = to});
+        struct result result;
+        assert_int_equal(bench_perform(w, OP_RAISE, &payload, &result), ERR_OK);
+    }
+}
+
+#define INSTANCE 1 // of every client's process
+
+enum reason spec_register(struct client *w, uint32_t capacity, int64_t ttl_ms)
+{
+    raise_to_workers(w);
+    return change_worker(w, &(struct worker_change){.act = WORKER_JOIN,
+                                                    .name = bytes_str(w->name),
+                                                    .instance = INSTANCE,
+                                                    .capacity = capacity,
+                                                    .ttl_ms = ttl_ms,
+                                                    .flags = WORKER_MAILBOX});
+}
+
+enum reason spec_beat(struct client *w)
+{
+    return change_worker(w, &(struct worker_change){.act = WORKER_BEAT,
+                                                    .name = bytes_str(w->name),
+                                                    .instance = INSTANCE});
+}
+
+enum reason spec_unregister(struct client *w)
+{
+    return change_worker(w, &(struct worker_change){.act = WORKER_LEAVE,
+                                                    .name = bytes_str(w->name),
+                                                    .instance = INSTANCE});
+}
+
+enum reason spec_evict(struct client *w, const char *worker)
+{
+    return change_worker(w,
+                         &(struct worker_change){.act = WORKER_EVICT, .name = bytes_str(worker)});
+}
+
+void spec_own(struct client *w, uint64_t token)
 {
     struct journal_owner owner = {.coord = "spec", .token = token, .address = bytes_str(w->name)};
     assert_int_equal(runner_own(w->runner, token - 1, &owner), ERR_OK);
 }
 
-bool client_dispatch(struct client *w)
+bool spec_dispatch(struct client *w)
 {
-    client_look(w);
+    spec_look(w);
     bool granted = runner_dispatch(w->runner);
-    client_look(w);
+    spec_look(w);
     return granted;
 }
 
-void client_publish(struct client *w, const char *worker, uint32_t max, int64_t ticket_ms)
+uint32_t spec_grant(struct client *w, uint32_t max, int64_t ticket_ms)
 {
     CLEANUP(buf_done) struct buf payload;
-    CLEANUP(buf_done) struct buf rows;
     buf_init(&payload, 1 << 10);
-    buf_init(&rows, 1 << 10);
-    ticket_row_put(&rows, &(struct ticket_row){.worker = bytes_str(worker), .max = max});
-    struct op_publish op = {
-        .request = request_new(), .ticket_ms = ticket_ms, .count = 1, .rows = buf_bytes(&rows)};
+    struct op_dispatch op = {.request = request_new(), .ticket_ms = ticket_ms, .max = max};
     entropy_fill(op.seed, sizeof op.seed);
-    publish_encode(&payload, &op);
+    dispatch_encode(&payload, &op);
     struct result result;
-    assert_int_equal(bench_perform(w, OP_PUBLISH, &payload, &result), ERR_OK);
-}
-
-enum reason client_recover(struct client *w, const char *worker)
-{
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, 1 << 10);
-    struct op_recover op = {.request = request_new(), .worker = bytes_str(worker)};
-    recover_encode(&payload, &op);
-    struct result result;
-    (void)bench_perform(w, OP_RECOVER, &payload, &result);
-    return result.reason;
+    assert_int_equal(bench_perform(w, OP_DISPATCH, &payload, &result), ERR_OK);
+    return result.count;
 }
 
 static void look_at_state(void *ctx, const struct machine *m, int64_t now)
@@ -351,7 +383,7 @@ static void look_at_state(void *ctx, const struct machine *m, int64_t now)
     struct finished_view v;
     look->ended = look->err == ERR_CONFLICT && machine_finished(m, look->seq, now, &v);
     if (!look->ended) return;
-    look->end = (struct client_end){.at = v.at, .attempts = v.attempts};
+    look->end = (struct spec_end){.at = v.at, .attempts = v.attempts};
     (void)strcpy(look->end.outcome, finished_outcome_name(v.outcome));
     (void)snprintf(look->end.worker, sizeof look->end.worker, "%.*s", (int)v.worker.len,
                    (const char *)v.worker.data);
@@ -360,12 +392,12 @@ static void look_at_state(void *ctx, const struct machine *m, int64_t now)
 struct state_look bench_look(struct client *w, uint64_t seq)
 {
     struct state_look look = {.seq = seq};
-    client_look(w);
+    spec_look(w);
     runner_inspect(w->runner, look_at_state, &look);
     return look;
 }
 
-uint64_t client_slot(struct client *w)
+uint64_t spec_slot(struct client *w)
 {
     struct runner_owner owner;
     uint64_t slot = bench_look(w, 0).slot;
@@ -373,7 +405,7 @@ uint64_t client_slot(struct client *w)
     return slot - owner.epoch;
 }
 
-enum err client_find(struct client *w, uint64_t seq, struct message_view *out)
+enum err spec_find(struct client *w, uint64_t seq, struct message_view *out)
 {
     struct state_look look = bench_look(w, seq);
     *out = look.view;

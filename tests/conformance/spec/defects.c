@@ -15,21 +15,21 @@ static void crashed_workers_message_comes_back(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *one = client_new(b, "tasks", "one", NULL);
-    struct client *two = client_new(b, "tasks", "two", NULL);
-    uint64_t seq = client_send(one, "a job");
+    struct client *one = spec_new(b, "tasks", "one", NULL);
+    struct client *two = spec_new(b, "tasks", "two", NULL);
+    uint64_t seq = spec_send(one, "a job");
     struct held_message m, again;
-    assert_true(client_claim_one(one, &m));
-    client_close(one);    // and the queue is not told
+    assert_true(spec_claim_one(one, &m));
+    spec_close(one);      // and the queue is not told
     bench_pass(b, 20000); // and what the machine takes: much less than is left
-    assert_false(client_claim_one(two, &again));
+    assert_false(spec_claim_one(two, &again));
     bench_pass(b, 11000);
-    assert_true(client_claim_one(two, &again));
+    assert_true(spec_claim_one(two, &again));
     assert_int_equal(again.seq, seq);
     assert_string_equal(again.body, "a job");
     assert_int_equal(again.deliveries, 2);
-    assert_int_equal(client_ack(two, &m), REASON_TOKEN_MISMATCH); // the dead one's token
-    assert_int_equal(client_ack(two, &again), REASON_NONE);
+    assert_int_equal(spec_ack(two, &m), REASON_TOKEN_MISMATCH); // the dead one's token
+    assert_int_equal(spec_ack(two, &again), REASON_NONE);
     bench_close(b);
 }
 
@@ -37,19 +37,19 @@ static void tickets_of_a_dead_worker(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *boss = client_new(b, "tasks", "boss", "visibilityTimeout=1h", NULL);
-    struct client *dead = client_new(b, "tasks", "dead", "visibilityTimeout=1h", NULL);
-    struct client *alive = client_new(b, "tasks", "alive", "visibilityTimeout=1h", NULL);
-    client_own(boss, 1);
-    assert_int_equal(client_register(dead, 2, 60000), REASON_NONE);
-    uint64_t first = client_send(boss, "first");
-    client_send(boss, "second");
-    client_send(boss, "third");
-    client_publish(boss, "dead", 2, 3600000);
-    assert_int_equal(client_stats(boss).tickets, 2);
-    client_close(dead);
+    struct client *boss = spec_new(b, "tasks", "boss", "visibilityTimeout=1h", NULL);
+    struct client *dead = spec_new(b, "tasks", "dead", "visibilityTimeout=1h", NULL);
+    struct client *alive = spec_new(b, "tasks", "alive", "visibilityTimeout=1h", NULL);
+    spec_own(boss, 1);
+    assert_int_equal(spec_register(dead, 2, 60000), REASON_NONE);
+    uint64_t first = spec_send(boss, "first");
+    spec_send(boss, "second");
+    spec_send(boss, "third");
+    assert_int_equal(spec_grant(boss, 2, 3600000), 2);
+    assert_int_equal(spec_stats(boss).tickets, 2);
+    spec_close(dead);
     struct held_message third;
-    assert_true(client_claim_one(alive, &third));
+    assert_true(spec_claim_one(alive, &third));
     assert_string_equal(third.body, "third");
     struct receiver r;
     receiver_start(&r, alive, "alive");
@@ -59,9 +59,9 @@ static void tickets_of_a_dead_worker(void **state)
     assert_int_equal(r.got.seq, first); // in its old place
     assert_int_equal(r.got.deliveries, 1);
     assert_int_equal(r.got.retries, 0);
-    assert_int_equal(client_stats(boss).tickets, 0);
-    assert_int_equal(client_stats(boss).workers, 0);
-    assert_int_equal(client_events(boss, EVENT_TICKETS_RECOVERED, NULL, 0), 2);
+    assert_int_equal(spec_stats(boss).tickets, 0);
+    assert_int_equal(spec_stats(boss).workers, 0);
+    assert_int_equal(spec_events(boss, EVENT_TICKETS_RECOVERED, NULL, 0), 2);
     bench_close(b);
 }
 
@@ -74,7 +74,7 @@ static struct client *strict_worker(struct bench *b, int i)
 {
     char name[32];
     (void)snprintf(name, sizeof name, "worker-%d", i);
-    return client_new(b, "tasks", name, "orderingGuarantee=true", NULL);
+    return spec_new(b, "tasks", name, "orderingGuarantee=true", NULL);
 }
 
 static void strict_order_over_a_long_backlog(void **state)
@@ -86,21 +86,21 @@ static void strict_order_over_a_long_backlog(void **state)
     for (int i = 0; i < POOL; i++)
         pool[i] = strict_worker(b, i);
     for (uint64_t n = 1; n <= BACKLOG; n += BACKLOG_OP)
-        client_send_numbers(pool[0], n, BACKLOG_OP);
+        spec_send_numbers(pool[0], n, BACKLOG_OP);
     for (uint64_t n = 1; n <= BACKLOG; n++) {
         struct client **w = &pool[n % POOL];
         struct held_message m, none;
         if (n % WORKER_LIVES == 0) {
-            client_close(*w);
+            spec_close(*w);
             *w = strict_worker(b, (int)(n % POOL));
         }
-        assert_true(client_claim_one(*w, &m));
+        assert_true(spec_claim_one(*w, &m));
         assert_int_equal(strtoull(m.body, NULL, 10), n);
-        if (n % 100 == 0) assert_false(client_claim_one(pool[(n + 1) % POOL], &none));
-        assert_int_equal(client_ack(*w, &m), REASON_NONE);
-        if (n % 100 == 0) (void)client_events(*w, EVENT_LOCK_EXPIRED, NULL, 0); // takes them all
+        if (n % 100 == 0) assert_false(spec_claim_one(pool[(n + 1) % POOL], &none));
+        assert_int_equal(spec_ack(*w, &m), REASON_NONE);
+        if (n % 100 == 0) (void)spec_events(*w, EVENT_LOCK_EXPIRED, NULL, 0); // takes them all
     }
-    struct machine_stats stats = client_stats(pool[0]);
+    struct machine_stats stats = spec_stats(pool[0]);
     assert_int_equal(stats.counts[STATE_PROCESSED], BACKLOG);
     assert_int_equal(stats.granted, BACKLOG);
     bench_close(b);
@@ -121,8 +121,8 @@ static void *race(void *arg)
 {
     struct racer *r = arg;
     struct held_message m;
-    while (client_claim_one(r->client, &m)) {
-        if (m.deliveries != 1 || client_ack(r->client, &m) != REASON_NONE) r->refused++;
+    while (spec_claim_one(r->client, &m)) {
+        if (m.deliveries != 1 || spec_ack(r->client, &m) != REASON_NONE) r->refused++;
         if (r->won_len < PRIZES) r->won[r->won_len] = m.seq;
         r->won_len++;
     }
@@ -140,9 +140,9 @@ static void lost_race_is_no_win(void **state)
     for (int i = 0; i < RACERS; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "racer-%d", i);
-        racers[i].client = client_new(b, "tasks", name, NULL);
+        racers[i].client = spec_new(b, "tasks", name, NULL);
     }
-    client_send_numbers(racers[0].client, 1, PRIZES);
+    spec_send_numbers(racers[0].client, 1, PRIZES);
     bench_faults(b, &(struct fault_options){.lost_reply = 500, .unknown_lost = 300});
     for (int i = 0; i < RACERS; i++)
         assert_int_equal(pthread_create(&racers[i].thread, NULL, race, &racers[i]), 0);
@@ -158,7 +158,7 @@ static void lost_race_is_no_win(void **state)
     }
     for (int seq = 1; seq <= PRIZES; seq++)
         assert_int_equal(wins[seq], 1);
-    struct machine_stats stats = client_stats(racers[0].client);
+    struct machine_stats stats = spec_stats(racers[0].client);
     assert_int_equal(stats.granted, PRIZES);
     assert_int_equal(stats.counts[STATE_PROCESSED], PRIZES);
     bench_close(b);
@@ -175,39 +175,39 @@ static void failed_claim_hides_nothing(void **state)
     (void)state;
     struct bench *b = bench_open(backend);
     bench_make_faulty(b);
-    struct client *patient = client_new(b, "tasks", "one", NULL);
-    struct client *other = client_new(b, "tasks", "two", NULL);
+    struct client *patient = spec_new(b, "tasks", "one", NULL);
+    struct client *other = spec_new(b, "tasks", "two", NULL);
     bench_patience(b, 3000); // a commit takes a small part of it on any machine
-    struct client *hasty = client_new(b, "tasks", "one", NULL);
-    uint64_t first = client_send(patient, "first");
-    uint64_t second = client_send(patient, "second");
-    client_look(hasty);
+    struct client *hasty = spec_new(b, "tasks", "one", NULL);
+    uint64_t first = spec_send(patient, "first");
+    uint64_t second = spec_send(patient, "second");
+    spec_look(hasty);
     struct request_id request = request_new();
     struct held_message m;
     // No request gets through: the claim failed, and any worker may have the message.
     bench_faults(b, &(struct fault_options){.lost_request = 10000});
     assert_int_equal(try_claim(hasty, &request), ERR_UNAVAILABLE);
     bench_faults(b, NULL);
-    assert_int_equal(client_stats(other).counts[STATE_READY], 2);
-    assert_true(client_claim_one(other, &m));
+    assert_int_equal(spec_stats(other).counts[STATE_READY], 2);
+    assert_true(spec_claim_one(other, &m));
     assert_int_equal(m.seq, first);
-    client_look(hasty);
+    spec_look(hasty);
     // Requests get through, no answer comes back: the same request brings the message.
     request = request_new();
     bench_faults(b, &(struct fault_options){.lost_reply = 10000});
     assert_int_equal(try_claim(hasty, &request), ERR_UNKNOWN);
     bench_faults(b, NULL);
-    assert_false(client_claim_one(other, &m)); // it was granted
-    assert_int_equal(client_claim_as(patient, &request, &m, 1), 1);
+    assert_false(spec_claim_one(other, &m)); // it was granted
+    assert_int_equal(spec_claim_as(patient, &request, &m, 1), 1);
     assert_int_equal(m.seq, second);
     assert_string_equal(m.body, "second");
-    assert_int_equal(client_ack(patient, &m), REASON_NONE);
+    assert_int_equal(spec_ack(patient, &m), REASON_NONE);
     // A claim that the queue itself refused.
-    uint64_t third = client_send(patient, "third");
-    client_pause(patient);
-    assert_false(client_claim_one(other, &m));
-    client_resume(patient);
-    assert_true(client_claim_one(other, &m));
+    uint64_t third = spec_send(patient, "third");
+    spec_pause(patient);
+    assert_false(spec_claim_one(other, &m));
+    spec_resume(patient);
+    assert_true(spec_claim_one(other, &m));
     assert_int_equal(m.seq, third);
     bench_close(b);
 }
@@ -216,25 +216,25 @@ static void statistics_count_per_state(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *w = client_new(b, "tasks", "one", "failureStrategy.mode=dead-letter",
-                                  "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
-    struct client *dlq = client_new(b, "tasks_dlq", "two", "failureStrategy.maxRetries=0", NULL);
+    struct client *w = spec_new(b, "tasks", "one", "failureStrategy.mode=dead-letter",
+                                "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
+    struct client *dlq = spec_new(b, "tasks_dlq", "two", "failureStrategy.maxRetries=0", NULL);
     struct held_message m;
     for (int i = 0; i < 7; i++)
-        client_send(w, "a job");
+        spec_send(w, "a job");
     for (int i = 0; i < 2; i++) {
-        assert_true(client_claim_one(w, &m));
-        assert_int_equal(client_ack(w, &m), REASON_NONE);
+        assert_true(spec_claim_one(w, &m));
+        assert_int_equal(spec_ack(w, &m), REASON_NONE);
     }
-    assert_true(client_claim_one(w, &m));
-    assert_int_equal(client_fail(w, &m, "moves"), REASON_NONE);
-    assert_int_equal(client_carry(w, dlq), 1);
-    assert_true(client_claim_one(w, &m));
-    assert_int_equal(client_fail(w, &m, "is on its way"), REASON_NONE);
-    assert_true(client_claim_one(w, &m)); // and is held
+    assert_true(spec_claim_one(w, &m));
+    assert_int_equal(spec_fail(w, &m, "moves"), REASON_NONE);
+    assert_int_equal(spec_carry(w, dlq), 1);
+    assert_true(spec_claim_one(w, &m));
+    assert_int_equal(spec_fail(w, &m, "is on its way"), REASON_NONE);
+    assert_true(spec_claim_one(w, &m)); // and is held
     struct message later = {.body = bytes_str("later"), .when = WHEN_DELAY, .when_ms = 60000};
-    assert_int_equal(client_send_message(w, &later, NULL).reason, REASON_NONE);
-    struct machine_stats s = client_stats(w);
+    assert_int_equal(spec_send_message(w, &later, NULL).reason, REASON_NONE);
+    struct machine_stats s = spec_stats(w);
     assert_int_equal(s.sent, 8);
     assert_int_equal(s.counts[STATE_PROCESSED], 2);
     assert_int_equal(s.counts[STATE_MOVED], 1);
@@ -244,16 +244,16 @@ static void statistics_count_per_state(void **state)
     assert_int_equal(s.counts[STATE_DELAYED], 1);
     assert_int_equal(s.counts[STATE_DEAD], 0);
     bench_pass(b, 61000); // no process writes; a reader sees it all the same
-    s = client_stats(w);
+    s = spec_stats(w);
     assert_int_equal(s.counts[STATE_DELAYED], 0);
     assert_int_equal(s.counts[STATE_LOCKED], 0);
     assert_int_equal(s.counts[STATE_READY], 4);
-    assert_true(client_claim_one(dlq, &m));
-    assert_int_equal(client_fail(dlq, &m, "dies here"), REASON_NONE);
-    assert_int_equal(client_stats(dlq).counts[STATE_DEAD], 1);
-    assert_int_equal(client_redrive(dlq, 10), m.seq + 1);
-    assert_int_equal(client_purge(dlq, false), 1);
-    s = client_stats(dlq);
+    assert_true(spec_claim_one(dlq, &m));
+    assert_int_equal(spec_fail(dlq, &m, "dies here"), REASON_NONE);
+    assert_int_equal(spec_stats(dlq).counts[STATE_DEAD], 1);
+    assert_int_equal(spec_redrive(dlq, 10), m.seq + 1);
+    assert_int_equal(spec_purge(dlq, false), 1);
+    s = spec_stats(dlq);
     assert_int_equal(s.sent, 2);
     assert_int_equal(s.counts[STATE_REDRIVEN], 1);
     assert_int_equal(s.counts[STATE_PURGED], 1);
@@ -262,8 +262,8 @@ static void statistics_count_per_state(void **state)
 
 static struct client *letter_source(struct bench *b, const char *name)
 {
-    return client_new(b, "tasks", name, "failureStrategy.mode=dead-letter",
-                      "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
+    return spec_new(b, "tasks", name, "failureStrategy.mode=dead-letter",
+                    "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
 }
 
 static void letters_die(struct client *w, int count)
@@ -272,9 +272,9 @@ static void letters_die(struct client *w, int count)
         struct held_message m;
         char why[32];
         (void)snprintf(why, sizeof why, "reason %d", i);
-        client_send(w, why);
-        assert_true(client_claim_one(w, &m));
-        assert_int_equal(client_fail(w, &m, why), REASON_NONE);
+        spec_send(w, why);
+        assert_true(spec_claim_one(w, &m));
+        assert_int_equal(spec_fail(w, &m, why), REASON_NONE);
     }
 }
 
@@ -290,18 +290,18 @@ static enum err arrive_and_die(void *ctx, const char *to, struct op op)
 
 static void are_there_once(struct client *dlq, int count)
 {
-    assert_int_equal(client_stats(dlq).sent, count);
+    assert_int_equal(spec_stats(dlq).sent, count);
     for (int i = 0; i < count; i++) {
         struct held_message m;
         char why[32];
         (void)snprintf(why, sizeof why, "reason %d", i);
-        assert_true(client_claim_one(dlq, &m));
+        assert_true(spec_claim_one(dlq, &m));
         assert_string_equal(m.body, why); // in the order in which they died
         assert_string_equal(held_header(&m, "sluice-dead-reason"), why);
-        assert_int_equal(client_ack(dlq, &m), REASON_NONE);
+        assert_int_equal(spec_ack(dlq, &m), REASON_NONE);
     }
     struct held_message none;
-    assert_false(client_claim_one(dlq, &none));
+    assert_false(spec_claim_one(dlq, &none));
 }
 
 static void crash_between_the_halves(bool reopen_destination)
@@ -309,20 +309,20 @@ static void crash_between_the_halves(bool reopen_destination)
     struct bench *b = bench_open(backend);
     bench_snapshots(b, 4);
     struct client *w = letter_source(b, "one");
-    struct client *dlq = client_new(b, "tasks_dlq", "undertaker", NULL);
+    struct client *dlq = spec_new(b, "tasks_dlq", "undertaker", NULL);
     letters_die(w, 3);
     assert_int_equal(runner_move_dead_letters(w->runner, arrive_and_die, dlq), 0);
-    assert_int_equal(client_stats(dlq).sent, 1);
-    assert_int_equal(client_stats(w).counts[STATE_OUTBOUND], 3);
-    client_close(w);
+    assert_int_equal(spec_stats(dlq).sent, 1);
+    assert_int_equal(spec_stats(w).counts[STATE_OUTBOUND], 3);
+    spec_close(w);
     if (reopen_destination) {
-        client_close(dlq);
-        dlq = client_new(b, "tasks_dlq", "undertaker", NULL);
+        spec_close(dlq);
+        dlq = spec_new(b, "tasks_dlq", "undertaker", NULL);
     }
     w = letter_source(b, "another");
-    assert_int_equal(client_carry(w, dlq), 3); // the first one a second time
-    assert_int_equal(client_stats(w).counts[STATE_MOVED], 3);
-    assert_int_equal(client_stats(w).counts[STATE_OUTBOUND], 0);
+    assert_int_equal(spec_carry(w, dlq), 3); // the first one a second time
+    assert_int_equal(spec_stats(w).counts[STATE_MOVED], 3);
+    assert_int_equal(spec_stats(w).counts[STATE_OUTBOUND], 0);
     are_there_once(dlq, 3);
     bench_close(b);
 }
@@ -336,7 +336,7 @@ struct carrier {
 static void *move_all(void *arg)
 {
     struct carrier *c = arg;
-    (void)client_carry(c->source, c->dlq);
+    (void)spec_carry(c->source, c->dlq);
     return NULL;
 }
 
@@ -348,7 +348,7 @@ static void two_carriers_at_once(void)
     struct carrier c[2];
     for (int i = 0; i < 2; i++) {
         c[i].source = letter_source(b, i == 0 ? "one" : "two");
-        c[i].dlq = client_new(b, "tasks_dlq", i == 0 ? "one" : "two", NULL);
+        c[i].dlq = spec_new(b, "tasks_dlq", i == 0 ? "one" : "two", NULL);
     }
     letters_die(c[0].source, LETTERS);
     for (int i = 0; i < 2; i++)
@@ -357,9 +357,9 @@ static void two_carriers_at_once(void)
         assert_int_equal(pthread_join(c[i].thread, NULL), 0);
     // That they may be forgotten is proposed behind the carriers' backs.
     int64_t end = clock_boot_ms() + 20000;
-    while (client_stats(c[0].source).counts[STATE_MOVED] < LETTERS && clock_boot_ms() < end)
-        client_look(c[1].source);
-    assert_int_equal(client_stats(c[0].source).counts[STATE_MOVED], LETTERS);
+    while (spec_stats(c[0].source).counts[STATE_MOVED] < LETTERS && clock_boot_ms() < end)
+        spec_look(c[1].source);
+    assert_int_equal(spec_stats(c[0].source).counts[STATE_MOVED], LETTERS);
     are_there_once(c[1].dlq, LETTERS);
     bench_close(b);
 }

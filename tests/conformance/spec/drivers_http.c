@@ -2,13 +2,15 @@
 // Clients by way of a node: a server in this process over the bench's store, and for every client a
 // handle of its own that knows no more than http://127.0.0.1:port. What a node does not offer (the
 // registry of workers, dispatch, ownership) is done at runners beside it, as another process would.
+#include "api/handle.h"
 #include "inside.h"
+#include "ops/upkeep.h"
 
 #include "base/memory.h"
-#include "owner/owner.h"
-#include "remote/remote.h"
+#include "client/client.h"
+#include "protocol/wire.h"
+#include "queues/owner.h"
 #include "server/server.h"
-#include "wire/wire.h"
 
 #include <inttypes.h>
 #include <sched.h>
@@ -21,7 +23,7 @@
 struct node {
     struct sluice *store;
     struct server *server;
-    struct owner_self *self; // taken from a node that is not to own
+    struct owner_identity *self; // taken from a node that is not to own
     char url[64];
     pthread_mutex_t carrying;
 };
@@ -45,18 +47,18 @@ static const char *queue_of(const struct client *w)
     return w->remote->queue.row.name;
 }
 
-// Dead letters move when the test says so: between two client_move the upkeep rests.
+// Dead letters move when the test says so: between two spec_move the upkeep rests.
 static void upkeep_rest(struct sluice *s)
 {
-    upkeep_stop(s);
-    (void)pthread_mutex_lock(&s->lock);
-    s->closing = false;
-    (void)pthread_mutex_unlock(&s->lock);
+    upkeep_stop(s->engine);
+    (void)pthread_mutex_lock(&s->engine->lock);
+    s->engine->closing = false;
+    (void)pthread_mutex_unlock(&s->engine->lock);
 }
 
 static void upkeep_work(struct sluice *s)
 {
-    assert_int_equal(upkeep_start(s), ERR_OK);
+    assert_int_equal(upkeep_start(s->engine), ERR_OK);
 }
 
 void drivers_begin(struct bench *b)
@@ -68,10 +70,10 @@ void drivers_begin(struct bench *b)
     (void)pthread_mutex_init(&n->carrying, NULL);
     FINE(handle_open_take(b->store, "spec", NULL, &n->store, &error));
     upkeep_rest(n->store);
-    n->store->no_courtesy = true;
+    n->store->engine->no_courtesy = true;
     FINE(server_start(&config, n->store, &n->server, &error));
     (void)snprintf(n->url, sizeof n->url, "http://%s", server_address(n->server));
-    if (!b->node_owns) n->self = atomic_exchange(&n->store->self, NULL);
+    if (!b->node_owns) n->self = atomic_exchange(&n->store->engine->self, NULL);
 }
 
 void drivers_end(struct bench *b)
@@ -81,7 +83,7 @@ void drivers_end(struct bench *b)
         store_free(b->store);
         return;
     }
-    if (n->self) atomic_store(&n->store->self, n->self);
+    if (n->self) atomic_store(&n->store->engine->self, n->self);
     assert_true(server_stop(n->server, 10000));
     upkeep_work(n->store);
     sluice_close(n->store); // and the bench's store
@@ -99,7 +101,7 @@ static void ensure_queue(struct bench *b, const struct catalog_row *row)
     store_answer_done(&answer);
 }
 
-void client_join(struct client *w, const struct runner_config *config)
+void spec_join(struct client *w, const struct runner_config *config)
 {
     struct remote_client *f = w->remote = NEW(struct remote_client);
     struct catalog_row *row = &f->queue.row;
@@ -110,7 +112,7 @@ void client_join(struct client *w, const struct runner_config *config)
     FINE(sluice_open(w->bench->node->url, NULL, &f->api, &error));
 }
 
-void client_leave(struct client *w)
+void spec_leave(struct client *w)
 {
     sluice_close(w->remote->api);
     memory_free(w->remote->near);
@@ -165,7 +167,7 @@ static uint64_t number_of(const struct client *w, const char *id)
 {
     uint32_t shard;
     uint64_t seq = 0;
-    if (*id) FINE(id_parse(&w->remote->queue, id, &shard, &seq, &error));
+    if (*id) FINE(id_parse(queue_ref(&w->remote->queue), id, &shard, &seq, &error));
     return seq;
 }
 
@@ -181,8 +183,8 @@ static void put_text(char out[BENCH_TEXT_MAX], struct bytes text)
     (void)snprintf(out, BENCH_TEXT_MAX, "%.*s", (int)text.len, (const char *)text.data);
 }
 
-struct send_row client_send_message(struct client *w, const struct message *m,
-                                    const struct request_id *id)
+struct send_row spec_send_message(struct client *w, const struct message *m,
+                                  const struct request_id *id)
 {
     char group[BENCH_TEXT_MAX], dedup[BENCH_TEXT_MAX];
     struct sluice_error error = {.code = SLUICE_OK};
@@ -203,7 +205,7 @@ struct send_row client_send_message(struct client *w, const struct message *m,
                              .reason = sent.duplicate ? REASON_DUPLICATE : REASON_NONE};
 }
 
-void client_send_numbers(struct client *w, uint64_t first, uint32_t count)
+void spec_send_numbers(struct client *w, uint64_t first, uint32_t count)
 {
     assert_true(count <= NUMBERS_MAX);
     struct sluice_send *all = memory_zeroed(count, sizeof *all);
@@ -220,7 +222,7 @@ void client_send_numbers(struct client *w, uint64_t first, uint32_t count)
 static void hold(struct client *w, const struct sluice_message *from, struct held_message *m)
 {
     struct lock_name lock;
-    FINE(token_parse(&w->remote->queue, from->token, &lock, &error));
+    FINE(token_parse(queue_ref(&w->remote->queue), from->token, &lock, &error));
     *m = (struct held_message){.seq = lock.ref.seq,
                                .token = lock.ref.token,
                                .fence = from->fence,
@@ -245,8 +247,8 @@ static size_t receive(struct client *w, const struct sluice_receive *what, struc
     return len;
 }
 
-size_t client_claim_as(struct client *w, const struct request_id *id, struct held_message *out,
-                       size_t max)
+size_t spec_claim_as(struct client *w, const struct request_id *id, struct held_message *out,
+                     size_t max)
 {
     struct sluice_request request = request_of(id);
     struct sluice_receive what = {.worker = w->name, .max = (uint32_t)max, .request = &request};
@@ -259,10 +261,10 @@ size_t client_claim_as(struct client *w, const struct request_id *id, struct hel
 static size_t waiting(struct client *w)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
-    struct shard_runner *d;
-    FINE(queue_get(w->bench->node->store, queue_of(w), &q, &error));
-    FINE(queue_runner(q, 0, &d, &error));
-    return runner_waiting(d);
+    struct shard_runner *r;
+    FINE(queue_get(w->bench->node->store->engine, queue_of(w), &q, &error));
+    FINE(queue_runner(q, 0, &r, &error));
+    return runner_waiting(r);
 }
 
 static void *receive_waiting(void *arg)
@@ -295,30 +297,29 @@ static void ack_as(struct client *w, const struct request_id *id, const char *to
     CLEANUP(http_call_done) struct http_call call;
     CLEANUP(buf_done) struct buf body;
     struct sluice_error why = {.code = SLUICE_OK};
-    struct remote *r = remote_of(w->remote->api);
+    struct node_client *r = w->remote->api->client;
     struct sluice_request request = request_of(id);
     http_call_init(&call, "POST", NULL);
     buf_init(&body, 4096);
     wire_put_settle(&body, &(struct settle_in){.tokens = {&token, 1}});
-    struct ask ask = {.call = CALL_ACK,
+    struct ask ask = {.call = ROUTE_ACK,
                       .queue = queue_of(w),
                       .wire = true,
                       .body = buf_bytes(&body),
                       .request = &request,
-                      .until = remote_until(r)};
-    FINE(remote_ask(r, &ask, &call, NULL, &error));
+                      .until = client_until(r)};
+    FINE(client_ask(r, &ask, &call, NULL, &error));
     assert_true(wire_read_outcomes(buf_bytes(&call.body_in), out, 1, &why));
 }
 
-enum reason client_settle(struct client *w, const struct settle_step *s,
-                          const struct held_message *m)
+enum reason spec_settle(struct client *w, const struct settle_step *s, const struct held_message *m)
 {
     struct sluice *api = w->remote->api;
     struct lock_name lock = {.ref = {.seq = m->seq, .token = m->token}};
     char text[SLUICE_TOKEN_MAX];
     const char *token = text, *queue = queue_of(w);
     struct sluice_outcome out = {.status = ""};
-    token_print(&w->remote->queue, &lock, text);
+    token_print(queue_ref(&w->remote->queue), &lock, text);
     if (s->request)
         ack_as(w, s->request, token, &out);
     else if (s->kind == OP_ACK)
@@ -336,27 +337,27 @@ enum reason client_settle(struct client *w, const struct settle_step *s,
     return w->remote->last.reason;
 }
 
-enum outcome_status client_status(struct client *w)
+enum outcome_status spec_status(struct client *w)
 {
     return w->remote->last.status;
 }
 
-int64_t client_until(struct client *w)
+int64_t spec_until(struct client *w)
 {
     return w->remote->last.until;
 }
 
-void client_pause(struct client *w)
+void spec_pause(struct client *w)
 {
     FINE(sluice_queue_pause(w->remote->api, queue_of(w), &error));
 }
 
-void client_resume(struct client *w)
+void spec_resume(struct client *w)
 {
     FINE(sluice_queue_resume(w->remote->api, queue_of(w), &error));
 }
 
-uint64_t client_purge(struct client *w, bool dead)
+uint64_t spec_purge(struct client *w, bool dead)
 {
     uint64_t purged = 0;
     FINE(sluice_queue_purge(w->remote->api, queue_of(w), dead, &purged, &error));
@@ -364,35 +365,35 @@ uint64_t client_purge(struct client *w, bool dead)
 }
 
 // Those that died here, and no letters that came here.
-uint64_t client_redrive(struct client *w, uint32_t max)
+uint64_t spec_redrive(struct client *w, uint32_t max)
 {
-    uint64_t redriven = 0, dead = client_stats(w).counts[STATE_DEAD];
-    size_t before = client_events(w, EVENT_MESSAGE_ENQUEUED, NULL, 0);
+    uint64_t redriven = 0, dead = spec_stats(w).counts[STATE_DEAD];
+    size_t before = spec_events(w, EVENT_MESSAGE_ENQUEUED, NULL, 0);
     if (max > dead) max = (uint32_t)dead;
     assert_true(max > 0);
     FINE(sluice_redrive(w->remote->api, queue_of(w), NULL, max, &redriven, &error));
     assert_int_equal(redriven, max);
     struct event *e = memory_zeroed(before + 1, sizeof *e);
-    assert_int_equal(client_events(w, EVENT_MESSAGE_ENQUEUED, e, before + 1), before + max);
+    assert_int_equal(spec_events(w, EVENT_MESSAGE_ENQUEUED, e, before + 1), before + max);
     uint64_t seq = e[before].seq;
     memory_free(e);
     return seq;
 }
 
-size_t client_carry(struct client *w, struct client *to)
+size_t spec_carry(struct client *w, struct client *to)
 {
     struct node *n = w->bench->node;
     (void)to;
-    uint64_t before = client_stats(w).counts[STATE_MOVED];
+    uint64_t before = spec_stats(w).counts[STATE_MOVED];
     (void)pthread_mutex_lock(&n->carrying);
     upkeep_work(n->store);
     upkeep_rest(n->store);
     (void)pthread_mutex_unlock(&n->carrying);
-    return client_stats(w).counts[STATE_MOVED] - before;
+    return spec_stats(w).counts[STATE_MOVED] - before;
 }
 
 // What the node answers; the rest, which only the shard knows, is read at the runner.
-struct machine_stats client_stats(struct client *w)
+struct machine_stats spec_stats(struct client *w)
 {
     struct sluice_stats v;
     FINE(sluice_stats(w->remote->api, queue_of(w), &v, &error));
@@ -411,12 +412,12 @@ struct machine_stats client_stats(struct client *w)
     return out;
 }
 
-enum message_state client_state(struct client *w, uint64_t seq, enum err *err)
+enum message_state spec_state(struct client *w, uint64_t seq, enum err *err)
 {
     char id[SLUICE_ID_MAX];
     struct sluice_batch *batch = NULL;
     int state = 0;
-    id_print(&w->remote->queue, 0, seq, id);
+    id_print(queue_ref(&w->remote->queue), 0, seq, id);
     enum sluice_code code = sluice_show(w->remote->api, queue_of(w), id, &batch, NULL);
     if (!code) {
         const char *name = batch->messages[0].state;
@@ -430,14 +431,14 @@ enum message_state client_state(struct client *w, uint64_t seq, enum err *err)
     return code ? STATE_READY : (enum message_state)state;
 }
 
-bool client_end(struct client *w, uint64_t seq, struct client_end *out)
+bool spec_end(struct client *w, uint64_t seq, struct spec_end *out)
 {
     char id[SLUICE_ID_MAX];
     struct sluice_batch *batch = NULL;
-    id_print(&w->remote->queue, 0, seq, id);
+    id_print(queue_ref(&w->remote->queue), 0, seq, id);
     FINE(sluice_show(w->remote->api, queue_of(w), id, &batch, &error));
     const struct sluice_message *m = &batch->messages[0];
-    *out = (struct client_end){.at = m->finished_at, .attempts = m->attempts};
+    *out = (struct spec_end){.at = m->finished_at, .attempts = m->attempts};
     (void)snprintf(out->outcome, sizeof out->outcome, "%s", m->state);
     (void)snprintf(out->worker, sizeof out->worker, "%s", m->worker);
     bool known = m->finished_at != 0;
@@ -492,7 +493,7 @@ static void read_events(struct client *w)
     struct sluice_event e;
     struct sluice_error error = {.code = SLUICE_OK};
     uint64_t from = w->events_len > 0 ? w->events[w->events_len - 1].slot + 1 : 0;
-    client_look(w);
+    spec_look(w);
     runner_events(w->runner, keep_near, w->remote);
     if (sluice_events_open(w->remote->api, queue_of(w), from, &stream, &error))
         fail_msg("%s", error.message);
@@ -503,7 +504,7 @@ static void read_events(struct client *w)
     sluice_events_close(stream);
 }
 
-size_t client_events(struct client *w, enum event_kind kind, struct event *out, size_t max)
+size_t spec_events(struct client *w, enum event_kind kind, struct event *out, size_t max)
 {
     read_events(w);
     size_t count = 0;

@@ -18,13 +18,13 @@ void drivers_end(struct bench *b)
     store_free(b->store);
 }
 
-void client_join(struct client *w, const struct runner_config *config)
+void spec_join(struct client *w, const struct runner_config *config)
 {
     (void)w;
     (void)config;
 }
 
-void client_leave(struct client *w)
+void spec_leave(struct client *w)
 {
     (void)w;
 }
@@ -34,8 +34,8 @@ void drivers_look(struct bench *b)
     (void)b;
 }
 
-struct send_row client_send_message(struct client *w, const struct message *m,
-                                    const struct request_id *request)
+struct send_row spec_send_message(struct client *w, const struct message *m,
+                                  const struct request_id *request)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 20);
@@ -50,7 +50,7 @@ struct send_row client_send_message(struct client *w, const struct message *m,
     return row;
 }
 
-void client_send_numbers(struct client *w, uint64_t first, uint32_t count)
+void spec_send_numbers(struct client *w, uint64_t first, uint32_t count)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 20);
@@ -89,8 +89,8 @@ static void hold(struct held_message *m, const struct delivery *d)
     }
 }
 
-size_t client_claim_as(struct client *w, const struct request_id *request, struct held_message *out,
-                       size_t max)
+size_t spec_claim_as(struct client *w, const struct request_id *request, struct held_message *out,
+                     size_t max)
 {
     struct op_claim claim = bench_claim(w->name, max);
     claim.request = *request;
@@ -103,13 +103,13 @@ size_t client_claim_as(struct client *w, const struct request_id *request, struc
 static void *receive(void *arg)
 {
     struct receiver *r = arg;
-    struct runner_answer answer;
-    runner_answer_init(&answer);
+    struct kept_reply answer;
+    kept_reply_init(&answer);
     struct op_claim claim = bench_claim(r->name, 1);
     r->err = runner_receive(r->client->runner, &claim, RECEIVE_WAIT_MS, &answer);
     r->count = answer.deliveries_len;
     if (r->count > 0) hold(&r->got, &answer.deliveries[0]);
-    runner_answer_done(&answer);
+    kept_reply_done(&answer);
     return NULL;
 }
 
@@ -136,8 +136,7 @@ static struct outcome_row last_row(struct client *w, uint16_t kind)
     return row;
 }
 
-enum reason client_settle(struct client *w, const struct settle_step *s,
-                          const struct held_message *m)
+enum reason spec_settle(struct client *w, const struct settle_step *s, const struct held_message *m)
 {
     CLEANUP(buf_done) struct buf payload;
     CLEANUP(buf_done) struct buf refs;
@@ -157,12 +156,12 @@ enum reason client_settle(struct client *w, const struct settle_step *s,
     return last_row(w, s->kind).reason;
 }
 
-enum outcome_status client_status(struct client *w)
+enum outcome_status spec_status(struct client *w)
 {
     return last_row(w, OP_ACK).status;
 }
 
-int64_t client_until(struct client *w)
+int64_t spec_until(struct client *w)
 {
     return last_row(w, OP_RENEW).until;
 }
@@ -176,17 +175,17 @@ static void plain(struct client *w, uint16_t kind)
     assert_int_equal(bench_perform(w, kind, &payload, &result), ERR_OK);
 }
 
-void client_pause(struct client *w)
+void spec_pause(struct client *w)
 {
     plain(w, OP_PAUSE);
 }
 
-void client_resume(struct client *w)
+void spec_resume(struct client *w)
 {
     plain(w, OP_RESUME);
 }
 
-uint64_t client_purge(struct client *w, bool dead)
+uint64_t spec_purge(struct client *w, bool dead)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 10);
@@ -196,7 +195,7 @@ uint64_t client_purge(struct client *w, bool dead)
     return result.value;
 }
 
-uint64_t client_redrive(struct client *w, uint32_t max)
+uint64_t spec_redrive(struct client *w, uint32_t max)
 {
     CLEANUP(buf_done) struct buf payload;
     buf_init(&payload, 1 << 10);
@@ -206,19 +205,19 @@ uint64_t client_redrive(struct client *w, uint32_t max)
     return result.value;
 }
 
-struct machine_stats client_stats(struct client *w)
+struct machine_stats spec_stats(struct client *w)
 {
     return bench_look(w, 0).stats;
 }
 
-enum message_state client_state(struct client *w, uint64_t seq, enum err *err)
+enum message_state spec_state(struct client *w, uint64_t seq, enum err *err)
 {
     struct state_look look = bench_look(w, seq);
     if (err) *err = look.err;
     return look.view.state;
 }
 
-bool client_end(struct client *w, uint64_t seq, struct client_end *out)
+bool spec_end(struct client *w, uint64_t seq, struct spec_end *out)
 {
     struct state_look look = bench_look(w, seq);
     *out = look.end;
@@ -232,11 +231,11 @@ static enum err carry(void *ctx, const char *to, struct op op)
     return runner_do(w->runner, op, &w->answer);
 }
 
-size_t client_carry(struct client *w, struct client *to)
+size_t spec_carry(struct client *w, struct client *to)
 {
-    client_look(w);
+    spec_look(w);
     size_t carried = runner_move_dead_letters(w->runner, carry, to);
-    client_look(w); // what was carried is forgotten by the source
+    spec_look(w); // what was carried is forgotten by the source
     return carried;
 }
 
@@ -248,9 +247,9 @@ static void keep_event(void *ctx, const struct events *list, const struct event 
     w->events[w->events_len++] = *e;
 }
 
-size_t client_events(struct client *w, enum event_kind kind, struct event *out, size_t max)
+size_t spec_events(struct client *w, enum event_kind kind, struct event *out, size_t max)
 {
-    client_look(w);
+    spec_look(w);
     runner_events(w->runner, keep_event, w);
     size_t count = 0;
     for (size_t i = 0; i < w->events_len; i++) {

@@ -12,22 +12,22 @@ static void registry_with_heartbeats(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *one = client_new(b, "tasks", "one", NULL);
-    struct client *two = client_new(b, "tasks", "two", NULL);
-    assert_int_equal(client_register(one, 4, 60000), REASON_NONE);
-    assert_int_equal(client_register(two, 4, 60000), REASON_NONE);
-    assert_int_equal(client_stats(two).workers, 2);
+    struct client *one = spec_new(b, "tasks", "one", NULL);
+    struct client *two = spec_new(b, "tasks", "two", NULL);
+    assert_int_equal(spec_register(one, 4, 60000), REASON_NONE);
+    assert_int_equal(spec_register(two, 4, 60000), REASON_NONE);
+    assert_int_equal(spec_stats(two).workers, 2);
     bench_pass(b, 35000);
-    assert_int_equal(client_register(one, 4, 60000), REASON_NONE); // its heartbeat
+    assert_int_equal(spec_beat(one), REASON_NONE);
     bench_pass(b, 35000);
-    client_send(one, "any entry moves the time on");
-    assert_int_equal(client_stats(one).workers, 1); // two is cleaned up
+    spec_send(one, "any entry moves the time on");
+    assert_int_equal(spec_stats(one).workers, 1); // two is cleaned up
     bench_pass(b, 35000);
-    client_send(one, "another one");
-    assert_int_equal(client_stats(one).workers, 0);
-    assert_int_equal(client_register(one, 4, 60000), REASON_NONE); // a return is welcome
-    assert_int_equal(client_register(one, 0, 0), REASON_NONE);     // and so is a farewell
-    assert_int_equal(client_stats(two).workers, 0);
+    spec_send(one, "another one");
+    assert_int_equal(spec_stats(one).workers, 0);
+    assert_int_equal(spec_register(one, 4, 60000), REASON_NONE); // a return is welcome
+    assert_int_equal(spec_unregister(one), REASON_NONE);         // and so is a farewell
+    assert_int_equal(spec_stats(two).workers, 0);
     bench_close(b);
 }
 
@@ -35,13 +35,13 @@ static void leadership_by_epoch(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *old = client_new(b, "tasks", "old", NULL);
-    struct client *young = client_new(b, "tasks", "young", NULL);
+    struct client *old = spec_new(b, "tasks", "old", NULL);
+    struct client *young = spec_new(b, "tasks", "young", NULL);
     struct journal_owner late = {.coord = "spec", .token = 1};
-    client_own(old, 1);                                                  // promoted
+    spec_own(old, 1);                                                    // promoted
     assert_int_equal(runner_own(young->runner, 0, &late), ERR_CONFLICT); // that epoch is over
     assert_int_equal(runner_own(young->runner, 1, &late), ERR_FENCED);   // the token is not newer
-    client_own(young, 2);                                                // demotes the former
+    spec_own(young, 2);                                                  // demotes the former
     late.token = 3;
     assert_int_equal(runner_own(old->runner, 1, &late), ERR_FENCED); // it spoke in its old epoch
     assert_int_equal(runner_own(old->runner, 1, &late),
@@ -53,21 +53,21 @@ static void former_coordinator_dispatches_in_vain(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *old = client_new(b, "tasks", "old", NULL);
-    struct client *young = client_new(b, "tasks", "young", NULL);
-    struct client *w = client_new(b, "tasks", "worker", NULL);
-    client_own(old, 1);
-    assert_int_equal(client_register(w, 4, 60000), REASON_NONE);
-    client_send(w, "a job");
-    client_look(old);
-    client_own(young, 2);
+    struct client *old = spec_new(b, "tasks", "old", NULL);
+    struct client *young = spec_new(b, "tasks", "young", NULL);
+    struct client *w = spec_new(b, "tasks", "worker", NULL);
+    spec_own(old, 1);
+    assert_int_equal(spec_register(w, 4, 60000), REASON_NONE);
+    spec_send(w, "a job");
+    spec_look(old);
+    spec_own(young, 2);
     assert_true(runner_dispatch(old->runner)); // it has not heard of its successor
-    client_look(old);
-    assert_int_equal(client_stats(w).tickets, 0);
-    assert_int_equal(client_stats(w).counts[STATE_READY], 1);
-    assert_false(client_dispatch(old)); // by now it has
-    assert_true(client_dispatch(young));
-    assert_int_equal(client_stats(w).tickets, 1);
+    spec_look(old);
+    assert_int_equal(spec_stats(w).tickets, 0);
+    assert_int_equal(spec_stats(w).counts[STATE_READY], 1);
+    assert_false(spec_dispatch(old)); // by now it has
+    assert_true(spec_dispatch(young));
+    assert_int_equal(spec_stats(w).tickets, 1);
     bench_close(b);
 }
 
@@ -81,10 +81,10 @@ struct team {
 static struct team team_new(uint32_t capacity, int64_t ttl_ms)
 {
     struct team c = {.bench = bench_open(backend)};
-    c.boss = client_new(c.bench, "tasks", "boss", NULL);
-    c.worker = client_new(c.bench, "tasks", "worker", NULL);
-    client_own(c.boss, 1);
-    assert_int_equal(client_register(c.worker, capacity, ttl_ms), REASON_NONE);
+    c.boss = spec_new(c.bench, "tasks", "boss", NULL);
+    c.worker = spec_new(c.bench, "tasks", "worker", NULL);
+    spec_own(c.boss, 1);
+    assert_int_equal(spec_register(c.worker, capacity, ttl_ms), REASON_NONE);
     return c;
 }
 
@@ -92,12 +92,11 @@ static void owner_alone_dispatches(void **state)
 {
     (void)state;
     struct team c = team_new(4, 60000);
-    client_send(c.worker, "a job");
-    assert_false(client_dispatch(c.worker));
-    assert_int_equal(client_stats(c.worker).tickets, 0);
-    assert_int_equal(client_recover(c.worker, "worker"), REASON_NOT_OWNER);
-    assert_true(client_dispatch(c.boss));
-    assert_int_equal(client_stats(c.worker).tickets, 1);
+    spec_send(c.worker, "a job");
+    assert_false(spec_dispatch(c.worker));
+    assert_int_equal(spec_stats(c.worker).tickets, 0);
+    assert_true(spec_dispatch(c.boss));
+    assert_int_equal(spec_stats(c.worker).tickets, 1);
     bench_close(c.bench);
 }
 
@@ -106,20 +105,20 @@ static void tickets_come_in_order(void **state)
     (void)state;
     struct team c = team_new(3, 60000);
     for (int i = 0; i < 5; i++)
-        client_send(c.worker, "a job");
-    assert_true(client_dispatch(c.boss));
+        spec_send(c.worker, "a job");
+    assert_true(spec_dispatch(c.boss));
     struct event e[8];
-    assert_int_equal(client_events(c.worker, EVENT_TICKETS_PUBLISHED, e, 8), 3); // its room
+    assert_int_equal(spec_events(c.worker, EVENT_TICKETS_PUBLISHED, e, 8), 3); // its room
     struct held_message m[8];
-    assert_int_equal(client_take(c.worker, m, 8), 3);
+    assert_int_equal(spec_take(c.worker, m, 8), 3);
     for (uint64_t i = 0; i < 3; i++) {
         assert_int_equal(e[i].order, i + 1);
         assert_int_equal(m[i].order, i + 1);
         assert_int_equal(m[i].seq, i + 1);
-        assert_int_equal(client_ack(c.worker, &m[i]), REASON_NONE);
+        assert_int_equal(spec_ack(c.worker, &m[i]), REASON_NONE);
     }
-    assert_true(client_dispatch(c.boss));
-    assert_int_equal(client_take(c.worker, m, 8), 2);
+    assert_true(spec_dispatch(c.boss));
+    assert_int_equal(spec_take(c.worker, m, 8), 2);
     assert_int_equal(m[0].order, 4);
     assert_int_equal(m[0].seq, 4);
     bench_close(c.bench);
@@ -129,27 +128,27 @@ static void tickets_follow_strict_order(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *boss = client_new(b, "tasks", "boss", "orderingGuarantee=true", NULL);
-    struct client *one = client_new(b, "tasks", "one", "orderingGuarantee=true", NULL);
-    struct client *two = client_new(b, "tasks", "two", "orderingGuarantee=true", NULL);
-    client_own(boss, 1);
-    assert_int_equal(client_register(one, 4, 600000), REASON_NONE);
-    assert_int_equal(client_register(two, 4, 600000), REASON_NONE);
+    struct client *boss = spec_new(b, "tasks", "boss", "orderingGuarantee=true", NULL);
+    struct client *one = spec_new(b, "tasks", "one", "orderingGuarantee=true", NULL);
+    struct client *two = spec_new(b, "tasks", "two", "orderingGuarantee=true", NULL);
+    spec_own(boss, 1);
+    assert_int_equal(spec_register(one, 4, 600000), REASON_NONE);
+    assert_int_equal(spec_register(two, 4, 600000), REASON_NONE);
     for (int i = 0; i < 4; i++)
-        client_send(one, "a job");
+        spec_send(one, "a job");
     for (uint64_t i = 1; i <= 4; i++) {
         struct held_message m[4];
-        (void)client_dispatch(boss);
-        assert_int_equal(client_stats(boss).tickets, 1); // never two open ones
+        (void)spec_dispatch(boss);
+        assert_int_equal(spec_stats(boss).tickets, 1); // never two open ones
         struct client *holder = one;
-        if (client_take(one, m, 4) == 0) {
+        if (spec_take(one, m, 4) == 0) {
             holder = two;
-            assert_int_equal(client_take(two, m, 4), 1);
+            assert_int_equal(spec_take(two, m, 4), 1);
         }
         assert_int_equal(m[0].seq, i);
         assert_int_equal(m[0].order, i);
-        assert_false(client_dispatch(boss));
-        assert_int_equal(client_ack(holder, &m[0]), REASON_NONE);
+        assert_false(spec_dispatch(boss));
+        assert_int_equal(spec_ack(holder, &m[0]), REASON_NONE);
     }
     bench_close(b);
 }
@@ -168,22 +167,22 @@ static void ticket_is_taken_up_by_its_first_renewal(void **state)
 {
     (void)state;
     struct team c = team_new(1, 600000);
-    uint64_t seq = client_send(c.worker, "a job");
-    assert_true(client_dispatch(c.boss));
+    uint64_t seq = spec_send(c.worker, "a job");
+    assert_true(spec_dispatch(c.boss));
     struct held_message m;
     struct message_view view;
-    client_look(c.worker);
+    spec_look(c.worker);
     runner_inspect(c.worker->runner, peek_ticket, &m);
-    assert_int_equal(client_find(c.worker, seq, &view), ERR_OK);
+    assert_int_equal(spec_find(c.worker, seq, &view), ERR_OK);
     assert_true(view.ticket);
     assert_int_equal(view.deliveries, 0);
-    assert_int_equal(client_renew(c.worker, &m, 0), REASON_NONE);
-    assert_true(client_until(c.worker) >= m.deadline + 20000); // now for the visibility timeout
-    assert_int_equal(client_find(c.worker, seq, &view), ERR_OK);
+    assert_int_equal(spec_renew(c.worker, &m, 0), REASON_NONE);
+    assert_true(spec_until(c.worker) >= m.deadline + 20000); // now for the visibility timeout
+    assert_int_equal(spec_find(c.worker, seq, &view), ERR_OK);
     assert_false(view.ticket);
     assert_int_equal(view.deliveries, 1);
     bench_pass(c.bench, 10000); // past the ticket's deadline
-    assert_int_equal(client_ack(c.worker, &m), REASON_NONE);
+    assert_int_equal(spec_ack(c.worker, &m), REASON_NONE);
     bench_close(c.bench);
 }
 
@@ -191,24 +190,24 @@ static void ticket_is_taken_up_by_take(void **state)
 {
     (void)state;
     struct team c = team_new(1, 600000);
-    client_send(c.worker, "a job");
-    assert_true(client_dispatch(c.boss));
+    spec_send(c.worker, "a job");
+    assert_true(spec_dispatch(c.boss));
     struct held_message m;
-    assert_int_equal(client_take(c.worker, &m, 1), 1);
+    assert_int_equal(spec_take(c.worker, &m, 1), 1);
     assert_int_equal(m.deliveries, 1);
-    assert_int_equal(client_stats(c.worker).tickets, 0);
-    assert_int_equal(client_stats(c.worker).counts[STATE_LOCKED], 1);
+    assert_int_equal(spec_stats(c.worker).tickets, 0);
+    assert_int_equal(spec_stats(c.worker).counts[STATE_LOCKED], 1);
     bench_pass(c.bench, 10000);
-    assert_int_equal(client_ack(c.worker, &m), REASON_NONE);
+    assert_int_equal(spec_ack(c.worker, &m), REASON_NONE);
     bench_close(c.bench);
 }
 
 // After the tickets went back: the first message is first again, and has no attempt against it.
 static void is_as_before(struct team *c, uint64_t first)
 {
-    struct client *other = client_new(c->bench, "tasks", "other", NULL);
+    struct client *other = spec_new(c->bench, "tasks", "other", NULL);
     struct held_message m;
-    assert_true(client_claim_one(other, &m));
+    assert_true(spec_claim_one(other, &m));
     assert_int_equal(m.seq, first);
     assert_int_equal(m.deliveries, 1);
     assert_int_equal(m.retries, 0);
@@ -218,31 +217,31 @@ static void tickets_of_a_stalled_worker_return(void **state)
 {
     (void)state;
     struct team c = team_new(2, 600000); // its heartbeats are good, but it takes nothing up
-    uint64_t first = client_send(c.worker, "first");
-    client_send(c.worker, "second");
-    client_send(c.worker, "third");
-    assert_true(client_dispatch(c.boss));
+    uint64_t first = spec_send(c.worker, "first");
+    spec_send(c.worker, "second");
+    spec_send(c.worker, "third");
+    assert_true(spec_dispatch(c.boss));
     struct held_message stale;
-    client_look(c.worker);
+    spec_look(c.worker);
     runner_inspect(c.worker->runner, peek_ticket, &stale);
     bench_pass(c.bench, 6000);
     is_as_before(&c, first);
-    assert_int_equal(client_events(c.boss, EVENT_TICKETS_RECOVERED, NULL, 0), 2);
-    assert_int_not_equal(client_renew(c.worker, &stale, 0), REASON_NONE); // too late to take it up
+    assert_int_equal(spec_events(c.boss, EVENT_TICKETS_RECOVERED, NULL, 0), 2);
+    assert_int_not_equal(spec_renew(c.worker, &stale, 0), REASON_NONE); // too late to take it up
     bench_close(c.bench);
 }
 
-static void coordinator_recovers_tickets(void **state)
+static void operator_recovers_tickets(void **state)
 {
     (void)state;
     struct team c = team_new(2, 600000);
-    uint64_t first = client_send(c.worker, "first");
-    client_send(c.worker, "second");
-    assert_true(client_dispatch(c.boss));
-    assert_int_equal(client_recover(c.boss, "unknown"), REASON_UNKNOWN_WORKER);
-    assert_int_equal(client_recover(c.boss, "worker"), REASON_NONE);
-    assert_int_equal(client_stats(c.boss).tickets, 0);
-    assert_int_equal(client_events(c.boss, EVENT_TICKETS_RECOVERED, NULL, 0), 2);
+    uint64_t first = spec_send(c.worker, "first");
+    spec_send(c.worker, "second");
+    assert_true(spec_dispatch(c.boss));
+    assert_int_equal(spec_evict(c.boss, "unknown"), REASON_UNKNOWN_WORKER);
+    assert_int_equal(spec_evict(c.boss, "worker"), REASON_NONE);
+    assert_int_equal(spec_stats(c.boss).tickets, 0);
+    assert_int_equal(spec_events(c.boss, EVENT_TICKETS_RECOVERED, NULL, 0), 2);
     is_as_before(&c, first);
     bench_close(c.bench);
 }
@@ -251,11 +250,11 @@ static void tickets_first_then_claims(void **state)
 {
     (void)state;
     struct team c = team_new(1, 600000);
-    uint64_t first = client_send(c.worker, "first");
-    assert_true(client_dispatch(c.boss));
-    uint64_t second = client_send(c.worker, "second");
+    uint64_t first = spec_send(c.worker, "first");
+    assert_true(spec_dispatch(c.boss));
+    uint64_t second = spec_send(c.worker, "second");
     struct held_message m[4];
-    assert_int_equal(client_claim(c.worker, m, 4), 2);
+    assert_int_equal(spec_claim(c.worker, m, 4), 2);
     assert_int_equal(m[0].seq, first);
     assert_true(m[0].order > 0); // by its ticket
     assert_int_equal(m[1].seq, second);
@@ -272,30 +271,30 @@ struct refusal {
 static struct refusal refusal_begin(const char *mode)
 {
     struct refusal r = {.bench = bench_open(backend)};
-    r.w = client_new(r.bench, "tasks", "one", mode, "failureStrategy.maxRetries=0",
-                     "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
-    client_send(r.w, "a job");
-    assert_true(client_claim_one(r.w, &r.m));
+    r.w = spec_new(r.bench, "tasks", "one", mode, "failureStrategy.maxRetries=0",
+                   "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
+    spec_send(r.w, "a job");
+    assert_true(spec_claim_one(r.w, &r.m));
     return r;
 }
 
 static void renewal_is_rejected(struct refusal *r, enum reason reason)
 {
     struct event e[4];
-    size_t before = client_events(r->w, EVENT_LOCK_RENEWAL_REJECTED, NULL, 0);
+    size_t before = spec_events(r->w, EVENT_LOCK_RENEWAL_REJECTED, NULL, 0);
     assert_true(before < 4);
-    assert_int_equal(client_renew(r->w, &r->m, 0), reason);
-    assert_int_equal(client_events(r->w, EVENT_LOCK_RENEWAL_REJECTED, e, 4), before + 1);
+    assert_int_equal(spec_renew(r->w, &r->m, 0), reason);
+    assert_int_equal(spec_events(r->w, EVENT_LOCK_RENEWAL_REJECTED, e, 4), before + 1);
     assert_int_equal(e[before].reason, reason);
     assert_int_equal(e[before].seq, r->m.seq);
-    assert_int_equal(client_events(r->w, EVENT_LOCK_RENEWED, NULL, 0), 0);
+    assert_int_equal(spec_events(r->w, EVENT_LOCK_RENEWED, NULL, 0), 0);
 }
 
 static void rejected_after_release(void **state)
 {
     (void)state;
     struct refusal r = refusal_begin("failureStrategy.mode=hybrid");
-    assert_int_equal(client_release(r.w, &r.m), REASON_NONE);
+    assert_int_equal(spec_release(r.w, &r.m), REASON_NONE);
     renewal_is_rejected(&r, REASON_LOCK_RELEASED);
     bench_close(r.bench);
 }
@@ -313,7 +312,7 @@ static void rejected_when_processed(void **state)
 {
     (void)state;
     struct refusal r = refusal_begin("failureStrategy.mode=hybrid");
-    assert_int_equal(client_ack(r.w, &r.m), REASON_NONE);
+    assert_int_equal(spec_ack(r.w, &r.m), REASON_NONE);
     renewal_is_rejected(&r, REASON_TERMINAL);
     bench_close(r.bench);
 }
@@ -322,8 +321,8 @@ static void rejected_when_dead(void **state)
 {
     (void)state;
     struct refusal r = refusal_begin("failureStrategy.mode=retry");
-    assert_int_equal(client_fail(r.w, &r.m, "no"), REASON_NONE);
-    assert_int_equal(client_state(r.w, r.m.seq, NULL), STATE_DEAD);
+    assert_int_equal(spec_fail(r.w, &r.m, "no"), REASON_NONE);
+    assert_int_equal(spec_state(r.w, r.m.seq, NULL), STATE_DEAD);
     renewal_is_rejected(&r, REASON_TERMINAL);
     bench_close(r.bench);
 }
@@ -332,11 +331,11 @@ static void rejected_when_moved(void **state)
 {
     (void)state;
     struct refusal r = refusal_begin("failureStrategy.mode=dead-letter");
-    struct client *dlq = client_new(r.bench, "tasks_dlq", "undertaker", NULL);
-    assert_int_equal(client_fail(r.w, &r.m, "no"), REASON_NONE);
+    struct client *dlq = spec_new(r.bench, "tasks_dlq", "undertaker", NULL);
+    assert_int_equal(spec_fail(r.w, &r.m, "no"), REASON_NONE);
     renewal_is_rejected(&r, REASON_TERMINAL); // on its way
-    assert_int_equal(client_carry(r.w, dlq), 1);
-    assert_int_equal(client_stats(r.w).counts[STATE_MOVED], 1);
+    assert_int_equal(spec_carry(r.w, dlq), 1);
+    assert_int_equal(spec_stats(r.w).counts[STATE_MOVED], 1);
     renewal_is_rejected(&r, REASON_TERMINAL); // and there
     bench_close(r.bench);
 }
@@ -348,7 +347,7 @@ static void rejected_with_another_token(void **state)
     struct held_message mine = r.m;
     r.m.token.lo ^= 1;
     renewal_is_rejected(&r, REASON_TOKEN_MISMATCH);
-    assert_int_equal(client_renew(r.w, &mine, 0), REASON_NONE); // the right one still holds
+    assert_int_equal(spec_renew(r.w, &mine, 0), REASON_NONE); // the right one still holds
     bench_close(r.bench);
 }
 
@@ -356,7 +355,7 @@ static void rejected_when_not_processing(void **state)
 {
     (void)state;
     struct refusal r = refusal_begin("failureStrategy.mode=hybrid");
-    r.m.seq = client_send(r.w, "no worker has this one");
+    r.m.seq = spec_send(r.w, "no worker has this one");
     renewal_is_rejected(&r, REASON_NOT_LOCKED);
     bench_close(r.bench);
 }
@@ -375,12 +374,12 @@ static void renewal_is_an_event(void **state)
     (void)state;
     struct refusal r = refusal_begin("failureStrategy.mode=hybrid");
     bench_pass(r.bench, 10000);
-    assert_int_equal(client_renew(r.w, &r.m, 60000), REASON_NONE);
+    assert_int_equal(spec_renew(r.w, &r.m, 60000), REASON_NONE);
     struct event e;
-    assert_int_equal(client_events(r.w, EVENT_LOCK_RENEWED, &e, 1), 1);
+    assert_int_equal(spec_events(r.w, EVENT_LOCK_RENEWED, &e, 1), 1);
     assert_int_equal(e.seq, r.m.seq);
-    assert_int_equal(e.until, client_until(r.w));
-    assert_int_equal(client_events(r.w, EVENT_LOCK_RENEWAL_REJECTED, NULL, 0), 0);
+    assert_int_equal(e.until, spec_until(r.w));
+    assert_int_equal(spec_events(r.w, EVENT_LOCK_RENEWAL_REJECTED, NULL, 0), 0);
     bench_close(r.bench);
 }
 
@@ -406,7 +405,7 @@ int main(int argc, char **argv)
         FEATURE("A ticket is taken up by take", ticket_is_taken_up_by_take),
         FEATURE("Tickets of a stalled worker return to their place",
                 tickets_of_a_stalled_worker_return),
-        FEATURE("The coordinator recovers a worker's tickets", coordinator_recovers_tickets),
+        FEATURE("An operator recovers a worker's tickets", operator_recovers_tickets),
         FEATURE("A worker takes its tickets first and claims directly otherwise",
                 tickets_first_then_claims),
         FEATURE("Renewal is rejected after release", rejected_after_release),

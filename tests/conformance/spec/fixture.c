@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fixture.h"
+#include "api/handle.h"
 
-#include "local/inside.h"
+#include "queues/queues.h"
 #include "store/mem.h"
 
 #include <stdlib.h>

@@ -17,6 +17,7 @@ struct bench {
     char dir[SCRATCH_MAX];      // file
     struct journal_rules rules; // of the runners; all zero: the defaults
     int64_t patience_ms;
+    struct dispatch_rollout dispatch; // of the runners: off, so that a test chooses the moment
     struct client *workers[WORKERS_MAX_HERE];
     size_t workers_len;
     struct node *node; // NULL until there is a client, and with clients at runners
@@ -33,7 +34,7 @@ struct state_look {
     uint64_t slot;
     enum err err;
     bool ended; // and it is known how
-    struct client_end end;
+    struct spec_end end;
 };
 
 struct state_look bench_look(struct client *w, uint64_t seq); // seq 0: no message
@@ -41,8 +42,8 @@ struct state_look bench_look(struct client *w, uint64_t seq); // seq 0: no messa
 void drivers_begin(struct bench *b); // before the first hand: the store is what it will be
 void drivers_end(struct bench *b);   // after the last one; releases the store
 void drivers_look(struct bench *b);  // time has passed
-void client_join(struct client *w, const struct runner_config *config); // the runner is open
-void client_leave(struct client *w);
+void spec_join(struct client *w, const struct runner_config *config); // the runner is open
+void spec_leave(struct client *w);
 
 struct settle_step {
     uint16_t kind; // OP_ACK, OP_FAIL, OP_RELEASE, OP_RENEW
@@ -50,5 +51,5 @@ struct settle_step {
     const char *why;
     const struct request_id *request; // NULL: a new one
 };
-enum reason client_settle(struct client *w, const struct settle_step *s,
-                          const struct held_message *m);
+enum reason spec_settle(struct client *w, const struct settle_step *s,
+                        const struct held_message *m);

@@ -15,16 +15,16 @@ static void acquire_message_exclusively(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *one = client_new(b, "tasks", "one", NULL);
-    struct client *two = client_new(b, "tasks", "two", NULL);
-    uint64_t seq = client_send(one, "a job");
+    struct client *one = spec_new(b, "tasks", "one", NULL);
+    struct client *two = spec_new(b, "tasks", "two", NULL);
+    uint64_t seq = spec_send(one, "a job");
     struct held_message got, other;
-    assert_true(client_claim_one(one, &got));
+    assert_true(spec_claim_one(one, &got));
     assert_int_equal(got.seq, seq);
     assert_string_equal(got.body, "a job");
     assert_true(got.token.lo != 0 || got.token.hi != 0);
-    assert_false(client_claim_one(two, &other));
-    assert_int_equal(client_stats(two).counts[STATE_LOCKED], 1);
+    assert_false(spec_claim_one(two, &other));
+    assert_int_equal(spec_stats(two).counts[STATE_LOCKED], 1);
     bench_close(b);
 }
 
@@ -32,21 +32,21 @@ static void lock_visibility_timeout(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *one = client_new(b, "tasks", "one", NULL);
-    struct client *two = client_new(b, "tasks", "two", NULL);
-    client_send(one, "a job");
+    struct client *one = spec_new(b, "tasks", "one", NULL);
+    struct client *two = spec_new(b, "tasks", "two", NULL);
+    spec_send(one, "a job");
     struct held_message first, second;
-    assert_true(client_claim_one(one, &first));
+    assert_true(spec_claim_one(one, &first));
     bench_pass(b, 20000); // and what the machine takes: much less than is left
-    assert_false(client_claim_one(two, &second));
+    assert_false(spec_claim_one(two, &second));
     bench_pass(b, 11000);
-    assert_true(client_claim_one(two, &second));
+    assert_true(spec_claim_one(two, &second));
     assert_int_equal(second.seq, first.seq);
     assert_true(second.fence > first.fence);
     assert_int_equal(second.deliveries, 2);
-    assert_int_equal(client_events(two, EVENT_LOCK_EXPIRED, NULL, 0), 1);
-    assert_int_not_equal(client_ack(one, &first), REASON_NONE);
-    assert_int_equal(client_ack(two, &second), REASON_NONE);
+    assert_int_equal(spec_events(two, EVENT_LOCK_EXPIRED, NULL, 0), 1);
+    assert_int_not_equal(spec_ack(one, &first), REASON_NONE);
+    assert_int_equal(spec_ack(two, &second), REASON_NONE);
     bench_close(b);
 }
 
@@ -54,20 +54,20 @@ static void release_lock_on_success(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *w = client_new(b, "tasks", "one", NULL);
-    uint64_t seq = client_send(w, "a job");
+    struct client *w = spec_new(b, "tasks", "one", NULL);
+    uint64_t seq = spec_send(w, "a job");
     struct held_message m;
-    assert_true(client_claim_one(w, &m));
-    assert_int_equal(client_state(w, seq, NULL), STATE_LOCKED);
-    assert_int_equal(client_ack(w, &m), REASON_NONE);
-    assert_int_equal(client_status(w), OUTCOME_PROCESSED);
-    struct machine_stats stats = client_stats(w);
+    assert_true(spec_claim_one(w, &m));
+    assert_int_equal(spec_state(w, seq, NULL), STATE_LOCKED);
+    assert_int_equal(spec_ack(w, &m), REASON_NONE);
+    assert_int_equal(spec_status(w), OUTCOME_PROCESSED);
+    struct machine_stats stats = spec_stats(w);
     assert_int_equal(stats.counts[STATE_PROCESSED], 1);
     assert_int_equal(stats.counts[STATE_LOCKED], 0);
     assert_int_equal(stats.records, 0); // no lock is kept
-    assert_int_equal(client_ack(w, &m), REASON_TERMINAL);
+    assert_int_equal(spec_ack(w, &m), REASON_TERMINAL);
     bench_pass(b, 3600000);
-    assert_false(client_claim_one(w, &m));
+    assert_false(spec_claim_one(w, &m));
     bench_close(b);
 }
 
@@ -75,16 +75,16 @@ static void release_lock_on_failure(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *w = client_new(b, "tasks", "one", "failureStrategy.backoff.initial=1m", NULL);
-    uint64_t seq = client_send(w, "a job");
+    struct client *w = spec_new(b, "tasks", "one", "failureStrategy.backoff.initial=1m", NULL);
+    uint64_t seq = spec_send(w, "a job");
     struct held_message m, again;
-    assert_true(client_claim_one(w, &m));
-    assert_int_equal(client_fail(w, &m, "it broke"), REASON_NONE);
-    assert_int_equal(client_status(w), OUTCOME_RETRYING);
-    assert_int_equal(client_state(w, seq, NULL), STATE_DELAYED);
-    assert_int_not_equal(client_renew(w, &m, 0), REASON_NONE); // the lock is gone
+    assert_true(spec_claim_one(w, &m));
+    assert_int_equal(spec_fail(w, &m, "it broke"), REASON_NONE);
+    assert_int_equal(spec_status(w), OUTCOME_RETRYING);
+    assert_int_equal(spec_state(w, seq, NULL), STATE_DELAYED);
+    assert_int_not_equal(spec_renew(w, &m, 0), REASON_NONE); // the lock is gone
     bench_pass(b, 120000);
-    assert_true(client_claim_one(w, &again)); // and is replaced by another
+    assert_true(spec_claim_one(w, &again)); // and is replaced by another
     assert_false(hash128_equal(m.token, again.token));
     bench_close(b);
 }
@@ -94,24 +94,24 @@ static void retry_to_original_queue(void **state)
     (void)state;
     struct bench *b = bench_open(backend);
     struct client *w =
-        client_new(b, "tasks", "one", "failureStrategy.mode=retry", "failureStrategy.maxRetries=5",
-                   "failureStrategy.backoff.initial=1m", NULL);
-    uint64_t seq = client_send(w, "a job");
+        spec_new(b, "tasks", "one", "failureStrategy.mode=retry", "failureStrategy.maxRetries=5",
+                 "failureStrategy.backoff.initial=1m", NULL);
+    uint64_t seq = spec_send(w, "a job");
     struct held_message m;
     for (uint32_t retries = 0; retries < 5; retries++) {
-        assert_true(client_claim_one(w, &m));
+        assert_true(spec_claim_one(w, &m));
         assert_int_equal(m.retries, retries);
-        assert_int_equal(client_fail(w, &m, "again"), REASON_NONE);
-        assert_int_equal(client_status(w), OUTCOME_RETRYING);
-        assert_false(client_claim_one(w, &m)); // hidden for the backoff
+        assert_int_equal(spec_fail(w, &m, "again"), REASON_NONE);
+        assert_int_equal(spec_status(w), OUTCOME_RETRYING);
+        assert_false(spec_claim_one(w, &m)); // hidden for the backoff
         bench_pass(b, 600000);
     }
-    assert_true(client_claim_one(w, &m));
+    assert_true(spec_claim_one(w, &m));
     assert_int_equal(m.retries, 5);
-    assert_int_equal(client_fail(w, &m, "for good"), REASON_NONE);
-    assert_int_equal(client_state(w, seq, NULL), STATE_DEAD); // seen, not dropped
+    assert_int_equal(spec_fail(w, &m, "for good"), REASON_NONE);
+    assert_int_equal(spec_state(w, seq, NULL), STATE_DEAD); // seen, not dropped
     bench_pass(b, 600000);
-    assert_false(client_claim_one(w, &m));
+    assert_false(spec_claim_one(w, &m));
     bench_close(b);
 }
 
@@ -125,16 +125,16 @@ static void route_to_dead_letter_queue(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *w = client_new(b, "tasks", "one", "failureStrategy.mode=dead-letter",
-                                  "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
-    struct client *dlq = client_new(b, "tasks_dlq", "undertaker", NULL);
-    uint64_t seq = client_send(w, "a job");
+    struct client *w = spec_new(b, "tasks", "one", "failureStrategy.mode=dead-letter",
+                                "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
+    struct client *dlq = spec_new(b, "tasks_dlq", "undertaker", NULL);
+    uint64_t seq = spec_send(w, "a job");
     struct held_message m, dead;
-    assert_true(client_claim_one(w, &m));
-    assert_int_equal(client_fail(w, &m, "no such customer"), REASON_NONE);
-    assert_int_equal(client_status(w), OUTCOME_DEAD_LETTERED);
-    assert_int_equal(client_carry(w, dlq), 1);
-    assert_true(client_claim_one(dlq, &dead));
+    assert_true(spec_claim_one(w, &m));
+    assert_int_equal(spec_fail(w, &m, "no such customer"), REASON_NONE);
+    assert_int_equal(spec_status(w), OUTCOME_DEAD_LETTERED);
+    assert_int_equal(spec_carry(w, dlq), 1);
+    assert_true(spec_claim_one(dlq, &dead));
     assert_string_equal(dead.body, "a job");
     char number[32];
     (void)snprintf(number, sizeof number, "7461736b-0-%" PRIu64, seq); // the queue's id is "tasks"
@@ -143,9 +143,9 @@ static void route_to_dead_letter_queue(void **state)
     needs_header(&dead, "sluice-dead-queue", "tasks");
     needs_header(&dead, "sluice-dead-id", number);
     assert_non_null(held_header(&dead, "sluice-dead-at"));
-    assert_false(client_claim_one(w, &m));
-    assert_int_equal(client_carry(w, dlq), 0);
-    assert_int_equal(client_stats(w).counts[STATE_MOVED], 1);
+    assert_false(spec_claim_one(w, &m));
+    assert_int_equal(spec_carry(w, dlq), 0);
+    assert_int_equal(spec_stats(w).counts[STATE_MOVED], 1);
     bench_close(b);
 }
 
@@ -154,23 +154,23 @@ static void retry_then_dead_letter(void **state)
     (void)state;
     struct bench *b = bench_open(backend);
     struct client *w =
-        client_new(b, "tasks", "one", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=3",
-                   "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
-    struct client *dlq = client_new(b, "tasks_dlq", "undertaker", NULL);
-    client_send(w, "a job");
+        spec_new(b, "tasks", "one", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=3",
+                 "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
+    struct client *dlq = spec_new(b, "tasks_dlq", "undertaker", NULL);
+    spec_send(w, "a job");
     struct held_message m;
     for (int i = 0; i < 3; i++) {
-        assert_true(client_claim_one(w, &m));
-        assert_int_equal(client_fail(w, &m, "again"), REASON_NONE);
-        assert_int_equal(client_status(w), OUTCOME_RETRYING);
-        assert_int_equal(client_carry(w, dlq), 0);
+        assert_true(spec_claim_one(w, &m));
+        assert_int_equal(spec_fail(w, &m, "again"), REASON_NONE);
+        assert_int_equal(spec_status(w), OUTCOME_RETRYING);
+        assert_int_equal(spec_carry(w, dlq), 0);
         bench_pass(b, 600000);
     }
-    assert_true(client_claim_one(w, &m));
-    assert_int_equal(client_fail(w, &m, "the last straw"), REASON_NONE);
-    assert_int_equal(client_status(w), OUTCOME_DEAD_LETTERED);
-    assert_int_equal(client_carry(w, dlq), 1);
-    assert_true(client_claim_one(dlq, &m));
+    assert_true(spec_claim_one(w, &m));
+    assert_int_equal(spec_fail(w, &m, "the last straw"), REASON_NONE);
+    assert_int_equal(spec_status(w), OUTCOME_DEAD_LETTERED);
+    assert_int_equal(spec_carry(w, dlq), 1);
+    assert_true(spec_claim_one(dlq, &m));
     needs_header(&m, "sluice-dead-reason", "the last straw");
     needs_header(&m, "sluice-dead-retries", "3");
     bench_close(b);
@@ -180,9 +180,9 @@ static void comes_in_order(struct client *w, const char *const *bodies, size_t c
 {
     for (size_t i = 0; i < count; i++) {
         struct held_message m;
-        assert_true(client_claim_one(w, &m));
+        assert_true(spec_claim_one(w, &m));
         assert_string_equal(m.body, bodies[i]);
-        assert_int_equal(client_ack(w, &m), REASON_NONE);
+        assert_int_equal(spec_ack(w, &m), REASON_NONE);
     }
 }
 
@@ -190,10 +190,10 @@ static void default_fifo_ordering(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *w = client_new(b, "tasks", "one", NULL);
+    struct client *w = spec_new(b, "tasks", "one", NULL);
     const char *bodies[] = {"first", "second", "third", "fourth"};
     for (int i = 0; i < 4; i++)
-        client_send(w, bodies[i]);
+        spec_send(w, bodies[i]);
     comes_in_order(w, bodies, 4);
     bench_close(b);
 }
@@ -202,10 +202,10 @@ static void lifo_ordering(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *w = client_new(b, "tasks", "one", "orderingMode=lifo", NULL);
+    struct client *w = spec_new(b, "tasks", "one", "orderingMode=lifo", NULL);
     const char *bodies[] = {"third", "second", "first"};
     for (int i = 3; i-- > 0;)
-        client_send(w, bodies[i]);
+        spec_send(w, bodies[i]);
     comes_in_order(w, bodies, 3);
     bench_close(b);
 }
@@ -228,25 +228,25 @@ static void strict_ordering_guarantee(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *one = client_new(b, "tasks", "one", "orderingGuarantee=true",
-                                    "failureStrategy.backoff.initial=1m", NULL);
-    struct client *two = client_new(b, "tasks", "two", "orderingGuarantee=true",
-                                    "failureStrategy.backoff.initial=1m", NULL);
-    client_send(one, "first");
-    client_send(one, "second");
-    client_send(one, "third");
+    struct client *one = spec_new(b, "tasks", "one", "orderingGuarantee=true",
+                                  "failureStrategy.backoff.initial=1m", NULL);
+    struct client *two = spec_new(b, "tasks", "two", "orderingGuarantee=true",
+                                  "failureStrategy.backoff.initial=1m", NULL);
+    spec_send(one, "first");
+    spec_send(one, "second");
+    spec_send(one, "third");
     struct held_message m, other;
-    assert_true(client_claim_one(one, &m));
-    assert_false(client_claim_one(two, &other)); // not while the first is open
-    assert_int_equal(client_fail(one, &m, "retry me"), REASON_NONE);
-    assert_false(client_claim_one(two, &other)); // nor while it waits for its retry
+    assert_true(spec_claim_one(one, &m));
+    assert_false(spec_claim_one(two, &other)); // not while the first is open
+    assert_int_equal(spec_fail(one, &m, "retry me"), REASON_NONE);
+    assert_false(spec_claim_one(two, &other)); // nor while it waits for its retry
     bench_pass(b, 120000);
-    assert_true(client_claim_one(two, &other));
+    assert_true(spec_claim_one(two, &other));
     assert_string_equal(other.body, "first");
     bench_pass(b, 31000); // its lock expires
-    assert_true(client_claim_one(one, &m));
+    assert_true(spec_claim_one(one, &m));
     assert_string_equal(m.body, "first");
-    assert_int_equal(client_ack(one, &m), REASON_NONE);
+    assert_int_equal(spec_ack(one, &m), REASON_NONE);
     comes_in_order(two, (const char *const[]){"second", "third"}, 2);
     bench_close(b);
 }
@@ -255,17 +255,17 @@ static void best_effort_ordering(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *one = client_new(b, "tasks", "one", "orderingGuarantee=false", NULL);
-    struct client *two = client_new(b, "tasks", "two", "orderingGuarantee=false", NULL);
-    client_send(one, "first");
-    client_send(one, "second");
+    struct client *one = spec_new(b, "tasks", "one", "orderingGuarantee=false", NULL);
+    struct client *two = spec_new(b, "tasks", "two", "orderingGuarantee=false", NULL);
+    spec_send(one, "first");
+    spec_send(one, "second");
     struct held_message m, other;
-    assert_true(client_claim_one(one, &m));
-    assert_int_equal(client_events(two, EVENT_ORDERING_BEST_EFFORT, NULL, 0), 0);
-    assert_true(client_claim_one(two, &other)); // past the locked one
+    assert_true(spec_claim_one(one, &m));
+    assert_int_equal(spec_events(two, EVENT_ORDERING_BEST_EFFORT, NULL, 0), 0);
+    assert_true(spec_claim_one(two, &other)); // past the locked one
     assert_string_equal(other.body, "second");
     struct event said;
-    assert_int_equal(client_events(two, EVENT_ORDERING_BEST_EFFORT, &said, 1), 1);
+    assert_int_equal(spec_events(two, EVENT_ORDERING_BEST_EFFORT, &said, 1), 1);
     bench_close(b);
 }
 
@@ -274,20 +274,20 @@ static void emit_processing_outcome_event(void **state)
     (void)state;
     struct bench *b = bench_open(backend);
     struct client *w =
-        client_new(b, "tasks", "one", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=1",
-                   "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
-    uint64_t good = client_send(w, "good");
-    uint64_t bad = client_send(w, "bad");
+        spec_new(b, "tasks", "one", "failureStrategy.mode=hybrid", "failureStrategy.maxRetries=1",
+                 "failureStrategy.deadLetterQueue=tasks_dlq", NULL);
+    uint64_t good = spec_send(w, "good");
+    uint64_t bad = spec_send(w, "bad");
     struct held_message m;
-    assert_true(client_claim_one(w, &m));
-    assert_int_equal(client_ack(w, &m), REASON_NONE);
+    assert_true(spec_claim_one(w, &m));
+    assert_int_equal(spec_ack(w, &m), REASON_NONE);
     for (int i = 0; i < 2; i++) {
         bench_pass(b, 600000);
-        assert_true(client_claim_one(w, &m));
-        assert_int_equal(client_fail(w, &m, "bad luck"), REASON_NONE);
+        assert_true(spec_claim_one(w, &m));
+        assert_int_equal(spec_fail(w, &m, "bad luck"), REASON_NONE);
     }
     struct event e[4];
-    assert_int_equal(client_events(w, EVENT_MESSAGE_OUTCOME, e, 4), 3);
+    assert_int_equal(spec_events(w, EVENT_MESSAGE_OUTCOME, e, 4), 3);
     assert_int_equal(e[0].seq, good);
     assert_int_equal(e[0].status, OUTCOME_PROCESSED);
     assert_int_equal(e[0].deliveries, 1);
@@ -310,7 +310,7 @@ struct contender {
 static void *contend(void *arg)
 {
     struct contender *c = arg;
-    c->count = client_claim(c->worker, &c->got, 1);
+    c->count = spec_claim(c->worker, &c->got, 1);
     return NULL;
 }
 
@@ -319,13 +319,13 @@ static void hundred_concurrent_consumers(void **state)
     (void)state;
     struct bench *b = bench_open(backend);
     static struct contender pods[100];
-    struct client *sender = client_new(b, "tasks", "sender", "visibilityTimeout=1h", NULL);
+    struct client *sender = spec_new(b, "tasks", "sender", "visibilityTimeout=1h", NULL);
     for (int i = 0; i < 100; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "pod-%d", i);
-        pods[i].worker = client_new(b, "tasks", name, "visibilityTimeout=1h", NULL);
+        pods[i].worker = spec_new(b, "tasks", name, "visibilityTimeout=1h", NULL);
     }
-    client_send(sender, "the only one");
+    spec_send(sender, "the only one");
     for (int i = 0; i < 100; i++)
         assert_int_equal(pthread_create(&pods[i].thread, NULL, contend, &pods[i]), 0);
     size_t winners = 0;
@@ -334,7 +334,7 @@ static void hundred_concurrent_consumers(void **state)
         winners += pods[i].count;
     }
     assert_int_equal(winners, 1);
-    struct machine_stats stats = client_stats(sender);
+    struct machine_stats stats = spec_stats(sender);
     assert_int_equal(stats.counts[STATE_LOCKED], 1);
     assert_int_equal(stats.counts[STATE_READY], 0);
     assert_int_equal(stats.granted, 1);
@@ -345,25 +345,25 @@ static void lock_token_uniqueness(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *one = client_new(b, "tasks", "one", NULL);
-    struct client *two = client_new(b, "tasks", "two", NULL);
+    struct client *one = spec_new(b, "tasks", "one", NULL);
+    struct client *two = spec_new(b, "tasks", "two", NULL);
     struct held_message m[20], other, forged;
     for (int i = 0; i < 20; i++)
-        client_send(one, "a job");
-    assert_int_equal(client_claim(one, m, 10), 10);
-    assert_int_equal(client_claim(two, m + 10, 10), 10);
+        spec_send(one, "a job");
+    assert_int_equal(spec_claim(one, m, 10), 10);
+    assert_int_equal(spec_claim(two, m + 10, 10), 10);
     for (int i = 0; i < 20; i++)
         for (int j = 0; j < i; j++)
             assert_false(hash128_equal(m[i].token, m[j].token));
     forged = m[0];
     forged.token = m[1].token; // bound to another message
-    assert_int_equal(client_ack(one, &forged), REASON_TOKEN_MISMATCH);
+    assert_int_equal(spec_ack(one, &forged), REASON_TOKEN_MISMATCH);
     bench_pass(b, 31000);
-    assert_true(client_claim_one(two, &other));
+    assert_true(spec_claim_one(two, &other));
     assert_int_equal(other.seq, m[0].seq);
-    assert_int_equal(client_ack(one, &m[0]), REASON_TOKEN_MISMATCH); // of an earlier version
-    assert_int_equal(client_ack(two, &other), REASON_NONE);
-    assert_int_equal(client_ack(two, &other), REASON_TERMINAL);
+    assert_int_equal(spec_ack(one, &m[0]), REASON_TOKEN_MISMATCH); // of an earlier version
+    assert_int_equal(spec_ack(two, &other), REASON_NONE);
+    assert_int_equal(spec_ack(two, &other), REASON_TERMINAL);
     bench_close(b);
 }
 
@@ -371,20 +371,20 @@ static void renew_lock_before_timeout(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *one = client_new(b, "tasks", "one", "visibilityTimeout=30s", NULL);
-    struct client *two = client_new(b, "tasks", "two", "visibilityTimeout=30s", NULL);
-    client_send(one, "a long job");
+    struct client *one = spec_new(b, "tasks", "one", "visibilityTimeout=30s", NULL);
+    struct client *two = spec_new(b, "tasks", "two", "visibilityTimeout=30s", NULL);
+    spec_send(one, "a long job");
     struct held_message m, other;
-    assert_true(client_claim_one(one, &m));
+    assert_true(spec_claim_one(one, &m));
     bench_pass(b, 20000);
-    assert_int_equal(client_renew(one, &m, 0), REASON_NONE);
+    assert_int_equal(spec_renew(one, &m, 0), REASON_NONE);
     // The clock of a directory follows the wall clock, so it can lose a millisecond.
-    assert_true(client_until(one) >= m.deadline + 20000 - 10);
+    assert_true(spec_until(one) >= m.deadline + 20000 - 10);
     bench_pass(b, 20000); // past the old deadline
-    assert_false(client_claim_one(two, &other));
-    assert_int_equal(client_events(two, EVENT_LOCK_RENEWED, NULL, 0), 1);
+    assert_false(spec_claim_one(two, &other));
+    assert_int_equal(spec_events(two, EVENT_LOCK_RENEWED, NULL, 0), 1);
     bench_pass(b, 11000); // past the new one
-    assert_true(client_claim_one(two, &other));
+    assert_true(spec_claim_one(two, &other));
     bench_close(b);
 }
 
@@ -392,14 +392,14 @@ static void prevent_renewal_after_release(void **state)
 {
     (void)state;
     struct bench *b = bench_open(backend);
-    struct client *w = client_new(b, "tasks", "one", NULL);
-    client_send(w, "a job");
+    struct client *w = spec_new(b, "tasks", "one", NULL);
+    spec_send(w, "a job");
     struct held_message m;
-    assert_true(client_claim_one(w, &m));
-    assert_int_equal(client_ack(w, &m), REASON_NONE);
-    assert_int_equal(client_renew(w, &m, 0), REASON_TERMINAL);
+    assert_true(spec_claim_one(w, &m));
+    assert_int_equal(spec_ack(w, &m), REASON_NONE);
+    assert_int_equal(spec_renew(w, &m, 0), REASON_TERMINAL);
     struct event e;
-    assert_int_equal(client_events(w, EVENT_LOCK_RENEWAL_REJECTED, &e, 1), 1);
+    assert_int_equal(spec_events(w, EVENT_LOCK_RENEWAL_REJECTED, &e, 1), 1);
     assert_int_equal(e.reason, REASON_TERMINAL);
     bench_close(b);
 }

@@ -61,7 +61,7 @@ struct s3_credentials {
     pthread_cond_t ended; // signalled when a fetch ends
     bool fetching;
     bool have;
-    struct s3_fetched held;
+    struct s3_source_answer held;
     bool refused;  // the store refused the held keys
     bool repeated; // the source returned the same keys after a refusal
     bool tried;
@@ -333,8 +333,8 @@ const char *s3_credentials_source(const struct s3_credentials *c)
 }
 
 // The user may have replaced the keys in the file.
-static enum err read_file_again(const struct s3_credentials *c, struct s3_fetched *out, char *why,
-                                size_t why_len)
+static enum err read_file_again(const struct s3_credentials *c, struct s3_source_answer *out,
+                                char *why, size_t why_len)
 {
     CLEANUP(section_free) struct s3_section *s = NEW(struct s3_section);
     enum err err = s3_section_read(&c->files, c->profile_name, s, why, why_len);
@@ -355,7 +355,7 @@ static enum err nowhere(const struct s3_credentials *c, const char *last, char *
 }
 
 // Called without the lock: reads only fields that s3_credentials_new set.
-static enum err fetch_keys(const struct s3_credentials *c, struct s3_fetched *out, char *why,
+static enum err fetch_keys(const struct s3_credentials *c, struct s3_source_answer *out, char *why,
                            size_t why_len)
 {
     char last[WHY_MAX / 4] = "";
@@ -405,7 +405,7 @@ static bool due(const struct s3_credentials *c, int64_t now_ms)
     return wanted && !resting;
 }
 
-static void keep(struct s3_credentials *c, const struct s3_fetched *fetched)
+static void keep(struct s3_credentials *c, const struct s3_source_answer *fetched)
 {
     bool same = c->have && same_keys(&c->held.keys, &fetched->keys);
     c->repeated = same && (c->refused || c->repeated);
@@ -429,7 +429,7 @@ static void note_failure(struct s3_credentials *c, enum err err, const char *tex
 // Called with the lock, which is released while the source is called.
 static void fetch_once(struct s3_credentials *c, int64_t now_ms)
 {
-    CLEANUP(s3_fetched_wipe) struct s3_fetched fetched = {0};
+    CLEANUP(s3_fetched_wipe) struct s3_source_answer fetched = {0};
     char text[WHY_MAX] = "";
     c->fetching = true;
     (void)pthread_mutex_unlock(&c->lock);

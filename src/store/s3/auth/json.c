@@ -296,7 +296,7 @@ static const char *shown(const char *code)
     return strlen(code) <= 64 ? code : "a failure";
 }
 
-enum err s3_json_keys(struct bytes text, bool process, struct s3_fetched *out, char *why,
+enum err s3_json_keys(struct bytes text, bool process, struct s3_source_answer *out, char *why,
                       size_t why_len)
 {
     CLEANUP(wipe_code) char code[S3_KEY_MAX];

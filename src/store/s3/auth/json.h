@@ -19,5 +19,5 @@ const char *s3_json_fields(struct bytes text, struct s3_json_field *fields, size
 // Reads the answer of a container's or instance's metadata service, or of a credential_process
 // (which must have Version 1). ERR_DENIED: the service reports why it has no keys. ERR_UNAVAILABLE:
 // the answer is malformed.
-MUST_USE enum err s3_json_keys(struct bytes text, bool process, struct s3_fetched *out, char *why,
-                               size_t why_len);
+MUST_USE enum err s3_json_keys(struct bytes text, bool process, struct s3_source_answer *out,
+                               char *why, size_t why_len);

@@ -151,8 +151,8 @@ static bool answered(const struct http_call *call, int status)
     return call->end == HTTP_ANSWERED && call->status == status;
 }
 
-static enum err keys_of(const struct http_call *call, const char *service, struct s3_fetched *out,
-                        char *why, size_t why_len)
+static enum err keys_of(const struct http_call *call, const char *service,
+                        struct s3_source_answer *out, char *why, size_t why_len)
 {
     char inner[160] = "";
     if (!answered(call, 200)) return refused(call, service, why, why_len);
@@ -183,7 +183,7 @@ static const char *authorization(const struct s3_container *from, struct buf *li
 }
 
 enum err s3_container_fetch(struct http *direct, const struct s3_container *from,
-                            struct s3_fetched *out, char *why, size_t why_len)
+                            struct s3_source_answer *out, char *why, size_t why_len)
 {
     CLEANUP(secret_done) struct buf line;
     secret_init(&line, S3_TOKEN_MAX + 64);
@@ -270,7 +270,7 @@ static void header_wipe(char (*header)[SESSION_TOKEN_MAX + 64])
 }
 
 enum err s3_instance_fetch(struct http *direct, const struct s3_instance *from,
-                           struct s3_fetched *out, char *why, size_t why_len)
+                           struct s3_source_answer *out, char *why, size_t why_len)
 {
     CLEANUP(header_wipe) char header[SESSION_TOKEN_MAX + 64];
     char role[ROLE_MAX], url[S3_URL_MAX + 64 + ROLE_MAX];

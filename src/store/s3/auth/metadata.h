@@ -33,10 +33,10 @@ bool s3_container_url_ok(const char *url);
 // ERR_UNAVAILABLE: no answer, or a malformed one. ERR_DENIED: the service answers that it has no
 // keys.
 MUST_USE enum err s3_container_fetch(struct http *direct, const struct s3_container *from,
-                                     struct s3_fetched *out, char *why, size_t why_len);
+                                     struct s3_source_answer *out, char *why, size_t why_len);
 // ERR_NOT_FOUND: no service listens there, so this is not a cloud instance, or the instance has no
 // role.
 MUST_USE enum err s3_instance_fetch(struct http *direct, const struct s3_instance *from,
-                                    struct s3_fetched *out, char *why, size_t why_len);
+                                    struct s3_source_answer *out, char *why, size_t why_len);
 MUST_USE enum err s3_web_identity_fetch(struct http *client, const struct s3_web_identity *from,
-                                        struct s3_fetched *out, char *why, size_t why_len);
+                                        struct s3_source_answer *out, char *why, size_t why_len);

@@ -41,9 +41,9 @@ static const char *split_word(const char *at, char **to)
     return quote ? NULL : at;
 }
 
-bool process_split(const char *command, struct process_words *out)
+bool process_split(const char *command, struct process_arguments *out)
 {
-    *out = (struct process_words){0};
+    *out = (struct process_arguments){0};
     if (strlen(command) >= sizeof out->text) return false;
     char *to = out->text;
     for (const char *at = command + strspn(command, " \t"); *at; at += strspn(at, " \t")) {
@@ -57,7 +57,7 @@ bool process_split(const char *command, struct process_words *out)
 
 // Starts the program in its own process group, so that it can be ended together with its children.
 // Its signals have default actions, even if this process has changed its own.
-static int launch(const struct process_words *words, int output, pid_t *child)
+static int launch(const struct process_arguments *words, int output, pid_t *child)
 {
     posix_spawn_file_actions_t files;
     posix_spawnattr_t how;
@@ -112,7 +112,7 @@ static int reap(pid_t child)
     return status;
 }
 
-static enum err run(const struct process_words *words, struct buf *output, char *why,
+static enum err run(const struct process_arguments *words, struct buf *output, char *why,
                     size_t why_len)
 {
     int ends[2];
@@ -142,9 +142,10 @@ static enum err run(const struct process_words *words, struct buf *output, char 
     return failed || status ? ERR_UNAVAILABLE : ERR_OK;
 }
 
-enum err s3_process_fetch(const char *command, struct s3_fetched *out, char *why, size_t why_len)
+enum err s3_process_fetch(const char *command, struct s3_source_answer *out, char *why,
+                          size_t why_len)
 {
-    struct process_words words;
+    struct process_arguments words;
     if (!process_split(command, &words)) {
         (void)snprintf(why, why_len,
                        "credential_process is not a command of at most %d words, or "

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 // The state while one file is read for one profile.
-struct take {
+struct profile_reader {
     const char *profile;
     bool prefixed;                // sections are named "profile x", else "x"
     bool plain_default_is_hidden; // [profile default] exists and replaces [default]
@@ -45,7 +45,7 @@ static struct bytes name_after(struct bytes section, const char *kind)
     return quoted ? bytes_of(rest.data + 1, rest.len - 2) : rest;
 }
 
-static bool is_ours(const struct take *t, struct bytes section)
+static bool is_ours(const struct profile_reader *t, struct bytes section)
 {
     if (!t->prefixed) return word_is(section, t->profile);
     if (word_is(name_after(section, "profile"), t->profile)) return true;
@@ -55,7 +55,7 @@ static bool is_ours(const struct take *t, struct bytes section)
 
 static const char *look_for_default(void *ctx, const struct ini_item *item)
 {
-    struct take *t = ctx;
+    struct profile_reader *t = ctx;
     if (word_is(name_after(item->section, "profile"), "default")) t->plain_default_is_hidden = true;
     return NULL;
 }
@@ -65,7 +65,7 @@ static bool yes(struct bytes value)
     return ini_is(value, "true");
 }
 
-static const char *take_endpoint(struct take *t, struct bytes value, bool s3)
+static const char *take_endpoint(struct profile_reader *t, struct bytes value, bool s3)
 {
     if (t->endpoint_is_s3 && !s3) return NULL;
     t->endpoint_is_s3 = s3;
@@ -74,7 +74,7 @@ static const char *take_endpoint(struct take *t, struct bytes value, bool s3)
 }
 
 // The properties that are plain text.
-static const char *take_text(struct take *t, const struct ini_item *item)
+static const char *take_text(struct profile_reader *t, const struct ini_item *item)
 {
     struct s3_section *out = t->out;
     const struct {
@@ -112,7 +112,7 @@ static void notice_unsupported(struct s3_section *out, struct bytes name)
 
 static const char *take_item(void *ctx, const struct ini_item *item)
 {
-    struct take *t = ctx;
+    struct profile_reader *t = ctx;
     if (!is_ours(t, item->section)) return NULL;
     t->found = true;
     if (!item->name.len) return NULL;
@@ -128,15 +128,15 @@ static const char *take_item(void *ctx, const struct ini_item *item)
 
 static const char *take_service(void *ctx, const struct ini_item *item)
 {
-    struct take *t = ctx;
+    struct profile_reader *t = ctx;
     if (!word_is(name_after(item->section, "services"), t->services)) return NULL;
     if (ini_is(item->name, "s3") && ini_is(item->nested, "endpoint_url"))
         return take_endpoint(t, item->value, true);
     return NULL;
 }
 
-static bool walk(struct bytes text, ini_visit *visit, struct take *t, const struct s3_file *file,
-                 char *why, size_t why_len)
+static bool walk(struct bytes text, ini_visit *visit, struct profile_reader *t,
+                 const struct s3_file *file, char *why, size_t why_len)
 {
     struct ini_problem problem;
     if (ini_walk(text, visit, t, &problem)) return true;
@@ -144,7 +144,8 @@ static bool walk(struct bytes text, ini_visit *visit, struct take *t, const stru
     return false;
 }
 
-static bool keep_keys(const struct take *t, const struct s3_file *file, char *why, size_t why_len)
+static bool keep_keys(const struct profile_reader *t, const struct s3_file *file, char *why,
+                      size_t why_len)
 {
     const struct s3_keys *k = &t->keys;
     if (!*k->access_key && !*k->secret_key) return true;
@@ -164,7 +165,7 @@ static bool keep_keys(const struct take *t, const struct s3_file *file, char *wh
     return true;
 }
 
-static void take_wipe(struct take *t)
+static void take_wipe(struct profile_reader *t)
 {
     explicit_bzero(t, sizeof *t);
 }
@@ -173,7 +174,7 @@ enum err s3_section_parse(struct bytes config, struct bytes credentials,
                           const struct s3_files *files, const char *profile, struct s3_section *out,
                           char *why, size_t why_len)
 {
-    CLEANUP(take_wipe) struct take t = {.profile = profile, .prefixed = true, .out = out};
+    CLEANUP(take_wipe) struct profile_reader t = {.profile = profile, .prefixed = true, .out = out};
     *out = (struct s3_section){0};
     if (!walk(config, look_for_default, &t, &files->config, why, why_len) ||
         !walk(config, take_item, &t, &files->config, why, why_len) ||

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-void s3_fetched_wipe(struct s3_fetched *f)
+void s3_fetched_wipe(struct s3_source_answer *f)
 {
     explicit_bzero(f, sizeof *f);
 }

@@ -11,13 +11,13 @@
 #define SECRET_ANSWER_MAX ((size_t)64 << 10)
 
 // The answer of one source.
-struct s3_fetched {
+struct s3_source_answer {
     struct s3_keys keys;
     int64_t expires_ms;    // S3_NEVER: the source sets no expiry
     char role[S3_KEY_MAX]; // "": the source has no role names
 };
 
-void s3_fetched_wipe(struct s3_fetched *f);
+void s3_fetched_wipe(struct s3_source_answer *f);
 // Checks that the keys can sign and fit into a header. Returns NULL, or what is wrong without the
 // value.
 const char *s3_keys_problem(const struct s3_keys *keys);

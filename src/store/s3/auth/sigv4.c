@@ -196,7 +196,7 @@ static void print_date(int64_t time_ms, char date[17])
     CHECK(strftime(date, 17, "%Y%m%dT%H%M%SZ", &utc) == 16);
 }
 
-static void put_target(struct sigv4_signed *out, const struct sigv4_request *r)
+static void put_target(struct sigv4_signature *out, const struct sigv4_request *r)
 {
     CHECK(r->path[0] == '/');
     put_encoded(&out->target, r->path, true);
@@ -205,7 +205,7 @@ static void put_target(struct sigv4_signed *out, const struct sigv4_request *r)
     put_end(&out->target);
 }
 
-static void put_canonical(struct sigv4_signed *out, const struct sigv4_request *r,
+static void put_canonical(struct sigv4_signature *out, const struct sigv4_request *r,
                           const struct sigv4_pair *headers, size_t headers_len)
 {
     struct buf *b = &out->canonical;
@@ -256,15 +256,15 @@ static void sign(const struct sigv4_request *r, const struct sigv4_keys *keys, c
     explicit_bzero(secret.data, secret.len);
 }
 
-void sigv4_signed_init(struct sigv4_signed *s)
+void sigv4_signed_init(struct sigv4_signature *s)
 {
-    *s = (struct sigv4_signed){0};
+    *s = (struct sigv4_signature){0};
     buf_init(&s->target, TEXT_MAX);
     buf_init(&s->authorization, TEXT_MAX);
     buf_init(&s->canonical, TEXT_MAX);
 }
 
-void sigv4_signed_done(struct sigv4_signed *s)
+void sigv4_signed_done(struct sigv4_signature *s)
 {
     buf_done(&s->target);
     buf_done(&s->authorization);
@@ -272,7 +272,7 @@ void sigv4_signed_done(struct sigv4_signed *s)
 }
 
 void sigv4_sign(const struct sigv4_request *r, const struct sigv4_keys *keys,
-                struct sigv4_signed *out)
+                struct sigv4_signature *out)
 {
     buf_clear(&out->target);
     buf_clear(&out->authorization);

@@ -35,14 +35,14 @@ struct sigv4_request {
 };
 
 // The parts that a client sends. Each buffer is text with a final 0 that its length does not count.
-struct sigv4_signed {
+struct sigv4_signature {
     struct buf target;        // encoded path and sorted, encoded query: "/a%20b?delete="
     struct buf authorization; // the value of the header
     char date[17];            // the value of x-amz-date
     struct buf canonical;     // for tests and diagnosis; holds the session token
 };
 
-void sigv4_signed_init(struct sigv4_signed *s);
-void sigv4_signed_done(struct sigv4_signed *s);
+void sigv4_signed_init(struct sigv4_signature *s);
+void sigv4_signed_done(struct sigv4_signature *s);
 void sigv4_sign(const struct sigv4_request *r, const struct sigv4_keys *keys,
-                struct sigv4_signed *out);
+                struct sigv4_signature *out);

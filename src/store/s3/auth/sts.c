@@ -46,7 +46,7 @@ static struct bytes element(struct bytes from, const char *name)
     return bytes_of(start, (size_t)(end - start));
 }
 
-static const char *read_answer(struct bytes text, struct s3_fetched *out)
+static const char *read_answer(struct bytes text, struct s3_source_answer *out)
 {
     struct s3_keys *k = &out->keys;
     char expires[64];
@@ -88,7 +88,7 @@ static bool read_token(const struct s3_web_identity *from, struct buf *token)
 }
 
 enum err s3_web_identity_fetch(struct http *client, const struct s3_web_identity *from,
-                               struct s3_fetched *out, char *why, size_t why_len)
+                               struct s3_source_answer *out, char *why, size_t why_len)
 {
     CLEANUP(secret_done) struct buf token, form;
     secret_init(&token, WEB_TOKEN_MAX);

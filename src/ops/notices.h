@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Messages that an await announced to another process. If that process does not claim one soon, for
+// example because it died, the next waiter must learn of it.
+#pragma once
+
+#include "queues/queues.h"
+
+struct notices;
+
+MUST_USE enum err notices_new(struct engine *e, struct notices **out); // ERR_LIMIT: no thread
+void notices_free(struct notices *n);                                  // NULL is allowed
+// In a moment, announces a message of the shard to its next waiter, if there is one to claim.
+void notices_add(struct notices *n, struct open_queue *q, uint32_t shard);

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of workflows in a snapshot, and its invariants. Rows are saved by number, and their
+// messages by number. So equal states have equal bytes.
+#include "queue/tables/workflow.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "queue/core/state.h"
+
+#include <stdlib.h>
+
+struct numbered_row {
+    uint64_t number;
+    uint32_t at;
+};
+
+static int by_number(const void *a, const void *b)
+{
+    const struct numbered_row *x = a, *y = b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+static void save_row(const struct workflow *row, struct buf *out)
+{
+    CHECK(row->id && !row->pending);
+    buf_put_sized(out, bytes_of(row->id, row->id_len));
+    buf_put_u64(out, row->serial);
+    buf_put_u64(out, row->open);
+    buf_put_u64(out, row->done);
+    buf_put_u64(out, row->failed);
+    buf_put_u64(out, row->cancelled);
+    buf_put_i64(out, row->begun);
+    buf_put_i64(out, row->seen);
+    buf_put_i64(out, row->since);
+    buf_put_u64(out, row->listed);
+    buf_put_u32(out, row->run);
+    buf_put_u8(out, row->state);
+    buf_put_u8(out, row->saw_last);
+}
+
+void workflows_save(const struct machine *m, struct buf *out)
+{
+    const struct workflows *t = &m->workflows;
+    size_t most = (t->used > t->members_len ? t->used : t->members_len) + (size_t)1, len = 0;
+    struct numbered_row *order = memory_new(most * sizeof *order);
+    uint32_t *place = memory_zeroed(t->len + (size_t)1, sizeof *place); // in the saved order
+    for (uint32_t w = 1; w < t->len; w++)
+        if (t->rows[w].id) order[len++] = (struct numbered_row){t->rows[w].serial, w};
+    CHECK(len == t->used);
+    qsort(order, len, sizeof *order, by_number);
+    buf_put_u64(out, t->serial);
+    buf_put_u64(out, t->listings);
+    buf_put_u32(out, t->used);
+    for (size_t i = 0; i < len; i++) {
+        place[order[i].at] = (uint32_t)i;
+        save_row(&t->rows[order[i].at], out);
+    }
+    len = 0;
+    for (uint32_t i = 0; i < t->members_len; i++)
+        order[len++] = (struct numbered_row){t->members[i].seq, i};
+    qsort(order, len, sizeof *order, by_number);
+    buf_put_u64(out, len);
+    for (size_t i = 0; i < len; i++) {
+        const struct workflow_member *member = &t->members[order[i].at];
+        buf_put_u64(out, member->seq);
+        buf_put_u32(out, place[member->row]);
+        buf_put_u32(out, member->run << 1 | member->ended);
+    }
+    memory_free(place);
+    memory_free(order);
+}
+
+static bool read_flag(struct reader *r)
+{
+    uint8_t v = read_u8(r);
+    if (v > 1) r->bad = true;
+    return v == 1;
+}
+
+static uint64_t load_row(struct machine *m, struct reader *r, uint64_t after)
+{
+    struct workflows *t = &m->workflows;
+    struct bytes id = read_sized(r, MESSAGE_WORKFLOW_MAX);
+    struct workflow row = {.serial = read_u64(r)};
+    row.open = read_u64(r);
+    row.done = read_u64(r);
+    row.failed = read_u64(r);
+    row.cancelled = read_u64(r);
+    row.begun = read_i64(r);
+    row.seen = read_i64(r);
+    row.since = read_i64(r);
+    row.listed = read_u64(r);
+    row.run = read_u32(r);
+    row.state = read_u8(r);
+    row.saw_last = read_flag(r);
+    struct workflow_view known;
+    if (id.len == 0 || row.serial <= after || row.serial > t->serial) r->bad = true;
+    if (row.listed > t->listings || row.run == 0 || row.run > WORKFLOW_RUN_MAX) r->bad = true;
+    if (row.state >= WORKFLOW_STATE_COUNT || (row.state != WORKFLOW_OPEN && row.open > 0))
+        r->bad = true;
+    if (row.begun > m->now || row.seen > m->now || row.since > m->now) r->bad = true;
+    if (row.listed == 0 && row.since != 0) r->bad = true;
+    if (r->bad || machine_workflow(m, id, &known)) {
+        r->bad = true;
+        return 0;
+    }
+    uint32_t w = workflow_row_new(m, id);
+    row.id = t->rows[w].id;
+    row.id_len = t->rows[w].id_len;
+    row.hash = t->rows[w].hash;
+    t->rows[w] = row;
+    m->digest += workflow_hash(&t->rows[w]);
+    return row.serial;
+}
+
+static bool is_dead(const struct machine *m, uint64_t seq)
+{
+    uint32_t h = map_find(&m->by_seq, seq);
+    if (h == MAP_NONE) return false;
+    return msg_at(m, h)->state == STATE_DEAD || msg_at(m, h)->state == STATE_OUTBOUND;
+}
+
+static bool is_live(const struct machine *m, uint64_t seq)
+{
+    return map_find(&m->by_seq, seq) != MAP_NONE || backlog_find(m, seq);
+}
+
+static uint64_t load_member(struct machine *m, struct reader *r, uint64_t after)
+{
+    struct workflows *t = &m->workflows;
+    uint64_t seq = read_u64(r);
+    uint32_t place = read_u32(r), run = read_u32(r);
+    if (seq <= after || place >= t->used || run >> 1 == 0) r->bad = true;
+    if (r->bad || !is_live(m, seq)) {
+        r->bad = true;
+        return 0;
+    }
+    struct workflow_member member = {
+        .seq = seq, .row = (place + 1) & WORKFLOW_ROW_MASK, .run = run >> 1, .ended = run & 1};
+    if (member.run > t->rows[member.row].run) r->bad = true;
+    if (member.ended != is_dead(m, seq)) r->bad = true;
+    if (!member.ended && member.run != t->rows[member.row].run) r->bad = true;
+    if (r->bad) return 0;
+    workflow_member_add(m, &member);
+    return seq;
+}
+
+static void load_lists(struct machine *m, struct reader *r)
+{
+    struct workflows *t = &m->workflows;
+    struct numbered_row *order = memory_new((t->used + (size_t)1) * sizeof *order);
+    size_t len = 0;
+    for (uint32_t w = 1; w < t->len; w++) {
+        if ((t->rows[w].listed > 0) != (t->rows[w].refs == 0)) r->bad = true;
+        if (t->rows[w].listed) order[len++] = (struct numbered_row){t->rows[w].listed, w};
+    }
+    qsort(order, len, sizeof *order, by_number);
+    for (size_t i = 1; i < len; i++)
+        if (order[i].number == order[i - 1].number) r->bad = true;
+    for (size_t i = 0; i < len && !r->bad; i++)
+        workflow_list_add(m, order[i].at);
+    memory_free(order);
+}
+
+static void load_counts(struct machine *m, struct reader *r)
+{
+    struct workflows *t = &m->workflows;
+    uint64_t *open = memory_zeroed(t->len + (size_t)1, sizeof *open);
+    for (uint32_t i = 0; i < t->members_len; i++)
+        open[t->members[i].row] += !t->members[i].ended;
+    for (uint32_t w = 1; w < t->len; w++)
+        if (open[w] != t->rows[w].open) r->bad = true;
+    memory_free(open);
+}
+
+#define ROW_BYTES_MIN (4 + 1 + 9 * 8 + 4 + 2)
+#define MEMBER_BYTES  16
+
+void workflows_load(struct machine *m, struct reader *r)
+{
+    struct workflows *t = &m->workflows;
+    CHECK(t->len == 0 && t->members_len == 0);
+    t->serial = read_u64(r);
+    t->listings = read_u64(r);
+    uint32_t rows = read_u32(r);
+    uint64_t after = 0;
+    if (rows > WORKFLOWS_MAX || rows > r->left / ROW_BYTES_MIN) r->bad = true;
+    for (uint32_t i = 0; i < rows && reader_ok(r); i++)
+        after = load_row(m, r, after);
+    uint64_t members = read_u64(r);
+    if (members > r->left / MEMBER_BYTES) r->bad = true;
+    after = 0;
+    for (uint64_t i = 0; i < members && reader_ok(r); i++)
+        after = load_member(m, r, after);
+    if (reader_ok(r)) load_counts(m, r);
+    if (reader_ok(r)) load_lists(m, r);
+}
+
+static uint32_t check_list(const struct machine *m, enum workflow_list list)
+{
+    const struct workflows *t = &m->workflows;
+    uint64_t listed = 0;
+    uint32_t len = 0, before = 0;
+    for (uint32_t w = t->first[list]; w; w = t->rows[w].next) {
+        const struct workflow *row = &t->rows[w];
+        CHECK(row->listed > listed && row->refs == 0 && row->prev == before);
+        CHECK((row->state == WORKFLOW_OPEN) == (list == LIST_IDLE));
+        CHECK(row->since <= m->now && row->listed <= t->listings);
+        listed = row->listed;
+        before = w;
+        len++;
+    }
+    CHECK(t->last[list] == before);
+    return len;
+}
+
+void workflows_check(const struct machine *m)
+{
+    const struct workflows *t = &m->workflows;
+    CHECK(m->rules >= RULES_WORKFLOWS || (t->used == 0 && t->serial == 0));
+    CHECK(t->pending_len == 0 && t->by_seq.len == t->members_len && t->by_hash.len == t->used);
+    uint64_t *open = memory_zeroed(t->len + (size_t)1, sizeof *open);
+    uint32_t *refs = memory_zeroed(t->len + (size_t)1, sizeof *refs), used = 0, listed = 0;
+    for (uint32_t i = 0; i < t->members_len; i++) {
+        const struct workflow_member *member = &t->members[i];
+        CHECK(map_find(&t->by_seq, member->seq) == i && is_live(m, member->seq));
+        CHECK(member->ended == is_dead(m, member->seq));
+        CHECK(member->ended || member->run == t->rows[member->row].run);
+        open[member->row] += !member->ended;
+        refs[member->row]++;
+    }
+    for (uint32_t w = 1; w < t->len; w++) {
+        const struct workflow *row = &t->rows[w];
+        if (!row->id) continue;
+        used++;
+        listed += row->listed > 0;
+        CHECK(row->open == open[w] && row->refs == refs[w] && !row->pending);
+        CHECK((row->listed > 0) == (row->refs == 0));
+        CHECK(row->serial <= t->serial && row->run > 0);
+        if (row->state == WORKFLOW_OPEN) CHECK(row->open > 0 || !row->saw_last);
+        if (row->state != WORKFLOW_OPEN) CHECK(row->open == 0 && row->saw_last);
+        if (row->state == WORKFLOW_COMPLETED) CHECK(row->failed == 0);
+    }
+    CHECK(used == t->used && check_list(m, LIST_ENDED) + check_list(m, LIST_IDLE) == listed);
+    memory_free(open);
+    memory_free(refs);
+}

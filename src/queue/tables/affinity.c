@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: Apache-2.0
+// Affinity: with dispatch=affinity a group stays with the row that got its last ticket, as long as
+// that registration lives. A group with messages has its bond in its scope. A group without
+// messages has a row here, so that its next message finds the same worker. Only the newest
+// BONDS_MAX of these are kept.
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "queue/tables/registry.h"
+
+#include <stdlib.h>
+
+#define BONDS_MAX 65536
+
+static uint64_t bond_hash(uint64_t group, uint64_t serial)
+{
+    CHECK(serial > 0);
+    return mix(mix(group, serial), 0x626f6e64);
+}
+
+static bool is_live(const struct machine *m, uint32_t w, uint64_t serial)
+{
+    CHECK(w < m->workers_len);
+    const struct worker *worker = &m->workers[w];
+    return worker->row && worker->serial == serial && worker->row->mode != WORKER_IS_EVICTED;
+}
+
+uint32_t scope_row(const struct machine *m, const struct scope *s)
+{
+    return s->bound && is_live(m, s->bound, s->bound_serial) && !MUTANT(AFFINITY_OFF) ? s->bound
+                                                                                      : 0;
+}
+
+static void set_bound(struct machine *m, struct scope *s, uint32_t w, uint64_t serial)
+{
+    CHECK(w < m->workers_len && (w == 0 || serial > 0));
+    if (s->bound_serial) m->digest -= bond_hash(s->group, s->bound_serial);
+    s->bound = w;
+    s->bound_serial = serial;
+    if (serial) m->digest += bond_hash(s->group, serial);
+}
+
+// The scope's message is just granted, so it offers nothing.
+void scope_bind(struct machine *m, uint32_t scope, uint32_t w)
+{
+    struct scope *s = &m->scopes[scope];
+    CHECK(has_affinity(m) && has_row(m, w) && (!s->offered || MUTANT(ORDER_OFF)));
+    if (s->bound_serial != m->workers[w].serial) set_bound(m, s, w, m->workers[w].serial);
+}
+
+static void unlink_bond(struct machine *m, uint32_t at)
+{
+    struct affinity_table *b = &m->bonds;
+    struct affinity_row *row = &b->rows[at];
+    CHECK(at > 0 && row->serial > 0 && b->used > 0);
+    *(row->older ? &b->rows[row->older].newer : &b->oldest) = row->newer;
+    *(row->newer ? &b->rows[row->newer].older : &b->newest) = row->older;
+    m->digest -= bond_hash(row->group, row->serial);
+    map_remove(&b->by_group, row->group, at);
+    *row = (struct affinity_row){.newer = b->free};
+    b->free = at;
+    b->used--;
+}
+
+static void append_bond(struct machine *m, uint64_t group, uint64_t serial)
+{
+    struct affinity_table *b = &m->bonds;
+    if (b->used == BONDS_MAX) unlink_bond(m, b->oldest);
+    uint32_t at = b->free;
+    if (at) {
+        b->free = b->rows[at].newer;
+    } else {
+        if (b->len == 0) b->len = 1; // row 0 is none
+        if (b->len >= b->cap) {
+            b->cap = b->cap < 16 ? 16 : b->cap * 2;
+            b->rows = memory_resize(b->rows, b->cap * sizeof *b->rows);
+        }
+        at = b->len++;
+    }
+    CHECK(serial > 0 && map_find(&b->by_group, group) == MAP_NONE);
+    b->rows[at] = (struct affinity_row){.group = group, .serial = serial, .older = b->newest};
+    *(b->newest ? &b->rows[b->newest].newer : &b->oldest) = at;
+    b->newest = at;
+    b->used++;
+    map_add(&b->by_group, group, at);
+    m->digest += bond_hash(group, serial);
+}
+
+void scope_adopt(struct machine *m, uint32_t scope)
+{
+    struct scope *s = &m->scopes[scope];
+    uint32_t at = map_find(&m->bonds.by_group, s->group);
+    CHECK(!s->bound_serial);
+    if (at == MAP_NONE) return;
+    uint64_t serial = m->bonds.rows[at].serial;
+    unlink_bond(m, at);
+    uint32_t w = map_find(&m->by_serial, serial);
+    if (w != MAP_NONE) set_bound(m, s, w, serial);
+}
+
+void scope_retire(struct machine *m, uint32_t scope)
+{
+    struct scope *s = &m->scopes[scope];
+    if (!s->bound_serial) return;
+    uint64_t serial = s->bound_serial;
+    uint32_t w = s->bound;
+    CHECK(scope != SCOPE_UNGROUPED && s->refs == 0); // that one is never freed
+    set_bound(m, s, 0, 0);
+    if (has_affinity(m) && is_live(m, w, serial)) append_bond(m, s->group, serial);
+}
+
+void bonds_clear(struct machine *m)
+{
+    memory_free(m->bonds.rows);
+    map_done(&m->bonds.by_group);
+    m->bonds = (struct affinity_table){0};
+}
+
+static int by_group(const void *a, const void *b)
+{
+    const struct affinity_row *x = a, *y = b;
+    return (x->group > y->group) - (x->group < y->group);
+}
+
+// A bond whose registration ended has no effect any more. It is saved all the same: it counts until
+// it is replaced.
+void bonds_save(const struct machine *m, struct buf *out)
+{
+    struct affinity_row *bound = memory_new((m->scopes_len + 1U) * sizeof *bound);
+    size_t len = 0;
+    for (uint32_t s = SCOPE_UNGROUPED; s < m->scopes_len; s++)
+        if (m->scopes[s].bound_serial)
+            bound[len++] =
+                (struct affinity_row){m->scopes[s].group, m->scopes[s].bound_serial, 0, 0};
+    if (len > 0) qsort(bound, len, sizeof *bound, by_group);
+    buf_put_u64(out, len);
+    for (size_t i = 0; i < len; i++) {
+        buf_put_u64(out, bound[i].group);
+        buf_put_u64(out, bound[i].serial);
+    }
+    memory_free(bound);
+    buf_put_u64(out, m->bonds.used);
+    for (uint32_t at = m->bonds.oldest; at; at = m->bonds.rows[at].newer) {
+        buf_put_u64(out, m->bonds.rows[at].group);
+        buf_put_u64(out, m->bonds.rows[at].serial);
+    }
+}
+
+// Moves what the scope offers into the right lane.
+static void reoffer(struct machine *m, uint32_t scope, uint32_t w, uint64_t serial)
+{
+    struct scope *s = &m->scopes[scope];
+    uint32_t offered = s->offered;
+    CHECK(scope < m->scopes_len && (!offered || msg_at(m, offered)->scope == scope));
+    if (offered) offer_remove(m, offered);
+    set_bound(m, s, w, serial);
+    if (offered) offer_push(m, offered);
+}
+
+static void load_bound(struct machine *m, struct reader *r)
+{
+    uint64_t group = read_u64(r), serial = read_u64(r);
+    uint32_t s = group ? map_find(&m->by_group, group) : SCOPE_UNGROUPED;
+    if (serial == 0 || serial > m->serial || s == MAP_NONE) r->bad = true;
+    if (r->bad || m->scopes[s].bound_serial) {
+        r->bad = true;
+        return;
+    }
+    uint32_t w = map_find(&m->by_serial, serial);
+    reoffer(m, s, w == MAP_NONE ? 0 : w, serial);
+}
+
+void bonds_load(struct machine *m, struct reader *r)
+{
+    uint64_t bound = read_u64(r);
+    CHECK(m->bonds.used == 0);
+    for (uint64_t i = 0; i < bound && reader_ok(r); i++)
+        load_bound(m, r);
+    uint64_t count = read_u64(r);
+    if (count > BONDS_MAX) r->bad = true;
+    if ((bound > 0 || count > 0) && !has_affinity(m)) r->bad = true;
+    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
+        uint64_t group = read_u64(r), serial = read_u64(r);
+        if (group == 0 || serial == 0 || serial > m->serial) r->bad = true;
+        if (map_find(&m->bonds.by_group, group) != MAP_NONE) r->bad = true;
+        if (map_find(&m->by_group, group) != MAP_NONE) r->bad = true;
+        if (!r->bad) append_bond(m, group, serial);
+    }
+}
+
+void scopes_reoffer(struct machine *m, uint32_t w)
+{
+    CHECK(has_row(m, w));
+    for (uint32_t s = SCOPE_UNGROUPED; has_affinity(m) && s < m->scopes_len; s++) {
+        struct scope *scope = &m->scopes[s];
+        if (scope->bound == w && scope->bound_serial == m->workers[w].serial)
+            reoffer(m, s, w, scope->bound_serial);
+    }
+}
+
+void bonds_forget(struct machine *m)
+{
+    while (m->bonds.oldest)
+        unlink_bond(m, m->bonds.oldest);
+    for (uint32_t s = SCOPE_UNGROUPED; s < m->scopes_len; s++)
+        if (m->scopes[s].bound_serial) reoffer(m, s, 0, 0);
+    CHECK(m->bonds.used == 0 && m->bound_ready == 0);
+}
+
+void bonds_check(const struct machine *m)
+{
+    uint32_t used = 0;
+    for (uint32_t at = m->bonds.oldest; at; at = m->bonds.rows[at].newer) {
+        const struct affinity_row *row = &m->bonds.rows[at];
+        CHECK(map_find(&m->bonds.by_group, row->group) == at && row->serial <= m->serial);
+        CHECK(row->newer ? m->bonds.rows[row->newer].older == at : m->bonds.newest == at);
+        CHECK(map_find(&m->by_group, row->group) == MAP_NONE); // its scope would have it
+        used++;
+    }
+    CHECK(used == m->bonds.used && used <= BONDS_MAX);
+    CHECK(used == 0 || has_affinity(m));
+    for (uint32_t s = SCOPE_UNGROUPED; s < m->scopes_len; s++)
+        CHECK(!m->scopes[s].bound_serial || has_affinity(m));
+}

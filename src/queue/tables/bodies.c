@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// The uploaded bodies that unfinished messages refer to: 16 bytes each, found by message and by
+// name. Two messages may share a body. It is held until both are finished.
+//
+// A body may be deleted when no later entry can refer to it. The fold refuses a reference whose
+// body is older than BODY_AGE_MAX_MS by the fold's own time, which never runs backwards. So once a
+// body is that old and no message holds it, no entry can refer to it, however late it is written.
+#include "queue/tables/bodies.h"
+
+#include "base/check.h"
+#include "base/memory.h"
+#include "base/mutant.h"
+#include "queue/core/state.h"
+
+#include <stdlib.h>
+
+static bool bodies_are_sound(const struct bodies *b)
+{
+    return b->len <= b->cap && b->by_seq.len == b->len && b->by_key.len == b->len;
+}
+static uint64_t row_hash(const struct body_row *row)
+{
+    return mix(mix(0x626f6479u, row->seq), row->key);
+}
+
+bool body_is_stale(const struct machine *m, const struct body_reference *r)
+{
+    bool past = r->name.len > 0 && r->uploaded_at < m->now;
+    return past && m->now - r->uploaded_at > BODY_AGE_MAX_MS;
+}
+
+void body_hold(struct machine *m, uint64_t seq, uint64_t key)
+{
+    struct bodies *b = &m->bodies;
+    if (b->len == b->cap) {
+        b->cap = b->cap < 8 ? 8 : b->cap * 2;
+        b->rows = memory_resize(b->rows, b->cap * sizeof *b->rows);
+    }
+    CHECK(b->len < b->cap && seq > 0);
+    CHECK(bodies_are_sound(b));
+    CHECK(map_find(&b->by_seq, seq) == MAP_NONE); // a message has one body
+    uint32_t at = b->len++;
+    b->rows[at] = (struct body_row){seq, key};
+    map_add(&b->by_seq, seq, at);
+    map_add(&b->by_key, key, at);
+    m->digest += row_hash(&b->rows[at]);
+}
+
+static void row_unlink(struct bodies *b, uint32_t at)
+{
+    CHECK(b->rows[at].seq > 0);
+    map_remove(&b->by_seq, b->rows[at].seq, at);
+    map_remove(&b->by_key, b->rows[at].key, at);
+}
+
+// The last row moves to the place of the dropped row.
+static void row_drop(struct machine *m, uint32_t at)
+{
+    struct bodies *b = &m->bodies;
+    CHECK(at < b->len);
+    CHECK(bodies_are_sound(b));
+    m->digest -= row_hash(&b->rows[at]);
+    row_unlink(b, at);
+    uint32_t last = --b->len;
+    if (at == last) return;
+    row_unlink(b, last);
+    b->rows[at] = b->rows[last];
+    map_add(&b->by_seq, b->rows[at].seq, at);
+    map_add(&b->by_key, b->rows[at].key, at);
+}
+
+void body_release(struct machine *m, uint64_t seq)
+{
+    if (m->bodies.len == 0) return;
+    uint32_t at = map_find(&m->bodies.by_seq, seq);
+    if (at == MAP_NONE) return;
+    CHECK(m->bodies.rows[at].seq == seq);
+    row_drop(m, at);
+}
+
+void body_rename(struct machine *m, uint64_t from, uint64_t to)
+{
+    if (m->bodies.len == 0) return;
+    uint32_t at = map_find(&m->bodies.by_seq, from);
+    if (at == MAP_NONE) return;
+    CHECK(to > from); // a message that is redriven gets a new number
+    CHECK(m->bodies.rows[at].seq == from);
+    uint64_t key = m->bodies.rows[at].key;
+    row_drop(m, at);
+    body_hold(m, to, key);
+}
+
+void bodies_release_backlog(struct machine *m)
+{
+    CHECK(bodies_are_sound(&m->bodies));
+    for (uint32_t i = m->bodies.len; i-- > 0;)
+        if (backlog_find(m, m->bodies.rows[i].seq)) row_drop(m, i);
+}
+
+void bodies_clear(struct machine *m)
+{
+    struct bodies *b = &m->bodies;
+    CHECK(b->by_seq.len == b->len && b->by_key.len == b->len);
+    memory_free(b->rows);
+    map_done(&b->by_seq);
+    map_done(&b->by_key);
+    *b = (struct bodies){0};
+}
+
+enum body_hold machine_holds(const struct machine *m, struct bytes name)
+{
+    struct body_name parsed;
+    if (!body_name_parse(name, &parsed)) return BODY_HELD; // not a name of ours: keep it
+    if (m->deleted) return BODY_FREE;
+    if (map_find(&m->bodies.by_key, parsed.random[0]) != MAP_NONE) return BODY_HELD;
+    struct body_reference r = {.name = name, .uploaded_at = parsed.uploaded_at};
+    return body_is_stale(m, &r) || MUTANT(SWEEP_UNCOMMITTED) ? BODY_FREE : BODY_YET;
+}
+
+bool machine_body(const struct machine *m, size_t i, uint64_t *seq, uint64_t *key)
+{
+    if (i >= m->bodies.len) return false;
+    CHECK(m->bodies.rows[i].seq < m->seq_next);
+    *seq = m->bodies.rows[i].seq;
+    *key = m->bodies.rows[i].key;
+    return true;
+}
+
+static int by_message(const void *a, const void *b)
+{
+    const struct body_row *x = a, *y = b;
+    return (x->seq > y->seq) - (x->seq < y->seq);
+}
+
+void bodies_save(const struct machine *m, struct buf *out)
+{
+    const struct bodies *b = &m->bodies;
+    CHECK(bodies_are_sound(b));
+    struct body_row *rows = memory_new((b->len + 1) * sizeof *rows);
+    for (uint32_t i = 0; i < b->len; i++)
+        rows[i] = b->rows[i];
+    qsort(rows, b->len, sizeof *rows, by_message);
+    buf_put_u64(out, b->len);
+    for (uint32_t i = 0; i < b->len; i++) {
+        buf_put_u64(out, rows[i].seq);
+        buf_put_u64(out, rows[i].key);
+    }
+    memory_free(rows);
+}
+
+static bool is_live(const struct machine *m, uint64_t seq)
+{
+    return map_find(&m->by_seq, seq) != MAP_NONE || backlog_find(m, seq) || retained_upload(m, seq);
+}
+
+void bodies_load(struct machine *m, struct reader *r)
+{
+    CHECK(m->bodies.len == 0);
+    uint64_t count = read_u64(r), after = 0;
+    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
+        uint64_t seq = read_u64(r), key = read_u64(r);
+        if (seq <= after) r->bad = true; // bodies_live compares the messages
+        if (r->bad) return;
+        body_hold(m, seq, key);
+        after = seq;
+    }
+}
+
+bool bodies_live(const struct machine *m)
+{
+    const struct bodies *b = &m->bodies;
+    CHECK(bodies_are_sound(b));
+    for (uint32_t i = 0; i < b->len; i++)
+        if (!is_live(m, b->rows[i].seq)) return false;
+    return true;
+}
+
+void bodies_check(const struct machine *m)
+{
+    const struct bodies *b = &m->bodies;
+    CHECK(b->by_seq.len == b->len && b->by_key.len == b->len);
+    for (uint32_t i = 0; i < b->len; i++) {
+        CHECK(map_find(&b->by_seq, b->rows[i].seq) == i);
+        CHECK(map_find(&b->by_key, b->rows[i].key) != MAP_NONE);
+    }
+    CHECK(bodies_live(m));
+    CHECK(!m->deleted || b->len == 0);
+}
