@@ -87,9 +87,12 @@ def equals(cluster, queue, bus=BUS):
     want = journal(cluster, queue)
 
     def published():
-        got, others, _, _ = stream(queue, bus)
-        holds(not others, f"a gap or a refusal: {others[:3]}")
-        return all(got.get(shard, [])[-1:] == rows[-1:] for shard, rows in want.items())
+        got, others, messages, _ = stream(queue, bus)
+        refused = [line for line in others if not line.startswith("gap ")]
+        holds(not refused, f"a refusal: {refused[:3]}")
+        if others:  # a bus that lost messages has a gap until the publisher has repeated them
+            print(f"# {queue}: the stream has {messages} messages and {others[:3]}", flush=True)
+        return not others and all(got.get(shard, [])[-1:] == rows[-1:] for shard, rows in want.items())
     until(published, f"every event of {queue} is on the bus", 2 * PATIENCE)
     want = journal(cluster, queue)  # an entry of the cursor or of time has no events, but a late ack may
     got, others, messages, duplicates = stream(queue, bus)
