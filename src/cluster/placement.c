@@ -249,8 +249,8 @@ uint32_t receiver_for(struct round *r, size_t row)
         if (best.member == SHARD_NONE || compare_offers(r, &o, &best) < 0) best = o;
     }
     if (best.member == SHARD_NONE) return SHARD_NONE;
-    size_t at = ring_first(&r->ring, shard_key_hash(&r->in->shards[row]));
-    for (size_t i = 0; i < r->ring.len; i++, at = ring_next(&r->ring, at)) {
+    size_t at = hash_ring_first(&r->ring, shard_key_hash(&r->in->shards[row]));
+    for (size_t i = 0; i < r->ring.len; i++, at = hash_ring_next(&r->ring, at)) {
         struct offer o = offer_of(r, row, r->ring.points[at].node);
         if (compare_offers(r, &o, &best) == 0) return o.member;
     }
@@ -351,11 +351,12 @@ static void round_init(struct round *r, const struct placement_input *in, struct
     r->queue = memory_zeroed(in->shards_len + 1, sizeof *r->queue);
     r->starts = memory_zeroed(in->shards_len + 1, sizeof *r->starts);
     find_queues(r);
-    ring_init(&r->ring);
+    hash_ring_init(&r->ring);
     for (uint32_t i = 0; i < in->members_len; i++)
         if (takes(r, i))
-            ring_add(&r->ring, i, &in->members[i].id, in->options.points * in->members[i].capacity);
-    ring_sort(&r->ring);
+            hash_ring_add(&r->ring, i, &in->members[i].id,
+                          in->options.points * in->members[i].capacity);
+    hash_ring_sort(&r->ring);
     size_t former = previous ? previous->nodes_len : 0;
     out->nodes = memory_zeroed(in->members_len + former + 1, sizeof *out->nodes);
     for (size_t i = 0; i < in->members_len; i++)
@@ -388,7 +389,7 @@ void placement_plan(struct plan *out, const struct placement_input *in)
     uint32_t of_members = take_waiting(&r); // one move can be in both
     out->waiting = of_queues > of_members ? of_queues : of_members;
     balance_traffic(&r);
-    ring_done(&r.ring);
+    hash_ring_done(&r.ring);
     memory_free(r.loads);
     memory_free(r.counts);
     memory_free(r.queue);

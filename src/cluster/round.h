@@ -4,17 +4,17 @@
 // traffic).
 #pragma once
 
+#include "cluster/hash_ring.h"
 #include "cluster/placement.h"
-#include "cluster/ring.h"
 
 struct round {
     const struct placement_input *in;
     struct plan *out;
-    struct ring ring;  // the members that take
-    uint32_t *loads;   // shards by member
-    uint64_t capacity; // of all members that do not leave
-    uint32_t *queue;   // by row: the index of its queue in starts
-    uint32_t *starts;  // by queue: its first row; one more for the end
+    struct hash_ring ring; // the members that take
+    uint32_t *loads;       // shards by member
+    uint64_t capacity;     // of all members that do not leave
+    uint32_t *queue;       // by row: the index of its queue in starts
+    uint32_t *starts;      // by queue: its first row; one more for the end
     uint32_t queues;
     uint32_t *counts; // by member: its shards of the queue `counted`
     uint32_t counted; // SHARD_NONE: of no queue

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The circle as a sorted array.
-#include "cluster/ring.h"
+#include "cluster/hash_ring.h"
 
 #include "base/check.h"
 #include "base/hash.h"
@@ -9,18 +9,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-void ring_init(struct ring *r)
+void hash_ring_init(struct hash_ring *r)
 {
-    *r = (struct ring){.len = 0};
+    *r = (struct hash_ring){.len = 0};
 }
 
-void ring_done(struct ring *r)
+void hash_ring_done(struct hash_ring *r)
 {
     memory_free(r->points);
-    ring_init(r);
+    hash_ring_init(r);
 }
 
-void ring_add(struct ring *r, uint32_t node, const struct member_id *id, uint32_t points)
+void hash_ring_add(struct hash_ring *r, uint32_t node, const struct member_id *id, uint32_t points)
 {
     CHECK(points > 0);
     r->points = memory_resize(r->points, (r->len + points) * sizeof *r->points);
@@ -36,12 +36,12 @@ static int compare(const void *left, const void *right)
     return a->node < b->node ? -1 : a->node > b->node;
 }
 
-void ring_sort(struct ring *r)
+void hash_ring_sort(struct hash_ring *r)
 {
     if (r->len > 0) qsort(r->points, r->len, sizeof *r->points, compare);
 }
 
-size_t ring_first(const struct ring *r, uint64_t hash)
+size_t hash_ring_first(const struct hash_ring *r, uint64_t hash)
 {
     CHECK(r->len > 0);
     size_t low = 0, high = r->len; // the first point is in low .. high; high == len: point 0
@@ -55,7 +55,7 @@ size_t ring_first(const struct ring *r, uint64_t hash)
     return low < r->len ? low : 0;
 }
 
-size_t ring_next(const struct ring *r, size_t at)
+size_t hash_ring_next(const struct hash_ring *r, size_t at)
 {
     CHECK(at < r->len);
     return at + 1 < r->len ? at + 1 : 0;

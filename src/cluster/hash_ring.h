@@ -12,15 +12,16 @@ struct ring_point {
     uint32_t node;
 };
 
-struct ring {
+struct hash_ring {
     struct ring_point *points; // by hash, then node
     size_t len;
 };
 
-void ring_init(struct ring *r);
-void ring_done(struct ring *r);
+void hash_ring_init(struct hash_ring *r);
+void hash_ring_done(struct hash_ring *r);
 // Adds points for the node with this index. Call ring_sort after the last node.
-void ring_add(struct ring *r, uint32_t node, const struct member_id *id, uint32_t points);
-void ring_sort(struct ring *r);
-size_t ring_first(const struct ring *r, uint64_t hash); // index of the first point; len > 0
-size_t ring_next(const struct ring *r, size_t at);      // the point after it, in a circle
+void hash_ring_add(struct hash_ring *r, uint32_t node, const struct member_id *id, uint32_t points);
+void hash_ring_sort(struct hash_ring *r);
+size_t hash_ring_first(const struct hash_ring *r,
+                       uint64_t hash);                       // index of the first point; len > 0
+size_t hash_ring_next(const struct hash_ring *r, size_t at); // the point after it, in a circle
