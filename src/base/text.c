@@ -1,7 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/text.h"
 
+#include "base/check.h"
+
 #include <string.h>
+
+bool text_copy(char *to, size_t size, const char *from)
+{
+    return text_copy_len(to, size, from, from ? strlen(from) : 0);
+}
+
+bool text_copy_len(char *to, size_t size, const char *from, size_t len)
+{
+    CHECK(size > 0);
+    size_t fits = len < size ? len : size - 1;
+    if (fits > 0) memcpy(to, from, fits);
+    to[fits] = '\0';
+    return fits == len;
+}
 
 // Returns the length of the UTF-8 sequence at p, or 0 if it is invalid (RFC 3629: shortest form, no
 // surrogates).

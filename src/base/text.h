@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whether bytes are text, and names as tokens.
+// Copies of texts, whether bytes are text, and names as tokens.
 #pragma once
 
 #include "base/bytes.h"
@@ -7,6 +7,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+// Copies a text into an array of `size` bytes, at least one, and ends it with a zero. False: it did
+// not fit, and its start was copied. A NULL text is an empty one.
+bool text_copy(char *to, size_t size, const char *from);
+bool text_copy_len(char *to, size_t size, const char *from, size_t len); // `from` needs no zero
 
 bool utf8_ok(const void *bytes, size_t len);
 // True if the text is UTF-8 without control characters (C0, DEL, C1). Such text is safe to print on
