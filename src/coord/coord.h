@@ -173,7 +173,7 @@ MUST_USE enum err coord_plan_read(struct coord *c, struct buf *out, struct coord
 // The id of the service that numbers the tokens. All zeros for `store:`.
 void coord_id(const struct coord *c, uint8_t out[static COORD_ID_LEN]);
 int64_t coord_lease_ms(const struct coord *c);    // that a join asks for
-const char *coord_backend(const struct coord *c); // "mem", "store", "etcd" or "consul"
+const char *coord_backend(const struct coord *c); // "store", "etcd" or "consul"
 void coord_free(struct coord *c); // accepts NULL; does not leave; no call may be under way
 
 struct store;

@@ -5,7 +5,6 @@
 #include "coord/consul.h"
 #include "coord/etcd.h"
 #include "coord/kv/endpoints.h"
-#include "coord/mem.h"
 #include "coord/store_coord.h"
 
 #include <stdio.h>
@@ -13,19 +12,11 @@
 
 struct scheme {
     const char *prefix;
-    const char *form; // as errors list it; "": not listed
+    const char *form; // as errors list it
     bool hosts;       // a list of hosts follows
     enum err (*open)(const char *rest, const struct coord_config *config, struct coord **out,
                      char why[static COORD_WHY_MAX]);
 };
-
-static enum err open_mem(const char *rest, const struct coord_config *config, struct coord **out,
-                         char why[static COORD_WHY_MAX])
-{
-    (void)rest, (void)why;
-    *out = coord_mem_new(config);
-    return ERR_OK;
-}
 
 static enum err open_store(const char *rest, const struct coord_config *config, struct coord **out,
                            char why[static COORD_WHY_MAX])
@@ -65,7 +56,6 @@ static const struct scheme schemes[] = {
     {"etcd+tls://", "etcd+tls://h1,h2,h3", true, open_etcd_tls},
     {"consul://", "consul://host", true, open_consul},
     {"consul+tls://", "consul+tls://host", true, open_consul_tls},
-    {"mem:", "", false, open_mem},
 };
 #define SCHEMES (sizeof schemes / sizeof *schemes)
 
@@ -81,9 +71,7 @@ static enum err refuse_scheme(const char *url, char why[static COORD_WHY_MAX])
     char forms[128] = "";
     for (size_t i = 0; i < SCHEMES; i++) {
         size_t len = strlen(forms);
-        if (schemes[i].form[0])
-            (void)snprintf(forms + len, sizeof forms - len, "%s%s", len ? ", " : "",
-                           schemes[i].form);
+        (void)snprintf(forms + len, sizeof forms - len, "%s%s", len ? ", " : "", schemes[i].form);
     }
     (void)snprintf(why, COORD_WHY_MAX, "\"%.80s\" is no coordination backend: use one of %s", url,
                    forms);

@@ -3,7 +3,7 @@
 // memory. No node listens, so no hint arrives.
 #include "../conformance/store/support.h"
 #include "api/handle.h"
-#include "coord/mem.h"
+#include "mem_coord.h"
 #include "member/inside.h"
 #include "os/clock.h"
 #include "os/thread.h"

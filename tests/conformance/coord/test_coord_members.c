@@ -273,6 +273,7 @@ static void another_id_than_the_expected_one_is_refused(void **state)
     struct coord *c = NULL;
     char why[COORD_WHY_MAX] = "", hex[2 * COORD_ID_LEN + 1];
     uint8_t id[COORD_ID_LEN];
+    if (in_memory(w)) return; // no URL opens it
     coord_id(node_open(w), id);
     id[3] ^= 1;
     struct coord_config config = {.id = id,

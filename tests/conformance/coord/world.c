@@ -3,7 +3,7 @@
 #include "world.h"
 
 #include "base/memory.h"
-#include "coord/mem.h"
+#include "mem_coord.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "store/mem.h"
@@ -25,6 +25,9 @@ struct backend {
     const char *url;                        // NULL: the server's
     struct store *(*open)(const char *dir); // the store of `store:`
 };
+
+// Stands for the backend in memory, which no URL opens.
+#define IN_MEMORY "mem:"
 
 static struct store *open_nothing(const char *dir)
 {
@@ -52,11 +55,16 @@ static struct store *open_s3(const char *dir)
 }
 
 static const struct backend backends[] = {
-    {"mem", "mem:", open_nothing},          {"store on mem", "store:", open_mem},
+    {"mem", IN_MEMORY, open_nothing},       {"store on mem", "store:", open_mem},
     {"store on file", "store:", open_file}, {"store on s3", "store:", open_s3},
     {"server", NULL, open_nothing},
 };
 #define BACKENDS (sizeof backends / sizeof *backends)
+
+bool in_memory(const struct world *w)
+{
+    return strcmp(w->url, IN_MEMORY) == 0;
+}
 
 const char *server_url(void)
 {
@@ -136,8 +144,8 @@ struct coord *node_open(struct world *w)
                                   .token = getenv("SLUICE_TEST_COORD_TOKEN"),
                                   .ca_file = getenv("SLUICE_TEST_COORD_CA")};
     NEED(w->handles_len < HANDLES_MAX);
-    if (strcmp(w->url, "mem:") == 0 && w->handles_len > 0)
-        c = coord_mem_again(w->handles[0]);
+    if (in_memory(w))
+        c = w->handles_len ? coord_mem_again(w->handles[0]) : coord_mem_new(&config);
     else
         answers_at(ERR_OK, coord_open(w->url, &config, &c, why), why, __FILE__, __LINE__);
     w->handles[w->handles_len++] = c;
@@ -197,7 +205,7 @@ void lists_members(struct world *w, struct coord *c, const char *want)
 void wait_until_gone(struct world *w, struct coord *other, const char *name)
 {
     int64_t end = clock_boot_ms() + 10 * w->lease_ms + DEADLINE_MS;
-    if (strcmp(w->url, "mem:") == 0) {
+    if (in_memory(w)) {
         coord_mem_pass(other, w->lease_ms / 2 + 10);
         ANSWERS(ERR_OK, &w->a, coord_heartbeat(other, &w->a));
         coord_mem_pass(other, w->lease_ms / 2);

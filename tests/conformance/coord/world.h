@@ -50,6 +50,7 @@ uint64_t leads(struct world *w, struct coord *c, uint64_t after);
 void lists_members(struct world *w, struct coord *c, const char *want); // names, joined by spaces
 // Waits until the session that no handle renews has ended for others. `other` is kept alive.
 void wait_until_gone(struct world *w, struct coord *other, const char *name);
+bool in_memory(const struct world *w);
 const char *server_url(void); // NULL: no server
 // A word to the launcher of the servers; returns its number, or fails. (tests/servers/with-coord)
 int control(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Members and claims in two arrays under one mutex. A session is a number. Every change raises the
 // revision, which is what a watch resumes from.
-#include "coord/mem.h"
+#include "mem_coord.h"
 
 #include "base/check.h"
 #include "base/memory.h"

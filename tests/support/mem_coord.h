@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Coordination in memory, for tests. The handles of one world see each other.
+// Coordination in memory. The handles of one world see each other.
 #pragma once
 
 #include "coord/coord.h"
