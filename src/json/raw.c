@@ -343,6 +343,33 @@ void json_raw_compact(struct bytes text, char *to)
     }
 }
 
+static size_t utf8_len(int character)
+{
+    return character < 0x80 ? 1 : character < 0x800 ? 2 : character < 0x10000 ? 3 : 4;
+}
+
+static void put_utf8(char *to, int character)
+{
+    static const int first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+    size_t len = utf8_len(character);
+    *to = (char)(first[len] | character >> (6 * (len - 1)));
+    for (size_t i = 1; i < len; i++)
+        to[i] = (char)(0x80 | (character >> (6 * (len - 1 - i)) & 0x3f));
+}
+
+bool json_raw_unescape(struct bytes text, char *to, size_t size)
+{
+    struct cursor c = cursor_of(text);
+    size_t len = 0;
+    int character;
+    while ((character = next_character(&c)) > 0 && len + utf8_len(character) < size) {
+        put_utf8(to + len, character);
+        len += utf8_len(character);
+    }
+    to[len] = 0;
+    return character < 0;
+}
+
 struct json_walk json_walk_of(struct bytes text)
 {
     struct cursor c = cursor_of(text);

@@ -19,6 +19,10 @@ bool json_raw_ok(struct bytes text);
 size_t json_raw_compact_len(struct bytes text);
 void json_raw_compact(struct bytes text, char *to); // `to` has room for json_raw_compact_len bytes
 
+// Writes the text between the quotes of a string, unescaped, and a final zero. Returns false if it
+// holds a zero or does not fit. Nothing else keeps a copy.
+bool json_raw_unescape(struct bytes text, char *to, size_t size);
+
 // Iterates over the members of an object or the items of a list:
 //   for (struct json_walk w = json_walk_of(text); json_walk_next(&w, &key, &value);)
 struct json_walk {

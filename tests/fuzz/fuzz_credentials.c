@@ -4,7 +4,7 @@
 #include "base/check.h"
 #include "fuzz.h"
 #include "store/s3/auth/ini.h"
-#include "store/s3/auth/json.h"
+#include "store/s3/auth/keys.h"
 #include "store/s3/auth/process.h"
 #include "store/s3/auth/profile.h"
 
@@ -66,18 +66,15 @@ static void as_answer(struct bytes text, bool process)
 {
     struct s3_source_answer fetched = {0};
     char why[WHY_SIZE] = "";
-    enum err err = s3_json_keys(text, process, &fetched, why, sizeof why);
+    enum err err = s3_keys_read(text, process, &fetched, why, sizeof why);
     CHECK(!err || *why);
-    if (!err) CHECK(!s3_keys_problem(&fetched.keys));
+    if (err) return;
+    CHECK(!s3_keys_problem(&fetched.keys));
     // What can be read whole cannot be read when it is cut.
-    char a[64];
-    struct s3_json_field field = {"a", a, sizeof a, false};
-    if (s3_json_fields(text, &field, 1)) return;
-    CHECK(memchr(a, 0, sizeof a));
     size_t end = text.len;
     while (end && memchr(" \t\r\n", text.data[end - 1], 4))
         end--;
-    CHECK(s3_json_fields(bytes_of(text.data, end - 1), &field, 1));
+    CHECK(s3_keys_read(bytes_of(text.data, end - 1), process, &fetched, why, sizeof why));
 }
 
 static void as_command(struct bytes text)

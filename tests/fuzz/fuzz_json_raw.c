@@ -36,9 +36,12 @@ static void same(struct bytes text, struct json *value)
     json_free(other);
 }
 
-static bool is_plain(struct bytes key)
+static bool key_is(struct bytes key, const char *name)
 {
-    return key.len == 0 || !memchr(key.data, '\\', key.len);
+    char *text = memory_new(key.len + 1);
+    bool equal = json_raw_unescape(key, text, key.len + 1) && strcmp(text, name) == 0;
+    memory_free(text);
+    return equal;
 }
 
 static void walk(struct bytes text, struct json *value)
@@ -56,7 +59,7 @@ static void walk(struct bytes text, struct json *value)
     if (json_kind(value) == JSON_KIND_OBJECT)
         while (json_next(value, &at, &name, &child)) {
             CHECK(json_walk_next(&w, &key, &part));
-            if (is_plain(key)) CHECK(bytes_equal(key, bytes_str(name)));
+            CHECK(key_is(key, name));
             same(part, child);
         }
     bool inner = json_kind(value) == JSON_KIND_LIST || json_kind(value) == JSON_KIND_OBJECT;

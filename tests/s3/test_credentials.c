@@ -3,9 +3,10 @@
 #include "credentials_rig.h"
 
 #include "store/s3/auth/ini.h"
-#include "store/s3/auth/json.h"
+#include "store/s3/auth/keys.h"
 #include "store/s3/auth/process.h"
 #include "store/s3/auth/times.h"
+#include "json/raw.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -382,46 +383,67 @@ static void times_are_read_exactly(void **state)
         assert_false(s3_time_iso(wrong[i], &ms));
 }
 
-static const char *read_a(const char *text, char *to, size_t size)
+#define KEYS "\"AccessKeyId\":\"" ACCESS "\",\"SecretAccessKey\":\"" SECRET "\""
+
+static enum err answer(const char *text, struct s3_source_answer *out)
 {
-    struct s3_json_field field = {"a", to, size, false};
-    return s3_json_fields(bytes_str(text), &field, 1);
+    char why[160] = "";
+    enum err err = s3_keys_read(bytes_str(text), false, out, why, sizeof why);
+    assert_true(!err == !*why);
+    assert_null(strstr(why, SECRET));
+    return err;
 }
 
 static void json_is_read_strictly(void **state)
 {
     (void)state;
-    char to[16];
-    assert_null(read_a(" { \"b\" : [1, {\"a\": [null]}, -0.5e+3, \"\\ud83d\\ude00\"], "
-                       "\"a\" : \"x\\u00e9\\/\\n\" } \n",
-                       to, sizeof to));
-    assert_string_equal(to, "x\xc3\xa9/\n");
-    assert_null(read_a("{\"a\":12}", to, sizeof to));
-    assert_string_equal(to, "12");
-    assert_null(read_a("{\"a\":null,\"longer than any name that we would ever be asking for, it "
-                       "is\":true}",
-                       to, sizeof to));
-    assert_string_equal(to, "");
+    struct s3_source_answer a = {0};
+    assert_int_equal(
+        answer(" { \"b\" : [1, {\"Token\": [null]}, -0.5e+3, \"\\ud83d\\ude00\"], " KEYS
+               " , \"Token\" : \"x\\/\\u007e\" } \n",
+               &a),
+        ERR_OK);
+    assert_string_equal(a.keys.session_token, "x/~");
+    assert_int_equal(answer("{" KEYS ",\"Token\":12}", &a), ERR_OK);
+    assert_string_equal(a.keys.session_token, "12");
+    assert_int_equal(answer("{" KEYS ",\"Token\":null,\"longer than any name of a field, which "
+                            "the reader skips\":true}",
+                            &a),
+                     ERR_OK);
+    assert_string_equal(a.keys.session_token, "");
     static const char *const wrong[] = {"",
                                         "[]",
                                         "{",
-                                        "{\"a\":\"x\"",
-                                        "{\"a\":\"x\"} x",
-                                        "{\"a\":\"x\",}",
-                                        "{\"a\" \"x\"}",
-                                        "{\"a\":\"x\",\"a\":\"y\"}",
-                                        "{\"a\":\"\\x\"}",
-                                        "{\"a\":\"\\ud83d\"}",
-                                        "{\"a\":\"\\u0000\"}",
-                                        "{\"a\":\"seventeen letters\"}",
-                                        "{\"a\":{}}",
-                                        "{\"a\":01}",
-                                        "{\"b\":tru}",
-                                        "{\"b\":[1,]}",
-                                        "{\"a\":\"\n\"}",
-                                        "{\"b\":[[[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]]]}"};
+                                        "{" KEYS,
+                                        "{" KEYS "} x",
+                                        "{" KEYS ",}",
+                                        "{" KEYS ",\"Token\" \"x\"}",
+                                        "{" KEYS "," KEYS "}",
+                                        "{" KEYS ",\"Token\":\"\\x\"}",
+                                        "{" KEYS ",\"Token\":\"\\ud83d\"}",
+                                        "{" KEYS ",\"Token\":\"\\u0000\"}",
+                                        "{" KEYS ",\"Token\":{}}",
+                                        "{" KEYS ",\"Token\":true}",
+                                        "{" KEYS ",\"Token\":01}",
+                                        "{" KEYS ",\"b\":tru}",
+                                        "{" KEYS ",\"b\":[1,]}",
+                                        "{" KEYS ",\"Token\":\"\n\"}"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
-        assert_non_null(read_a(wrong[i], to, sizeof to));
+        assert_int_equal(answer(wrong[i], &a), ERR_UNAVAILABLE);
+}
+
+static void value_longer_than_its_field_is_refused(void **state)
+{
+    (void)state;
+    static const char letters[] = "x\\u00e9\xc3\xa9\\ud83d\\ude00y"; // 1, 2, 2, 4 and 1 bytes
+    char to[11];
+    assert_true(json_raw_unescape(bytes_str(letters), to, sizeof to));
+    assert_string_equal(to, "x\xc3\xa9\xc3\xa9\xf0\x9f\x98\x80y");
+    for (size_t size = 1; size < sizeof to; size++) {
+        memset(to, 'z', sizeof to);
+        assert_false(json_raw_unescape(bytes_str(letters), to, size));
+        assert_true(strlen(to) < size && (size == sizeof to || to[size] == 'z'));
+    }
 }
 
 #define CASE(f) cmocka_unit_test_setup_teardown(f, rig_setup, rig_teardown)
@@ -452,6 +474,7 @@ int main(void)
         CASE(process_that_fails_is_explained_without_its_output),
         CASE(times_are_read_exactly),
         CASE(json_is_read_strictly),
+        CASE(value_longer_than_its_field_is_refused),
     };
     return cmocka_run_group_tests_name("credentials", tests, NULL, NULL);
 }

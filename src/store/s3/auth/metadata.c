@@ -5,7 +5,7 @@
 #define _GNU_SOURCE // explicit_bzero
 #include "store/s3/auth/metadata.h"
 
-#include "store/s3/auth/json.h"
+#include "store/s3/auth/keys.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -156,7 +156,7 @@ static enum err keys_of(const struct http_call *call, const char *service,
 {
     char inner[160] = "";
     if (!answered(call, 200)) return refused(call, service, why, why_len);
-    enum err err = s3_json_keys(buf_bytes(&call->body_in), false, out, inner, sizeof inner);
+    enum err err = s3_keys_read(buf_bytes(&call->body_in), false, out, inner, sizeof inner);
     if (err) (void)snprintf(why, why_len, "%s: %s", service, inner);
     return err;
 }

@@ -5,7 +5,7 @@
 #include "store/s3/auth/process.h"
 
 #include "os/clock.h"
-#include "store/s3/auth/json.h"
+#include "store/s3/auth/keys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -158,7 +158,7 @@ enum err s3_process_fetch(const char *command, struct s3_source_answer *out, cha
     enum err err = run(&words, &output, why, why_len);
     if (err) return err;
     char inner[160] = "";
-    err = s3_json_keys(buf_bytes(&output), true, out, inner, sizeof inner);
+    err = s3_keys_read(buf_bytes(&output), true, out, inner, sizeof inner);
     if (err) (void)snprintf(why, why_len, "credential_process: %s", inner);
     return err;
 }
