@@ -176,7 +176,7 @@ static enum MHD_Result call_handler(struct httpd_request *r)
 
 // libmicrohttpd keeps the head in one buffer, with zeros in place of the separators. So the address
 // of a field shows how the line before it ended.
-struct layout {
+struct head_layout {
     struct head *head;
     const char *next; // where the next field must begin; NULL: the library checks line ends
     bool good;        // the request line is well formed
@@ -195,7 +195,7 @@ static enum MHD_Result weigh_field(void *ctx, enum MHD_ValueKind kind, const cha
 static enum MHD_Result add_field(void *ctx, enum MHD_ValueKind kind, const char *name,
                                  size_t name_len, const char *value, size_t value_len)
 {
-    struct layout *l = ctx;
+    struct head_layout *l = ctx;
     (void)kind;
     bool line = l->good && (!l->next || name == l->next);
     if (!value) value = name + name_len;
@@ -204,10 +204,10 @@ static enum MHD_Result add_field(void *ctx, enum MHD_ValueKind kind, const char 
     return MHD_YES;
 }
 
-static struct layout layout_of(struct httpd_request *r, const char *method, const char *url,
-                               const char *version)
+static struct head_layout head_layout_of(struct httpd_request *r, const char *method,
+                                         const char *url, const char *version)
 {
-    struct layout l = {.head = &r->head, .good = true};
+    struct head_layout l = {.head = &r->head, .good = true};
     if (!r->server->checks_lines) return l;
     l.good = url == method + strlen(method) + 1 && version == url + strlen(r->target) + 1;
     l.next = version + strlen(version) + 2;
@@ -217,7 +217,7 @@ static struct layout layout_of(struct httpd_request *r, const char *method, cons
 static void read_head(struct httpd_request *r, const char *method, const char *url,
                       const char *version)
 {
-    struct layout l = layout_of(r, method, url, version);
+    struct head_layout l = head_layout_of(r, method, url, version);
     head_init(&r->head, bytes_str(method), bytes_str(r->target));
     (void)MHD_get_connection_values_n(r->connection, MHD_HEADER_KIND, weigh_field, &r->head);
     head_take(&r->head, r->server->config.head_max);
