@@ -44,6 +44,14 @@ class AsyncClient:
         """Closes the connections. Calls of other threads end with an error."""
         await self._transport.close()
 
+    def _with_own_connections(self, grace: float | None = None) -> AsyncClient:
+        """A client with the same settings. It shares what this one knows of the nodes."""
+        own = AsyncClient("http://127.0.0.1", token="", timeout=self.core.timeout, codec=self.codec)
+        own.core.nodes, own.core.owners, own.core.token = self.core.nodes, self.core.owners, self.core.token
+        own.core.grace = self.core.grace if grace is None else grace
+        own._transport.tls = self._transport.tls
+        return own
+
     async def call(self, call: Call[T], timeout: float | None = None) -> T:
         """Makes any call of `sluice.calls` and returns its answer."""
         return await self._transport.call(call, timeout)

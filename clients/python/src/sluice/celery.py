@@ -29,8 +29,7 @@ from . import _steps, calls
 from ._codes import VERSION
 from ._core import now
 from .client import Client
-from .errors import Conflict, Denied, Invalid, NotFound, OutcomeUnknown, SluiceError, Unavailable
-from .worker import PASSES, own_client
+from .errors import PASSES, Conflict, Denied, Invalid, NotFound, OutcomeUnknown, SluiceError, Unavailable
 
 log = logging.getLogger("sluice")
 TRANSPORT_ALIASES["sluice"] = "sluice.celery:Transport"
@@ -56,7 +55,7 @@ class Locks:
     """The locks of a channel. A thread renews each of them at a third of its lease, until it is dropped."""
 
     def __init__(self, client: Client) -> None:
-        self.client = own_client(client, grace=0.0)
+        self.client = client._with_own_connections(grace=0.0)
         self.rows: Dict[str, Tuple[str, float, float]] = {}  # by token: the queue, the lease, when to renew
         self.changed = threading.Condition()
         self.thread: threading.Thread | None = None

@@ -87,6 +87,7 @@ class Cancelled(BaseException):
     `except Exception` does not catch it. A job may clean up in `finally`. Its outcome is not sent."""
 
 
+PASSES = (Unavailable, OutcomeUnknown, Limit)  # a later attempt may succeed
 CLASSES: Dict[str, Type[SluiceError]] = {code: globals()[row[0]] for code, row in CODES.items()}
 for _code, _class in CLASSES.items():
     _class.code = _code

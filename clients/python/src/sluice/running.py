@@ -17,7 +17,7 @@ from .errors import Cancelled, SluiceError
 from .job import JobData
 
 if TYPE_CHECKING:
-    from .worker import QueueWorker
+    from .queue_worker import QueueWorker
 
 log = logging.getLogger("sluice")
 PROGRESS_PAUSE = 1.0  # progress travels with renewals, and brings one forward at most this often
@@ -39,10 +39,10 @@ class Signal:
     _job: WorkerJob
 
     def ack(self, answer: Any = None) -> None:
-        self._job.worker.answer_signal(self._job.token, self.number, answer, False)
+        self._job.worker.listener.answer_signal(self._job.token, self.number, answer, False)
 
     def decline(self, why: str = "") -> None:
-        self._job.worker.answer_signal(self._job.token, self.number, why or None, True)
+        self._job.worker.listener.answer_signal(self._job.token, self.number, why or None, True)
 
 
 class Signals:
@@ -111,7 +111,7 @@ class WorkerJob(JobData):
         with self.worker.lock:
             self._progress = (percent, text)
             self.renew_at = min(self.renew_at, max(now(), self._renewed_at + PROGRESS_PAUSE))
-            self.worker.to_renew.notify()
+            self.worker.locks.changed.notify()
 
     @property
     def told_at(self) -> float:
@@ -145,7 +145,7 @@ class WorkerJob(JobData):
     def interrupt(self, number: int) -> None:
         self.interrupted = True
         try:
-            self.worker.answer_signal(self.token, number, None, False)
+            self.worker.listener.answer_signal(self.token, number, None, False)
         except SluiceError as e:
             log.info("queue %s: the interrupt of message %s has no answer: %s", self.queue_name, self.id, e)
         self.cancel("interrupt")
