@@ -10,7 +10,7 @@ from typing import Any, Callable
 import sluice
 
 
-def until(done: Callable[[], bool], what: str, timeout: float = 15.0) -> None:
+def until(done: Callable[[], bool], what: str, timeout: float = 5.0) -> None:
     """Waits for a state that another process or thread brings about."""
     end = time.monotonic() + timeout
     while not done():

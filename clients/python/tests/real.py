@@ -7,7 +7,7 @@ import datetime
 import json
 import os
 import subprocess
-from typing import Any, List
+from typing import Any
 
 import sluice
 from helpers import Tests, raises, run_all, until
@@ -79,6 +79,8 @@ class ClientTests(Tests):
         assert sent[1].result(timeout=5) == {"twice": 4}
         ended = self.client.collect(sent, timeout=5)
         assert [ended[s.id]["result"] for s in sent] == [{"twice": 2 * i} for i in (1, 2, 3)]
+        assert self.client.collect([s.id for s in sent], timeout=5, queue=q.name) == ended
+        assert "queue=" in str(raises(sluice.Invalid, lambda: self.client.collect([sent[0].id])))
 
     def a_result_that_does_not_come_is_a_timeout(self) -> None:
         q = self.queue()
@@ -119,6 +121,15 @@ class ClientTests(Tests):
         q.receive()[0].ack()
         q.delete(id=q.show()["id"])
         assert [e.type for e in events][-1] == "end"
+
+    def a_stream_goes_on_after_a_queue_is_deleted(self) -> None:
+        gone, stays = self.queue(), self.queue()
+        gone.send("x")
+        stream = self.client.stream([gone.name, stays.name], from_="0", types=["message-enqueued"])
+        assert next(stream).data["queue"] == gone.name
+        gone.delete(id=gone.show()["id"])
+        stays.send("y")
+        until(lambda: next(stream).data.get("queue") == stays.name, "the event of the other queue")
 
     def a_codec_turns_bodies(self) -> None:
         class Upper:

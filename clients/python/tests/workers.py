@@ -138,6 +138,44 @@ class WorkerTests(Tests):
             until(lambda: q.stats()["processed"] == 1, "the message is processed again")
         assert seen[0][0]
 
+    def an_interrupt_that_a_job_swallows_counts(self) -> None:
+        q = self.queue()
+        began = threading.Event()
+
+        def swallow(job: sluice.WorkerJob) -> str:
+            began.set()
+            try:
+                while True:
+                    time.sleep(0.01)
+            except sluice.Cancelled:
+                return "done"
+
+        sent = q.send("x")
+        with Running(self.app(q, swallow), self.client):
+            assert began.wait(10)
+            q.signal(sent.id, "interrupt", reason="wrong input")
+            until(lambda: q.message(sent.id)["state"] == "cancelled", "the message is cancelled")
+
+    def an_asyncio_job_waits_for_signals(self) -> None:
+        q = self.queue()
+        answers: List[Any] = []
+
+        async def job_main(job: sluice.WorkerJob) -> str:
+            assert await job.signals.next(0.01) is None
+            answers.append("waits")
+            found = await job.signals.next()
+            answers.append(found and found.payload)
+            return "done"
+
+        first, second = q.send("x"), q.send("y")
+        with Running(self.app(q, job_main, concurrency=2), self.client):
+            until(lambda: answers == ["waits"] * 2, "both jobs wait in one event loop")
+            q.signal(second.id, "steer", {"speed": 2})
+            assert second.result(10) == "done"
+            q.signal(first.id, "steer", {"speed": 3})
+            assert first.result(10) == "done"
+        assert answers[2:] == [{"speed": 2}, {"speed": 3}]
+
     def an_asyncio_job_is_cancelled(self) -> None:
         q = self.queue()
         began, seen = threading.Event(), []  # type: threading.Event, List[str]
@@ -203,6 +241,28 @@ class WorkerTests(Tests):
             running.thread.join(15)
             assert not running.thread.is_alive() and running.error is None
         assert not any(w["capacity"] for w in q.workers())
+
+    def an_evicted_worker_ends(self) -> None:
+        q = self.queue()
+        seen: List[str] = []
+
+        def wait(job: sluice.WorkerJob) -> None:
+            try:
+                while True:
+                    time.sleep(0.01)
+            except sluice.Cancelled:
+                seen.append("cancelled")
+                raise
+
+        sent = q.send("x")
+        running = Running(self.app(q, wait, name="pod-2"), self.client)
+        with running:
+            until(lambda: q.message(sent.id)["state"] == "locked", "the job runs")
+            self.client.call(sluice.calls.evict_worker(q.name, worker="pod-2"))
+            running.thread.join(15)
+            assert not running.thread.is_alive()
+        assert isinstance(running.error, sluice.Fenced) and seen == ["cancelled"], (running.error, seen)
+        assert q.message(sent.id)["state"] == "ready"
 
     def a_worker_of_a_missing_queue_ends_with_its_error(self) -> None:
         app = sluice.App(self.client)
@@ -304,6 +364,34 @@ class WorkerTests(Tests):
         assert "not a sluice.App" in run("json:dumps")
 
 
+def a_hung_node(folder: str) -> None:
+    """A worker of two nodes goes on when the node hangs at which its receive waits."""
+    store = os.path.join(folder, "hung")
+    started = [testing.start(store, "--node", name) for name in "ab"]
+    clients = [sluice.Client(url) for _, url in started]
+    try:
+        with sluice.Client(f"{started[0][1]},{started[1][1][7:]}") as client:
+            client.create("mail")
+            done: List[Any] = []
+            app = sluice.App(client)
+            app.job("mail")(lambda job: done.append(job.body))
+            with Running(app, client):
+                until(lambda: any(c.node()["waiting"] for c in clients), "the receive waits")
+                hung = 0 if clients[0].node()["waiting"] else 1
+                started[hung][0].send_signal(signal.SIGSTOP)
+                try:
+                    clients[1 - hung].queue("mail").send("x")
+                    until(lambda: done == ["x"], "the worker goes on", 15)
+                finally:
+                    started[hung][0].send_signal(signal.SIGCONT)
+    finally:
+        for c in clients:
+            c.close()
+        for process, _ in started:
+            process.kill()
+            process.wait()
+
+
 def two_nodes(folder: str) -> None:
     """A client of two nodes goes on when one of them is killed, and a worker too."""
     store = os.path.join(folder, "store")
@@ -332,3 +420,4 @@ def run(tap: Any, folder: str) -> None:
     with testing.node() as client:
         run_all(tap, WorkerTests(client), folder)
     tap.run("a client of two nodes goes on with one", lambda: two_nodes(folder))
+    tap.run("a worker of two nodes goes on when one hangs", lambda: a_hung_node(folder))

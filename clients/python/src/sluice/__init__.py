@@ -6,7 +6,7 @@
     with sluice.Client("http://127.0.0.1:7333") as client:
         client.queue("mail").send({"to": "ann@example.com"})
 """
-from . import calls
+from . import calls, testing
 from ._core import Call, now
 from ._steps import Codec, Event, JsonCodec, traceparent
 from .aio import AsyncBuffer, AsyncClient, AsyncJob, AsyncQueue, AsyncSent
@@ -20,5 +20,5 @@ from .worker import App
 __all__ = [
     "App", "AsyncBuffer", "AsyncClient", "AsyncJob", "AsyncQueue", "AsyncSent", "Buffer", "Call", "Cancelled", "Client", "Codec", "Conflict", "Corrupt", "Denied", "Event", "Fenced", "Invalid", "Job",
     "JobFailed", "JsonCodec", "Limit", "NotFound", "OutcomeUnknown", "Queue", "Sent", "Signal", "SluiceError", "Snooze",
-    "Unavailable", "WorkerJob", "__version__", "calls", "now", "traceparent",
+    "Unavailable", "WorkerJob", "__version__", "calls", "now", "testing", "traceparent",
 ]

@@ -6,8 +6,8 @@ import asyncio
 import ssl
 from typing import Any, AsyncIterator, Dict, List, Tuple, TypeVar
 
-from ._core import Attempt, Call, Core, Exchange
-from ._http import Broken, Response
+from ._core import CONNECT, PROBE_TARGET, Attempt, Call, Core, Exchange, Node
+from ._http import Broken, Response, request_bytes
 from ._sync import IDLE_MAX, READ_SIZE, STREAM_SILENCE
 from .errors import Unavailable
 
@@ -45,7 +45,7 @@ class AsyncTransport:
             return x.not_sent(f"cannot connect to {attempt.node.url}: {e}")
         response = Response()
         try:
-            await asyncio.wait_for(self._exchange(reader, writer, attempt.data, response), attempt.timeout)
+            await asyncio.wait_for(self._exchange(reader, writer, attempt, response), attempt.timeout)
         except FAILURES as e:
             writer.close()
             return x.lost(f"no answer from {attempt.node.url}: {e or 'timed out'}")
@@ -80,13 +80,36 @@ class AsyncTransport:
         if response.status != 200:
             x.answered(response.status, response.headers, response.take())
 
-    @staticmethod
-    async def _exchange(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes,
+    async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, attempt: Attempt,
                         response: Response) -> None:
-        writer.write(data)
+        writer.write(attempt.data)
         await writer.drain()
         while not response.done:
-            response.feed(await reader.read(READ_SIZE))
+            if attempt.silence >= attempt.timeout:
+                response.feed(await reader.read(READ_SIZE))
+            else:
+                response.feed(await self._read_while_alive(reader, attempt))
+
+    async def _read_while_alive(self, reader: asyncio.StreamReader, attempt: Attempt) -> bytes:
+        read = asyncio.ensure_future(reader.read(READ_SIZE))
+        try:
+            while not (await asyncio.wait([read], timeout=attempt.silence))[0]:
+                if not await self._is_alive(attempt.node):
+                    raise Broken("timed out")
+        finally:
+            read.cancel()
+        return read.result()
+
+    async def _is_alive(self, node: Node) -> bool:
+        try:
+            reader, writer = await asyncio.wait_for(self._connect(node), CONNECT)
+            try:
+                writer.write(request_bytes("GET", node.prefix + PROBE_TARGET, node.authority, {}, b""))
+                return (await asyncio.wait_for(reader.read(READ_SIZE), CONNECT)).startswith(b"HTTP/")
+            finally:
+                writer.close()
+        except FAILURES:
+            return False
 
     async def _open(self, attempt: Attempt) -> Connection:
         rows = self.idle.get(attempt.number, [])
@@ -95,9 +118,10 @@ class AsyncTransport:
             if not reader.at_eof() and not writer.is_closing():
                 return reader, writer
             writer.close()  # the node closed it
-        node = attempt.node
-        tls = self.tls if node.tls else None
-        return await asyncio.wait_for(asyncio.open_connection(node.host, node.port, ssl=tls), attempt.connect)
+        return await asyncio.wait_for(self._connect(attempt.node), attempt.connect)
+
+    async def _connect(self, node: Node) -> Connection:
+        return await asyncio.open_connection(node.host, node.port, ssl=self.tls if node.tls else None)
 
     def _keep(self, number: int, connection: Connection, reusable: bool) -> None:
         rows = self.idle.setdefault(number, [])

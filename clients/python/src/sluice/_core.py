@@ -40,14 +40,16 @@ PAUSE_MIN = 0.01
 PAUSE_MAX = 1.0
 GRACE = 1.0  # a node whose time runs out together with ours can still answer
 CONNECT = 1.0  # for a connection, if there are other nodes
+PROBE = 3.0  # a node that is silent for so long while it waits itself is asked whether it is alive
+PROBE_TARGET = "/healthz"
 ATTEMPT = 5.0  # for an answer, if there are other nodes
 AWAY_MIN, AWAY_MAX = 0.5, 4.0  # how long a node without an answer is left out
 NODES_MAX = 64
-PORT = 7333
 EXAMPLE = "http://127.0.0.1:7333, or http://a:7333,b:7333"
 DIGITS = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 # A later attempt would meet the same, or an operator ordered it and the caller must know.
 FINAL_REASONS = {"upgrade-needed", "no-owner", "worker-paused", "worker-draining"}
+AFTER_UNKNOWN = (errors.Limit, errors.Unavailable, errors.Denied)
 UNITS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 
@@ -79,6 +81,13 @@ def to_ms(duration: Union[int, str, None]) -> int:
     return int(float(found[1]) * UNITS[found[2]]) if found else 0
 
 
+def json_bytes(value: Any) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
+    except (TypeError, ValueError) as e:  # UnicodeEncodeError, half of a surrogate pair, is a ValueError
+        raise errors.Invalid(f"the request is not JSON: {e}; send bytes, or use a codec", field="body") from None
+
+
 @dataclass
 class Call(Generic[T]):
     """One request. `sluice.calls` has a function for each. A Call that is sent again keeps its request id."""
@@ -93,6 +102,9 @@ class Call(Generic[T]):
     stream: bool = False
     headers: Dict[str, str] = field(default_factory=dict)
     request_id: str = ""
+    data: bytes | None = None  # the body as JSON, if the caller has it
+    sent_at: float = 0.0  # when the last attempt began
+    again: bool = False  # an attempt before the last one may have taken effect
 
     def __post_init__(self) -> None:
         if self.repeat == ID and not self.request_id:
@@ -110,12 +122,7 @@ class Call(Generic[T]):
         return self.path + ("?" + urlencode(rows, quote_via=quote) if rows else "")
 
     def encoded(self) -> bytes:
-        if self.body is None:
-            return b""
-        try:
-            return json.dumps(self.body, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8")
-        except (TypeError, ValueError) as e:  # UnicodeEncodeError, half of a surrogate pair, is a ValueError
-            raise errors.Invalid(f"the request is not JSON: {e}; send bytes, or use a codec", field="body") from None
+        return self.data if self.data is not None else b"" if self.body is None else json_bytes(self.body)
 
     def shards(self) -> List[int]:
         """The shards of the tokens in the request."""
@@ -143,13 +150,13 @@ def parse_node(url: str) -> Node:
     if parts.username is not None:
         raise errors.Invalid("the URL of a node may not contain a user; put the token into SLUICE_TOKEN", field="url")
     try:
-        port = parts.port or (443 if parts.scheme == "https" else PORT)
+        port = parts.port or (443 if parts.scheme == "https" else 80)
     except ValueError:
         raise errors.Invalid(f"{url} has no valid port; a URL looks like {EXAMPLE}", field="url") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
         raise errors.Invalid(f"{url!r} is not the URL of a node; one looks like {EXAMPLE}", field="url")
     host = parts.hostname.lower()
-    authority = parts.netloc.lower() if parts.port else f"{parts.netloc.lower()}:{port}"
+    authority = parts.netloc.lower()
     prefix = parts.path.rstrip("/")
     return Node(f"{parts.scheme}://{authority}{prefix}", host, port, parts.scheme == "https", prefix, authority)
 
@@ -173,7 +180,10 @@ class Core:
     """The nodes of a client: which of them answer, and which own the shards of the queues."""
 
     def __init__(self, url: str | None, token: str | None, timeout: float, grace: float = GRACE) -> None:
-        url = url or os.environ.get("SLUICE_STORE", "") or f"http://127.0.0.1:{PORT}"
+        url = url or os.environ.get("SLUICE_STORE", "")
+        if not url:
+            raise errors.Invalid(f"no node is named: give the client a URL, or set SLUICE_STORE; one looks like {EXAMPLE}",
+                                 field="url")
         self.nodes = parse_nodes(url)
         self.token = os.environ.get("SLUICE_TOKEN", "") if token is None else token
         if not self.token.isascii() or not self.token.isprintable() or " " in self.token:
@@ -259,6 +269,7 @@ class Attempt:
     data: bytes
     timeout: float
     connect: float
+    silence: float  # after so much time without a byte, the shell asks whether the node is alive
 
 
 class Exchange(Generic[T]):
@@ -288,12 +299,19 @@ class Exchange(Generic[T]):
         limit = min(left, ATTEMPT) if self.others else left
         data = request_bytes(call.method, node.prefix + call.target, node.authority, core.headers(call), self.body)
         timeout = limit + call.wait + core.grace
-        return Attempt(self.current, node, data, timeout, min(timeout, CONNECT) if self.others else timeout)
+        call.sent_at, call.again = now(), self.maybe
+        return Attempt(self.current, node, data, timeout, min(timeout, CONNECT) if self.others else timeout,
+                       PROBE if self.others and call.wait > 0 else timeout)
 
     def not_sent(self, why: str) -> float | None:
         """The request did not reach the node."""
         self.core.report(self.current, False)
         return self._failed(errors.Unavailable(why, field="store"), False)
+
+    def aborted(self, why: str, sent: bool) -> float | None:
+        """The caller ended the call. That says nothing about the node, and there is no further attempt."""
+        self.until = 0.0
+        return self._failed((errors.OutcomeUnknown if sent else errors.Unavailable)(why, field="store"), sent)
 
     def lost(self, why: str) -> float | None:
         """The request may have reached the node, and no answer came."""
@@ -346,7 +364,7 @@ class Exchange(Generic[T]):
 
     def _given_up(self, error: errors.SluiceError) -> errors.SluiceError:
         """If an earlier attempt may yet take effect, a refusal of a later one says nothing about the call."""
-        if self.maybe and isinstance(error, (errors.Limit, errors.Unavailable, errors.Denied)):
+        if self.maybe and isinstance(error, AFTER_UNKNOWN):
             return as_class(errors.OutcomeUnknown, error)
         return error
 
@@ -383,13 +401,15 @@ def not_a_node(node: Node, status: int) -> errors.SluiceError:
     if status in (500, 502, 503, 504):
         return errors.OutcomeUnknown(text, field="store")
     return errors.Invalid(f"{node.url} answered {status} and is not a Sluice node; check the URL (a node listens on "
-                          f"{PORT} by default)", field="store")
+                          "7333 by default)", field="store")
 
 
-def error_of_row(row: Mapping[str, Any], detail: str) -> errors.SluiceError:
-    """The error of one part of a batch."""
+def error_of_row(row: Mapping[str, Any], detail: str, call: Call[Any] | None = None) -> errors.SluiceError:
+    """The error of one part of a batch. If an earlier attempt may have taken effect, a refusal says nothing about it."""
     kind = errors.CLASSES.get(str(row.get("code")), errors.SluiceError)
-    return kind(detail, reason=str(row.get("reason", "")))
+    if call and call.again and issubclass(kind, AFTER_UNKNOWN):
+        kind = errors.OutcomeUnknown
+    return kind(detail, reason=str(row.get("reason", "")), request_id=call.request_id if call else "")
 
 
 __all__ = ["Attempt", "Call", "Core", "Exchange", "Response"]

@@ -10,16 +10,18 @@ import contextvars
 import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Dict, Generator, Iterable, List, Mapping, Optional, Protocol, Sequence, Tuple, TypeVar, Union
+from typing import Any, Dict, Generator, Iterable, Iterator, List, Mapping, Optional, Protocol, Sequence, Tuple, TypeVar, Union, cast
 
 from . import calls, errors
-from ._core import READ, Call, error_of_row, now
+from ._core import READ, Call, error_of_row, json_bytes, now
 
 R = TypeVar("R")
 Steps = Generator[Call[Any], Any, R]
 BYTES_TYPE = "application/octet-stream"
 JSON_TYPE = "application/json"
 TYPE_HEADER = "sluice-type"
+PROGRESS_TEXT_MAX = 256
+REQUEST_MAX = 8 << 20  # bytes of the messages of one request
 WAIT_MAX = calls.LIMITS["collectMessages.wait"] / 1000
 # The W3C trace context of the job that runs, or one that the program sets. A send adds it to the headers of its message.
 traceparent: contextvars.ContextVar[str] = contextvars.ContextVar("sluice_traceparent", default="")
@@ -76,6 +78,18 @@ def encoded(codec: Codec, value: Any, name: str) -> Dict[str, Any]:
     return fields
 
 
+def cut(text: str, size: int) -> str:
+    """The text with at most `size` bytes. Half of a surrogate pair, which is no UTF-8, becomes "?"."""
+    return text.encode("utf-8", "replace")[:size].decode("utf-8", "ignore")
+
+
+def progress(percent: float, text: str | None) -> Tuple[int, str | None]:
+    """What the node takes: a whole number from 0 to 100, and a short text."""
+    if isinstance(percent, bool) or not isinstance(percent, (int, float)) or percent != percent:
+        raise errors.Invalid(f"progress is {percent!r}; it is a number from 0 to 100", field="progress")
+    return round(min(100, max(0, percent))), None if text is None else cut(str(text), PROGRESS_TEXT_MAX)
+
+
 def decoded(codec: Codec, row: Mapping[str, Any], name: str, kind: str) -> Any:
     """A body of bytes that happen to be UTF-8 comes as a string. Its content type says that it is bytes."""
     body = row.get(name)
@@ -104,9 +118,11 @@ def message(codec: Codec, body: Any, *, group: str | None = None,
 
 @dataclass
 class SentRow:
-    """A message that was sent. `duplicate`: its dedup key was known, and the id is that of the first message."""
+    """A message that was sent. `duplicate`: its dedup key was known, and the id is that of the first message.
+    `error`: in a send of several messages, why this one has no id."""
     id: str
     duplicate: bool = False
+    error: errors.SluiceError | None = None
 
 
 def send(queue: str, row: Dict[str, Any]) -> Steps[SentRow]:
@@ -117,20 +133,45 @@ def send(queue: str, row: Dict[str, Any]) -> Steps[SentRow]:
 
 
 def send_many(queue: str, rows: Sequence[Dict[str, Any]]) -> Steps[List[SentRow]]:
-    """If messages are refused, it sends the others, and raises the error of the first one."""
-    most = calls.LIMITS["sendMessages.messages"]
+    """If messages are refused, it sends the others. The error of the first one has in `sent` what became of each.
+
+    After a request that failed as a whole there is no further one: its messages and the later ones were not sent."""
     sent: List[SentRow] = []
-    refused: errors.SluiceError | None = None
-    for at in range(0, len(rows), most):
-        answer = yield calls.send_messages(queue, messages=list(rows[at:at + most]))  # type: ignore[arg-type]
-        for i, row in enumerate(answer["sent"]):
-            if row["code"] != "OK" and refused is None:
-                refused = error_of_row(row, f"message {at + i} was refused with {row['code']}")
-            sent.append(SentRow(row.get("id", ""), row.get("duplicate", False)))
-    if refused:
-        refused.sent = sent
-        raise refused
+    for part in parts(rows):
+        call = calls.send_messages(queue, messages=[cast(calls.NewMessage, row) for row, _ in part])
+        call.data = b'{"messages":[' + b",".join(data for _, data in part) + b"]}"
+        try:
+            answer = yield call
+        except errors.SluiceError as e:
+            sent += [SentRow("", error=e) for _ in part]
+            later = errors.Unavailable("it was not sent, because a message before it was not", field="messages")
+            sent += [SentRow("", error=later) for _ in rows[len(sent):]]
+            break
+        for row in answer["sent"]:
+            error = None
+            if row["code"] != "OK":
+                error = error_of_row(row, f"message {len(sent)} was refused with {row['code']}", call)
+            sent.append(SentRow(row.get("id", ""), row.get("duplicate", False), error))
+    for one in sent:
+        if one.error:
+            one.error.sent = sent
+            raise one.error
     return sent
+
+
+def parts(rows: Sequence[Dict[str, Any]]) -> Iterator[List[Tuple[Dict[str, Any], bytes]]]:
+    """The messages of each request, with their JSON."""
+    part: List[Tuple[Dict[str, Any], bytes]] = []
+    size = 0
+    for row in rows:
+        data = json_bytes(row)
+        if part and (len(part) == calls.LIMITS["sendMessages.messages"] or size + len(data) > REQUEST_MAX):
+            yield part
+            part, size = [], 0
+        part.append((row, data))
+        size += len(data)
+    if part:
+        yield part
 
 
 def collect(queue: str, ids: Iterable[str], timeout: float) -> Steps[Dict[str, calls.Ended]]:
@@ -174,7 +215,7 @@ class Event:
 class EventReader:
     """Server-Sent Events without I/O."""
     last_id: str = ""
-    ended: bool = False
+    ended: bool = False  # the queue was deleted
     _buffer: bytes = b""
     _fields: Dict[str, List[str]] = field(default_factory=dict)
 
@@ -198,5 +239,5 @@ class EventReader:
         except ValueError:
             data = text
         kind = rows.get("event", ["message"])[-1]
-        self.ended = kind == "end"
+        self.ended = kind == "end" and isinstance(data, dict) and data.get("reason") == "queue-deleted"
         return Event(kind, self.last_id, data)

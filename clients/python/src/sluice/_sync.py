@@ -10,8 +10,8 @@ import threading
 import time
 from typing import Any, Dict, Iterator, List, TypeVar
 
-from ._core import Attempt, Call, Core, Exchange, Node, now
-from ._http import Broken, Response
+from ._core import CONNECT, PROBE_TARGET, Attempt, Call, Core, Exchange, Node, now
+from ._http import Broken, Response, request_bytes
 from .errors import Unavailable
 
 T = TypeVar("T")
@@ -64,7 +64,7 @@ class Transport:
             s = self._open(attempt)
         except OSError as e:
             if self.closed:
-                x.until = 0.0  # another attempt is in vain
+                return x.aborted(str(e), sent=False)
             return x.not_sent(f"cannot connect to {attempt.node.url}: {e}")
         response = Response()
         until = now() + attempt.timeout
@@ -72,18 +72,30 @@ class Transport:
             s.settimeout(max(0.001, attempt.timeout))
             s.sendall(attempt.data)
             while not response.done:
-                s.settimeout(max(0.001, until - now()))
-                response.feed(s.recv(READ_SIZE))
+                s.settimeout(max(0.001, min(until - now(), attempt.silence)))
+                try:
+                    response.feed(s.recv(READ_SIZE))
+                except socket.timeout:
+                    if now() >= until or not self._is_alive(attempt.node):
+                        raise
         except (OSError, Broken) as e:
             self._drop(s)
             if self.closed:
-                x.until = 0.0
+                return x.aborted("the client was closed during the call", sent=True)
             return x.lost(f"no answer from {attempt.node.url}: {e}")
         except BaseException:
             self._drop(s)
             raise
         self._keep(attempt.number, s, response.reusable)
         return x.answered(response.status, response.headers, response.take())
+
+    def _is_alive(self, node: Node) -> bool:
+        try:
+            with self._connect(node, CONNECT) as s:
+                s.sendall(request_bytes("GET", node.prefix + PROBE_TARGET, node.authority, {}, b""))
+                return s.recv(READ_SIZE).startswith(b"HTTP/")
+        except OSError:
+            return False
 
     def stream(self, call: Call[Any], timeout: float | None = None) -> Iterator[bytes]:
         """Yields the parts of an answer that has no end. It returns when the connection ends."""
@@ -156,6 +168,8 @@ class Transport:
 
 def readable(s: socket.socket) -> bool:
     """An idle connection with something to read has ended, or is out of step."""
+    if not hasattr(select, "poll"):  # Windows, where select has no limit of its own
+        return bool(select.select([s], [], [], 0)[0])
     poll = select.poll()
     poll.register(s, select.POLLIN)
     return bool(poll.poll(0))

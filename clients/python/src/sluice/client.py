@@ -11,7 +11,7 @@ from . import _steps, calls
 from ._core import Call, Core
 from ._steps import Codec, Event, EventReader, JsonCodec, SentRow, Steps
 from ._sync import Transport
-from .errors import Unavailable
+from .errors import Invalid, Limit, SluiceError, Unavailable
 from .job import JobData
 
 T = TypeVar("T")
@@ -22,7 +22,8 @@ RECONNECT = 0.5
 class Client:
     """Calls one or several nodes of a cluster. Any number of threads may use it at a time.
 
-    url: "http://host:7333", or several nodes of one cluster: "http://a:7333,b:7333". Default: $SLUICE_STORE.
+    url: "http://host:7333", or several nodes of one cluster: "http://a:7333,b:7333". Default: $SLUICE_STORE. Without a port
+    it is 80, or 443 with https.
     token: default $SLUICE_TOKEN.
     timeout: how many seconds a call is repeated before it fails. A call that waits for messages may take longer.
     codec: turns bodies and results into JSON or bytes, and back."""
@@ -77,11 +78,17 @@ class Client:
         """Describes the node that answers."""
         return self.call(calls.show_node())
 
-    def collect(self, sent: Iterable[Sent], timeout: float = TIMEOUT) -> Dict[str, calls.Ended]:
-        """Waits until all these messages have ended, and returns how. Their queues may differ."""
+    def collect(self, messages: Iterable[Union[Sent, str]], timeout: float = TIMEOUT, *, queue: str | None = None
+                ) -> Dict[str, calls.Ended]:
+        """Waits until all these messages have ended, and returns how.
+
+        A message is what send() returned, or an id. The queues of the first kind may differ; `queue` is that of the ids."""
         ids: Dict[str, List[str]] = {}
-        for one in sent:
-            ids.setdefault(one.queue.name, []).append(one.id)
+        for one in messages:
+            if isinstance(one, str) and queue is None:
+                raise Invalid(f"the queue of message {one} is not known: collect(ids, queue=...)", field="queue")
+            ids.setdefault(queue or "" if isinstance(one, str) else one.queue.name, []).append(
+                one if isinstance(one, str) else one.id)
         found: Dict[str, calls.Ended] = {}
         for name, rows in ids.items():
             found.update(self._run(_steps.collect(name, rows, timeout)))
@@ -90,9 +97,11 @@ class Client:
     def stream(self, queues: Sequence[str] = (), *, from_: str = "now", types: Sequence[str] = (),
                workflow: str | None = None) -> Iterator[Event]:
         """The events of several queues, or of all. It connects again where it was, and misses no event."""
-        return self._events(lambda: calls.watch_queues(queue=list(queues), from_=from_, type=list(types), workflow=workflow))
+        return self._events(lambda: calls.watch_queues(queue=list(queues), from_=from_, type=list(types), workflow=workflow),
+                            False)
 
-    def _events(self, make: Callable[[], Call[None]]) -> Iterator[Event]:
+    def _events(self, make: Callable[[], Call[None]], ends: bool) -> Iterator[Event]:
+        """ends: with the deletion of the queue."""
         reader = EventReader()
         while True:
             call = make()
@@ -107,7 +116,7 @@ class Client:
             except Unavailable:
                 if not reader.last_id:
                     raise
-            if reader.ended:
+            if ends and reader.ended:
                 return
             time.sleep(RECONNECT)
 
@@ -234,14 +243,14 @@ class Queue:
 
     def events(self, *, from_: str = "0", types: Sequence[str] = (), message: str | None = None) -> Iterator[Event]:
         """The events of the queue, from the oldest one or from "now". It ends when the queue is deleted."""
-        return self.client._events(lambda: calls.watch_events(self.name, from_=from_, type=list(types), message=message))
+        return self.client._events(lambda: calls.watch_events(self.name, from_=from_, type=list(types), message=message), True)
 
 
 class Sent(SentRow):
     """A message that was sent. `duplicate`: its dedup key was known, and the id is that of the first message."""
 
     def __init__(self, queue: Queue, row: SentRow) -> None:
-        super().__init__(row.id, row.duplicate)
+        super().__init__(row.id, row.duplicate, row.error)
         self.queue = queue
 
     def result(self, timeout: float = TIMEOUT) -> Any:
@@ -250,7 +259,10 @@ class Sent(SentRow):
 
 
 class Buffer:
-    """Collects messages. What send() returns has its id after the flush. Unavailable leaves the messages here."""
+    """Collects messages. What send() returns has its id after the flush.
+
+    If a flush fails, the messages that were certainly not sent stay here for the next one, as far as a later attempt may
+    succeed. The `error` of the others says what became of them."""
 
     def __init__(self, queue: Queue, size: int) -> None:
         self.queue = queue
@@ -279,11 +291,17 @@ class Buffer:
         self.rows, self.sent = [], []
         try:
             found = self.queue.client._run(_steps.send_many(self.queue.name, rows))
-        except Unavailable:  # none was sent
-            self.rows, self.sent = rows + self.rows, waiting + self.sent
+        except SluiceError as e:
+            self._take(rows, waiting, e.sent or [SentRow("", error=e) for _ in rows])
             raise
+        self._take(rows, waiting, found)
+
+    def _take(self, rows: List[Dict[str, Any]], waiting: List[Sent], found: List[SentRow]) -> None:
+        again = [isinstance(row.error, (Unavailable, Limit)) for row in found]
         for sent, row in zip(waiting, found):
-            sent.id, sent.duplicate = row.id, row.duplicate
+            sent.id, sent.duplicate, sent.error = row.id, row.duplicate, row.error
+        self.rows = [row for row, stays in zip(rows, again) if stays] + self.rows
+        self.sent = [sent for sent, stays in zip(waiting, again) if stays] + self.sent
 
 
 class Job(JobData):
@@ -309,7 +327,7 @@ class Job(JobData):
         """Extends the lock, by default by the queue's visibilityTimeout."""
         return self._client.call(self.renew_call(visibility))
 
-    def progress(self, percent: int, text: str | None = None) -> None:
+    def progress(self, percent: float, text: str | None = None) -> None:
         """Renews the lock, and shows how far the job is: 0 to 100."""
         self._client.call(self.renew_call(None, percent, text))
 

@@ -2,9 +2,12 @@
 """The errors of the library. There is one class per action that the caller can take."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Type
+from datetime import timedelta
+from typing import Any, Dict, List, Type, Union
 
 from ._codes import CODES
+
+SNOOZE_MAX = 86400  # the limit of a release
 
 
 class SluiceError(Exception):
@@ -74,11 +77,16 @@ class JobFailed(SluiceError):
 
 
 class Snooze(Exception):
-    """Raise it in a job: the message is released, ready again after `after` seconds, and no attempt counts."""
+    """Raise it in a job: the message is released, ready again after `after` seconds, and no attempt counts.
 
-    def __init__(self, after: float) -> None:
-        super().__init__(f"released for {after} s")
-        self.after = after
+    after: seconds, or a timedelta, up to 24 h."""
+
+    def __init__(self, after: Union[float, timedelta]) -> None:
+        seconds = after.total_seconds() if isinstance(after, timedelta) else after
+        if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= SNOOZE_MAX:
+            raise Invalid(f"Snooze takes 0 to {SNOOZE_MAX} seconds, or a timedelta, not {after!r}", field="delay")
+        super().__init__(f"released for {seconds:g} s")
+        self.after = float(seconds)
 
 
 class Cancelled(BaseException):

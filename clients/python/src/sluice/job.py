@@ -2,6 +2,7 @@
 """What a received message is, for the blocking job, the asyncio job and the job of a worker."""
 from __future__ import annotations
 
+import functools
 from typing import Any, Dict, Mapping, cast
 
 from . import _steps, calls
@@ -27,10 +28,14 @@ class JobData:
         self.retries: int = row.get("retries", 0)
         self.headers: Dict[str, str] = dict(row.get("headers") or {})
         self.content_type: str = row.get("contentType", "")
-        self.body = _steps.decoded(codec, row, "body", self.content_type)
         self.lease = row.get("leaseMs", 0) / 1000  # seconds
         self.deadline = now() + self.lease  # the node's estimate is on the safe side
         self.settled = False
+
+    @functools.cached_property
+    def body(self) -> Any:
+        """What was sent. A codec that cannot read it raises its error here, in the job."""
+        return _steps.decoded(self.codec, self.row, "body", self.content_type)
 
     @property
     def type(self) -> str:
@@ -68,8 +73,10 @@ class JobData:
     def release_call(self, delay: float | None) -> Call[calls.Outcome]:
         return one(calls.release_messages(self.queue_name, token=self.token, delay=_steps.ms(delay)))
 
-    def renew_call(self, visibility: float | None, percent: int | None = None, text: str | None = None
+    def renew_call(self, visibility: float | None, percent: float | None = None, text: str | None = None
                    ) -> Call[calls.Outcome]:
+        if percent is not None:
+            percent, text = _steps.progress(percent, text)
         return one(calls.renew_locks(self.queue_name, token=self.token, visibility=_steps.ms(visibility), progress=percent,
                                      progress_text=text))
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, List
 
 from . import _steps, calls
 from ._core import Call, now
+from .client import Client
 from .errors import PASSES, Conflict, Fenced, Limit, NotFound, OutcomeUnknown, SluiceError, Unavailable
 from .running import WorkerJob
 
@@ -31,13 +32,14 @@ class Listener:
         self.registered = False
         self.client = worker.client._with_own_connections()
 
-    def join_queue(self) -> None:
+    def join_queue(self, client: Client) -> None:
         """Registers the worker. It works without a registration, too, if the queue is too old or the name is taken."""
         if not self.worker.app.register:
             return
         try:
-            self.worker.client.call(calls.join_worker(self.worker.name, worker=self.worker.app.name, instance=self.worker.instance, capacity=self.worker.places,
-                                               labels=self.worker.app.labels or None, ttl=round(TTL * 1000)))
+            client.call(calls.join_worker(
+                self.worker.name, worker=self.worker.app.name, instance=self.worker.instance, capacity=self.worker.places,
+                labels=self.worker.app.labels or None, ttl=round(TTL * 1000)))
             self.registered = True
         except (Conflict, Unavailable, OutcomeUnknown, Limit) as e:
             log.warning("queue %s: worker %s is not registered: %s", self.worker.name, self.worker.app.name, e)
@@ -47,13 +49,14 @@ class Listener:
         if not self.worker.app.register:
             return
         if not self.registered:
-            self.join_queue()
+            self.join_queue(self.client)
             return
         try:
-            self.client.call(calls.join_worker(self.worker.name, worker=self.worker.app.name, instance=self.worker.instance, beat=True))
+            self.client.call(calls.join_worker(self.worker.name, worker=self.worker.app.name, instance=self.worker.instance,
+                                               beat=True))
         except NotFound:
             self.registered = False
-            self.join_queue()
+            self.join_queue(self.client)
 
     def as_worker(self, call: Call[Any]) -> None:
         if self.registered:
@@ -107,8 +110,9 @@ class Listener:
             else:
                 job.lose(row.get("reason", row["code"]))
 
-    def answer_signal(self, token: str, number: int, answer: Any, decline: bool) -> None:
+    def answer_signal(self, token: str, number: int, answer: Any, decline: bool,
+                      timeout: float | None = None) -> None:
         call = calls.ack_signals(self.worker.name, token=token, number=number, decline=decline or None)
         if answer is not None and call.body is not None:
             call.body.update(_steps.encoded(self.worker.client.codec, answer, "answer"))
-        self.worker.client.call(call)
+        self.worker.client.call(call, timeout)

@@ -7,15 +7,16 @@ import threading
 from typing import TYPE_CHECKING, Any, Dict, List
 
 from . import _steps, calls
-from ._core import now
-from .errors import PASSES, SluiceError
-from .running import WorkerJob
+from ._core import now, to_ms
+from .errors import PASSES, Conflict, Denied, Fenced, NotFound, SluiceError
+from .running import AHEAD, DRIFT, WorkerJob, surely
 
 if TYPE_CHECKING:
     from .queue_worker import QueueWorker
 
 log = logging.getLogger("sluice")
 IDLE = 60.0
+LEARN_TIMEOUT = 5.0
 
 
 class Locks:
@@ -25,7 +26,25 @@ class Locks:
         self.worker = worker
         self.changed: threading.Condition = threading.Condition(worker.lock)
         self.wakes_at = 0.0  # when the renewal wakes by itself
+        self.lease = worker.app.visibility or 0.0  # of a new lock; 0: not known
         self.client = worker.client._with_own_connections(grace=0.0)
+
+    def learn(self) -> None:
+        """Asks for the queue's setting. Without it the first messages tell."""
+        if self.lease:
+            return
+        client = self.worker.fetching
+        try:
+            shown = client.call(calls.show_queue(self.worker.name), min(LEARN_TIMEOUT, client.core.timeout))
+            self.lease = to_ms(shown["settings"].get("visibilityTimeout")) / 1000
+        except SluiceError as e:
+            log.info("queue %s: the worker cannot read its settings: %s", self.worker.name, e)
+
+    def seen(self, jobs: List[WorkerJob], again: bool) -> None:
+        """What the leases of received messages tell. again: of a receive that was repeated, so a part of them may be over."""
+        if jobs and not self.worker.app.visibility:
+            lease = (max(job.lease for job in jobs) + AHEAD) / (1 - DRIFT)  # the node says what surely is left
+            self.lease = self.lease if again else lease
 
     def renew(self) -> None:
         while True:
@@ -39,35 +58,64 @@ class Locks:
                     self.changed.wait(self.wakes_at - at)
                     continue
                 due = [job for job in jobs if job.renew_at - job.lease / 12 <= at]  # also those that are due soon
-                rows = [job.renewal() for job in due]
             try:
-                self.renew_all(due, rows)
+                self.renew_all(due)
             except Exception:  # the renewal never ends of an error
                 log.exception("queue %s: a renewal failed", self.worker.name)
                 self.renew_later(due)
             self.tell_losses()
 
-    def renew_all(self, due: List[WorkerJob], rows: List[Dict[str, Any]]) -> None:
+    def renew_all(self, due: List[WorkerJob]) -> None:
         left = min(job.told_at for job in due) - now()
-        call = calls.renew_locks(self.worker.name, visibility=_steps.ms(self.worker.app.visibility), renewals=rows)
-        self.worker.listener.as_worker(call)
-        asked = now()
+        timeout = max(0.02, min(left, max(job.lease for job in due) / 6))
+        with self.worker.lock:
+            pairs = [job.renewal() for job in due]
         try:
-            outcomes = self.client.call(call, max(0.02, min(left, max(job.lease for job in due) / 6)))["outcomes"]
-        except PASSES as e:
+            call = self.call([row for row, _ in pairs])
+            try:
+                outcomes = self.client.call(call, timeout)["outcomes"]
+            except SluiceError as e:
+                if not any(sent for _, sent in pairs) or (isinstance(e, PASSES) and e.reason != "upgrade-needed"):
+                    raise
+                # An older queue keeps no progress, and one that is refused must cost no lock.
+                log.warning("queue %s: a progress was refused: %s", self.worker.name, e)
+                call = self.call([{"token": job.token} for job in due])
+                outcomes = self.client.call(call, timeout)["outcomes"]
+        except (NotFound, Denied, Conflict, Fenced) as e:
+            log.warning("queue %s: a renewal was refused: %s", self.worker.name, e)
+            outcomes = [{"code": e.code, "reason": e.reason}] * len(due)
+        except SluiceError as e:
             log.warning("queue %s: a renewal got no answer: %s", self.worker.name, e)
             self.renew_later(due)
             return
-        except SluiceError as e:
-            log.warning("queue %s: a renewal was refused: %s", self.worker.name, e)
-            outcomes = [{"code": e.code}] * len(due)
-        for job, row in zip(due, outcomes):
+        for job, (_, sent), row in zip(due, pairs, outcomes):
             if row["code"] == "OK":
-                job.renewed(asked, row["until"])
+                with self.worker.lock:
+                    job.renewed(call.sent_at, self.length(job, call.sent_at, row), sent)
             elif row["code"] in ("UNAVAILABLE", "UNKNOWN", "LIMIT"):
                 self.renew_later([job])
             elif job.token in self.worker.held:
-                job.lose(str(row.get("reason", row["code"])))
+                job.lose(str(row.get("reason") or row["code"]))
+
+    def call(self, rows: List[Dict[str, Any]]) -> Any:
+        plain = not any("progress" in row for row in rows)
+        call = calls.renew_locks(self.worker.name, visibility=_steps.ms(self.lease or None),
+                                 tokens=[row["token"] for row in rows] if plain else None,
+                                 renewals=None if plain else rows)
+        self.worker.listener.as_worker(call)
+        return call
+
+    def length(self, job: WorkerJob, asked: float, row: calls.Outcome) -> float:
+        """How long a renewed lock lasts, from `asked`."""
+        if self.lease:
+            return surely(self.lease)
+        # The request named no time, so it is that of the queue. The new deadline and that of the receive are by the
+        # store's clock. This is the first renewal, so the clocks had little time to differ.
+        passed = row["until"] - job.row.get("deadline", row["until"])
+        lease: float = job.deadline + passed / 1000 - (asked - job.began) * DRIFT - asked
+        if not job.interrupted:
+            self.lease = max(lease, 0.0)
+        return max(lease, 0.0)
 
     @staticmethod
     def renew_later(jobs: List[WorkerJob]) -> None:

@@ -18,6 +18,16 @@ log = logging.getLogger("sluice")
 ACK_PAUSE = 0.01  # an ack waits so long for a receive that takes it along
 LEAVE_TIMEOUT = 5.0
 RETRY_PAUSE = 0.1
+REASON_MAX = 1000
+
+
+def reason_of(error: BaseException) -> str:
+    """The reason of a fail. A faulty exception of the program must not end the worker."""
+    try:
+        text = str(error)
+    except Exception as e:
+        text = f"(its text raises {type(e).__name__})"
+    return _steps.cut(f"{type(error).__name__}: {text}", REASON_MAX)
 
 
 class Outcomes:
@@ -47,7 +57,8 @@ class Outcomes:
                 self.send_outcomes(jobs, call)
             with self.worker.lock:
                 self.under_way -= len(rows)
-            self.worker.notify()
+            if self.worker.ends:  # the app waits for the last outcome
+                self.worker.app.changed()
 
     def settle_calls(self, rows: Sequence[Tuple[WorkerJob, str, Any]]) -> List[Tuple[List[WorkerJob], Call[Any]]]:
         """One call for all acks, and one for each reason and each delay."""
@@ -65,7 +76,8 @@ class Outcomes:
             elif all(result is None for _, result in members):
                 found.append((jobs, calls.ack_messages(self.worker.name, tokens=tokens)))
             else:
-                found.append((jobs, calls.ack_messages(self.worker.name, acks=[job.ack_row(result) for job, result in members])))
+                found.append((jobs, calls.ack_messages(self.worker.name, acks=[
+                    job.ack_row(result) for job, result in members])))
         return found
 
     def send_outcomes(self, jobs: List[WorkerJob], call: Call[Any]) -> None:
@@ -75,12 +87,12 @@ class Outcomes:
                 answer = self.worker.client.call(call, None if not self.worker.ends else LEAVE_TIMEOUT)
             except PASSES as e:
                 log.warning("queue %s: %s got no answer: %s", self.worker.name, call.operation, e)
-                if (self.worker.closes or now() > max(job.deadline for job in jobs)) and not isinstance(e, Limit):
-                    break
                 if isinstance(e, Limit) and not e.retry_after:  # too large for a request: it stays so
                     self.refuse_one(jobs, call, e)
                     return
-                self.worker.pause(RETRY_PAUSE)
+                if self.worker.closes or now() > max(job.deadline for job in jobs):
+                    break
+                self.pause(e.retry_after or RETRY_PAUSE)
             except SluiceError as e:
                 self.refuse_one(jobs, call, e)
                 return
@@ -90,6 +102,13 @@ class Outcomes:
                 return
         for job in jobs:
             self.forget(job)
+
+    def pause(self, seconds: float) -> None:
+        """It pauses while the worker stops, too, and ends when its threads must end."""
+        until = now() + seconds
+        with self.worker.lock:
+            while not self.worker.closes and now() < until:
+                self.added.wait(until - now())
 
     def refuse_one(self, jobs: List[WorkerJob], call: Call[Any], error: SluiceError) -> None:
         """The request as a whole is wrong. Its parts are sent alone, so that one bad result refuses no other."""
@@ -102,7 +121,8 @@ class Outcomes:
             return
         log.error("queue %s: the outcome of message %s was refused: %s", self.worker.name, jobs[0].id, error)
         if call.operation == "ackMessages" and not isinstance(error, (Denied, NotFound, Fenced)):
-            self.send_outcomes(jobs, calls.fail_messages(self.worker.name, tokens=[jobs[0].token], reason=str(error)[:1000]))
+            reason = _steps.cut(str(error), REASON_MAX)
+            self.send_outcomes(jobs, calls.fail_messages(self.worker.name, tokens=[jobs[0].token], reason=reason))
         else:
             self.forget(jobs[0])
 
@@ -112,7 +132,8 @@ class Outcomes:
                 self.waiting.append((job, *job.outcome))
             return
         if row["code"] != "OK":
-            log.warning("queue %s: the outcome of message %s was refused: %s", self.worker.name, job.id, error_of_row(row, row["code"]))
+            log.warning("queue %s: the outcome of message %s was refused: %s", self.worker.name, job.id,
+                        error_of_row(row, row["code"]))
         self.forget(job)
 
     def forget(self, job: WorkerJob) -> None:

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Callable, Dict, List, Tuple
 from . import _steps, calls
 from ._core import Call, now
 from .client import Client
-from .errors import PASSES, Cancelled, Invalid, OutcomeUnknown, SluiceError, Snooze
+from .errors import PASSES, Cancelled, OutcomeUnknown, SluiceError, Snooze
 from .listener import Listener
 from .locks import Locks
-from .outcomes import LEAVE_TIMEOUT, Outcomes
+from .outcomes import LEAVE_TIMEOUT, Outcomes, reason_of
 from .running import WorkerJob
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class QueueWorker:
         self.places = app.places[name]
         self.instance = secrets.token_hex(8)
         self.ends = False  # it receives no more
+        self.fetches = True  # a receive may be under way
         self.closes = False  # the threads end
         self.lock = threading.RLock()
         self.to_fetch = threading.Condition(self.lock)
@@ -61,7 +62,6 @@ class QueueWorker:
     # The life of the worker.
 
     def start(self) -> None:
-        self.listener.join_queue()
         for target, count in ((self.fetch, 1), (self.outcomes.settle, 1), (self.locks.renew, 1), (self.listener.listen, 1),
                               (self.work, self.places)):
             for _ in range(count):
@@ -81,7 +81,7 @@ class QueueWorker:
 
     def is_idle(self) -> bool:
         with self.lock:
-            return not self.running() and not self.outcomes.waiting and not self.outcomes.under_way
+            return not self.fetches and not self.running() and not self.outcomes.waiting and not self.outcomes.under_way
 
     def running(self) -> List[WorkerJob]:
         return [job for job in self.held.values() if job.runs]
@@ -90,7 +90,8 @@ class QueueWorker:
         with self.lock:
             for condition in (self.to_fetch, self.outcomes.added, self.locks.changed, self.listener.changed):
                 condition.notify_all()
-        self.app.changed()
+        if self.ends:  # the app waits for the end
+            self.app.changed()
 
     def stop_receiving(self) -> None:
         self.ends = True
@@ -98,7 +99,9 @@ class QueueWorker:
         self.notify()
 
     def cancel_all(self) -> None:
-        for job in self.running():
+        with self.lock:
+            running = self.running()
+        for job in running:
             job.cancel("stop")
 
     def finish(self) -> None:
@@ -131,38 +134,54 @@ class QueueWorker:
     # Receive.
 
     def fetch(self) -> None:
+        try:
+            self.listener.join_queue(self.fetching)
+            self.locks.learn()
+            self.receive()
+        except SluiceError as e:
+            if not self.ends:
+                self.app.fail(e)
+        finally:
+            self.ends = True
+            self.fetches = False
+            self.notify()
+
+    def receive(self) -> None:
         call: Call[calls.Received] | None = None
         acked: List[WorkerJob] = []
         while True:
             if call is None:
                 places, acked = self.free_places()
                 if places == 0:
-                    break
-                call = calls.receive_messages(
-                    self.name, max=places, wait=0 if acked else round(WAIT * 1000), worker=self.app.name,
-                    visibility=_steps.ms(self.app.visibility), ack=[job.token for job in acked] or None)
-                self.listener.as_worker(call)
+                    return
+                call = self.receive_call(places, acked)
             try:
-                asked = now()
                 answer = self.fetching.call(call)
             except OutcomeUnknown as e:
                 # The receive may have locked messages. It is repeated with its id until it is answered.
                 if self.ends:
                     self.give_back(call, acked)
-                    break
+                    return
                 log.warning("queue %s: the receive got no answer: %s", self.name, e)
+                call.again = True
                 self.pause(RETRY_PAUSE)
                 continue
             except SluiceError as e:
                 self.put_back(acked)
-                call, acked = None, []
                 if not self.goes_on(e):
-                    break
-                continue
-            self.take(answer, acked, asked if call.wait == 0 else None)
+                    return
+            else:
+                self.take(call, answer, acked)
             call, acked = None, []
-        self.ends = True
-        self.notify()
+
+    def receive_call(self, places: int, acked: List[WorkerJob]) -> Call[calls.Received]:
+        """It waits at most a third of a lease, because the lease of a message counts from the request."""
+        wait = 0.0 if acked else min(WAIT, self.locks.lease / 3 or WAIT)
+        call = calls.receive_messages(
+            self.name, max=places, wait=_steps.ms(wait), worker=self.app.name, visibility=_steps.ms(self.app.visibility),
+            ack=[job.token for job in acked] or None)
+        self.listener.as_worker(call)
+        return call
 
     def free_places(self) -> Tuple[int, List[WorkerJob]]:
         """Waits for a free place. Returns 0 if the worker receives no more. The acks of jobs without a result go along."""
@@ -176,22 +195,32 @@ class QueueWorker:
             self.outcomes.under_way += len(plain)
             return self.places - len(self.running()), [row[0] for row in plain]
 
-    def take(self, answer: calls.Received, acked: List[WorkerJob], asked: float | None) -> None:
-        """Starts the jobs of an answer. asked: when the lease began, if the receive did not wait."""
+    def take(self, call: Call[calls.Received], answer: calls.Received, acked: List[WorkerJob]) -> None:
+        """Starts the jobs of an answer. Those for which it is too late go back."""
         for job, row in zip(acked, answer.get("acked", [])):
             self.outcomes.settled(job, row)
         # A lock without a lease has expired while the answer was lost.
-        jobs = [WorkerJob(self, message, asked) for message in answer["messages"] if message.get("leaseMs")]
+        jobs = [WorkerJob(self, message, call.sent_at) for message in answer["messages"] if message.get("leaseMs")]
+        self.locks.seen(jobs, call.again)
+        late = [job for job in jobs if self.ends or now() >= job.told_at]
         with self.lock:
             for job in jobs:
                 self.held[job.token] = job
+            for job in late:
+                job.runs, job.outcome = False, ("release", None)
+                self.outcomes.waiting.append((job, *job.outcome))
             self.outcomes.under_way -= len(acked)
+            if late:
+                self.outcomes.added.notify()
             if any(job.renew_at < self.locks.wakes_at for job in jobs):
                 self.locks.changed.notify()
             if self.listener.is_idle:
                 self.listener.changed.notify()
         for job in jobs:
-            self.inbox.put(job)
+            if job.runs:
+                self.inbox.put(job)
+        if late:
+            log.info("queue %s: %d messages came too late, and go back", self.name, len(late))
         if "error" in answer:
             log.warning("queue %s: the receive failed: %s", self.name, answer["error"].get("detail"))
             self.pause(RETRY_PAUSE)
@@ -224,15 +253,12 @@ class QueueWorker:
         call.body["wait"] = 0
         try:
             answer = self.client.call(call, LEAVE_TIMEOUT)
-            for job, row in zip(acked, answer.get("acked", [])):
-                self.outcomes.settled(job, row)
-            tokens = [row["token"] for row in answer["messages"]]
-            if tokens:
-                self.client.call(calls.release_messages(self.name, tokens=tokens), LEAVE_TIMEOUT)
         except SluiceError as e:
             log.warning("queue %s: messages of the last receive return when their locks expire: %s", self.name, e)
-        with self.lock:
-            self.outcomes.under_way -= len(acked)
+            with self.lock:
+                self.outcomes.under_way -= len(acked)
+        else:
+            self.take(call, answer, acked)
 
     def pause(self, seconds: float) -> None:
         until = now() + seconds
@@ -273,21 +299,21 @@ class QueueWorker:
         if job.lost:
             log.warning("queue %s: the lock of message %s is lost; its outcome is not sent", self.name, job.id)
             return "lost", None
-        if isinstance(error, (Cancelled, asyncio.CancelledError, concurrent.futures.CancelledError)):
+        if job.interrupted or isinstance(error, (Cancelled, asyncio.CancelledError, concurrent.futures.CancelledError)):
             return "release", None  # after an interrupt this ends the message
         if isinstance(error, Snooze):
             return "release", error.after
         if error is not None:
             log.error("queue %s: message %s failed", self.name, job.id, exc_info=error)
-            return "fail", f"{type(error).__name__}: {error}"[:1000]
+            return "fail", reason_of(error)
         return self.checked(job, result)
 
     @staticmethod
     def checked(job: WorkerJob, result: Any) -> Tuple[str, Any]:
         try:
             job.ack_row(result)
-        except Invalid as e:
-            return "fail", str(e)
+        except Exception as e:  # it is no JSON, or the codec of the program does not take it
+            return "fail", reason_of(e)
         return "ack", result
 
     def event_loop(self) -> asyncio.AbstractEventLoop:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import ctypes
+import functools
 import inspect
 import logging
 import threading
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Tuple
+from typing import TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 from ._core import now
-from ._steps import decoded
+from ._steps import decoded, progress
 from .errors import Cancelled, SluiceError
 from .job import JobData
 
@@ -22,21 +22,35 @@ if TYPE_CHECKING:
 log = logging.getLogger("sluice")
 PROGRESS_PAUSE = 1.0  # progress travels with renewals, and brings one forward at most this often
 TOLD_BEFORE = 0.1  # the part of the lease before its end, when a job learns that its lock could not be renewed
-DRIFT = 1 / 128  # the store's clock may be faster than ours by this part
+DRIFT, AHEAD = 1 / 128, 0.011  # the store's clock may be faster than ours by this part, and ahead by so much
+INTERRUPT_TIMEOUT = 1.0  # for the ack of an interrupt: the job is cancelled after it
 ASYNC_END = 2.0  # an asyncio job that was cancelled gets this time to clean up
+
+
+Progress = Tuple[int, Optional[str]]
+
+
+def surely(lease: float) -> float:
+    """How long a lock of this length lasts at least by our clock."""
+    return max(0.0, lease - lease * DRIFT - AHEAD)
 
 
 def void(value: object) -> None:
     """For a lambda that returns nothing."""
 
 
-@dataclass
 class Signal:
     """A signal to a running job. Answer it with ack() or decline()."""
-    number: int
-    kind: str  # steer or ask; an interrupt cancels the job
-    payload: Any
-    _job: WorkerJob
+
+    def __init__(self, job: WorkerJob, row: Mapping[str, Any]) -> None:
+        self.number: int = row["number"]
+        self.kind: str = row["kind"]  # steer or ask; an interrupt cancels the job
+        self._job = job
+        self._row = row
+
+    @functools.cached_property
+    def payload(self) -> Any:
+        return decoded(self._job.codec, self._row, "payload", "")
 
     def ack(self, answer: Any = None) -> None:
         self._job.worker.listener.answer_signal(self._job.token, self.number, answer, False)
@@ -46,12 +60,15 @@ class Signal:
 
 
 class Signals:
-    """The signals of a job. `for s in job.signals` has those that came and were not taken yet. It does not wait."""
+    """The signals of a job. `for s in job.signals` has those that came and were not taken yet. It does not wait.
+
+    A function waits with get(), an `async def` with `await job.signals.next()`."""
 
     def __init__(self, job: WorkerJob) -> None:
         self._job = job
         self._rows: List[Signal] = []
         self._changed = threading.Condition()
+        self._tasks: List[Callable[[], object]] = []  # wake the coroutines that wait
         self.last = 0  # the number of the last one that came
 
     def __iter__(self) -> Iterator[Signal]:
@@ -68,23 +85,41 @@ class Signals:
                 self._changed.wait(timeout)
             return self._rows.pop(0) if self._rows else None
 
+    async def next(self, timeout: float | None = None) -> Signal | None:
+        """get() for an `async def`. Without a timeout it waits until a signal comes."""
+        until = None if timeout is None else now() + timeout
+        while True:
+            came = asyncio.Event()
+            loop = asyncio.get_running_loop()
+            with self._changed:
+                if self._rows:
+                    return self._rows.pop(0)
+                self._tasks.append(lambda: loop.call_soon_threadsafe(came.set))
+            try:
+                await asyncio.wait_for(came.wait(), None if until is None else max(0.0, until - now()))
+            except asyncio.TimeoutError:
+                return None
+
     def put(self, row: Mapping[str, Any]) -> None:
         number = row.get("number", 0)
         if number <= self.last:
             return
         self.last = number
         if row.get("kind") == "interrupt":
-            self._job.interrupt(number)
+            self._job.interrupt(number, row.get("graceMs"))
             return
         with self._changed:
-            self._rows.append(Signal(number, row["kind"], decoded(self._job.codec, row, "payload", ""), self._job))
+            self._rows.append(Signal(self._job, row))
             self._changed.notify_all()
+            tasks, self._tasks = self._tasks, []
+        for wake in tasks:
+            wake()
 
 
 class WorkerJob(JobData):
     """The message that a function of a worker gets."""
 
-    def __init__(self, worker: QueueWorker, row: Mapping[str, Any], asked: float | None) -> None:
+    def __init__(self, worker: QueueWorker, row: Mapping[str, Any], asked: float) -> None:
         super().__init__(worker.client.codec, worker.name, row)
         self.worker: QueueWorker = worker
         self.signals = Signals(self)
@@ -94,22 +129,24 @@ class WorkerJob(JobData):
         self.abandoned = False
         self.outcome: Tuple[str, Any] = ("ack", None)
         self.began = now()
-        start = self.began if asked is None else asked
-        self.deadline = start + self.lease
-        self._claim = (start, self.deadline, row.get("deadline", 0))  # the last by the store's clock
-        self.renew_at = start + self.lease / 3
-        self._progress: Tuple[int, str | None] | None = None
+        # The answer may have been on its way for long, or this process may have been stopped. So the lease counts from
+        # when the receive was sent.
+        self.deadline = asked + self.lease
+        self.limit = float("inf")  # of the deadline, after an interrupt
+        self.renew_at = asked + self.lease / 3
+        self._progress: Progress | None = None  # until a renewal with it is answered
         self._renewed_at = 0.0
-        self._gate = threading.Lock()  # protects the next three
+        self._gate = threading.Lock()  # protects the next two
         self._stop: Callable[[], None] | None = None  # cancels the function while it runs
         self._cancel = ""
         for signal in row.get("signals", []):
             self.signals.put(signal)
 
-    def progress(self, percent: int, text: str | None = None) -> None:
+    def progress(self, percent: float, text: str | None = None) -> None:
         """Shows how far the job is: 0 to 100. It travels with a renewal of the lock, within about a second."""
+        found = progress(percent, text)
         with self.worker.lock:
-            self._progress = (percent, text)
+            self._progress = found
             self.renew_at = min(self.renew_at, max(now(), self._renewed_at + PROGRESS_PAUSE))
             self.worker.locks.changed.notify()
 
@@ -117,23 +154,24 @@ class WorkerJob(JobData):
     def told_at(self) -> float:
         return float(self.deadline - self.lease * TOLD_BEFORE)
 
-    def renewal(self) -> Dict[str, Any]:
+    def renewal(self) -> Tuple[Dict[str, Any], Progress | None]:
+        """The row of a request, and the progress that it has."""
         row: Dict[str, Any] = {"token": self.token}
         if self._progress:
             row["progress"], text = self._progress
             if text is not None:
                 row["progressText"] = text
-            self._progress = None
-        return row
+        return row, self._progress
 
-    def renewed(self, asked: float, until: int) -> None:
-        """`until` is by the store's clock, which may run faster than ours. The answer to the receive had the same moment by
-        both clocks."""
-        began, deadline, store_deadline = self._claim
-        self.deadline = deadline + (until - store_deadline) / 1000 - (asked - began) * DRIFT
+    def renewed(self, asked: float, lease: float, sent: Progress | None) -> None:
+        self.deadline = min(asked + lease, self.limit)
         self.lease = max(0.01, self.deadline - asked)
         self._renewed_at = asked
         self.renew_at = asked + self.lease / 3
+        if self._progress is sent:
+            self._progress = None
+        if self._progress:  # it came meanwhile
+            self.renew_at = min(self.renew_at, asked + PROGRESS_PAUSE)
 
     def lose(self, why: str) -> None:
         """The lock is gone. If the job still runs, it is cancelled."""
@@ -142,10 +180,13 @@ class WorkerJob(JobData):
             log.warning("queue %s: the lock of message %s is lost: %s", self.queue_name, self.id, why)
             self.cancel("lost")
 
-    def interrupt(self, number: int) -> None:
+    def interrupt(self, number: int, grace_ms: int | None) -> None:
         self.interrupted = True
+        if grace_ms is not None:
+            self.limit = now() + grace_ms / 1000
+            self.deadline = min(self.deadline, self.limit)
         try:
-            self.worker.listener.answer_signal(self.token, number, None, False)
+            self.worker.listener.answer_signal(self.token, number, None, False, INTERRUPT_TIMEOUT)
         except SluiceError as e:
             log.info("queue %s: the interrupt of message %s has no answer: %s", self.queue_name, self.id, e)
         self.cancel("interrupt")

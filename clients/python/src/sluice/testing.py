@@ -68,6 +68,8 @@ def run_until_empty(app: App, client: Client | None = None, timeout: float = 30.
     thread = threading.Thread(target=app.run, kwargs={"client": client, "signals": False}, daemon=True)
     thread.start()
     until = time.monotonic() + timeout
+    while thread.is_alive() and not app._runs.wait(0.01):
+        pass  # a stop() before the start would end nothing
     try:
         while any(row["ready"] + row["locked"] > 0 for row in (client.queue(name).stats() for name in app.queues)):
             if time.monotonic() > until:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import queue
 import secrets
 import signal
 import socket
@@ -51,9 +52,12 @@ class App:
         self.handlers: Dict[str, Dict[str, Handler]] = {}
         self.places: Dict[str, int] = {}
         self.error: BaseException | None = None
-        self._stops = threading.Event()
-        self._at_once = threading.Event()
-        self._wake = threading.Event()
+        # A signal handler writes the next three. It may interrupt any code of the main thread, so it takes no lock: put()
+        # of this queue may interrupt itself.
+        self._stops = 0  # how often it was asked to
+        self._at_once = False
+        self._wakes: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._runs = threading.Event()
 
     @property
     def client(self) -> Client:
@@ -95,8 +99,8 @@ class App:
             raise Invalid("the app has no jobs; declare them with @app.job(queue)", field="queue")
         client = client or self.client
         self.error = None
-        self._stops.clear()
-        self._at_once.clear()
+        self._stops, self._at_once = 0, False
+        self._runs.set()
         workers = [QueueWorker(self, client, name) for name in self.handlers]
         restore = self._catch_signals() if signals and threading.current_thread() is threading.main_thread() else {}
         started: List[QueueWorker] = []
@@ -104,9 +108,10 @@ class App:
             for worker in workers:
                 started.append(worker)
                 worker.start()
-            self._wait(lambda: self._stops.is_set() or all(w.is_idle() and w.ends for w in workers))
+            self._wait(lambda: self._stops > 0 or all(w.is_idle() and w.ends for w in workers))
         finally:
             self._end(started)
+            self._runs.clear()
             for number, handler in restore.items():
                 signal.signal(number, handler)
         if self.error:
@@ -114,23 +119,20 @@ class App:
 
     def stop(self, at_once: bool = False) -> None:
         """Ends run(), from any thread."""
-        if at_once:
-            self._at_once.set()
-        self._stops.set()
-        self._wake.set()
+        self._at_once = self._at_once or at_once
+        self._stops += 1
+        self._wakes.put(None)
 
     def fail(self, error: BaseException) -> None:
         self.error = self.error or error
         self.stop()
 
     def changed(self) -> None:
-        self._wake.set()
+        self._wakes.put(None)
 
     def _catch_signals(self) -> Dict[int, Any]:
         def on_signal(number: int, frame: FrameType | None) -> None:
-            log.info("%s: %s", signal.Signals(number).name,
-                     "ends at once" if self._stops.is_set() else f"running jobs get {self.grace:g} s")
-            self.stop(at_once=self._stops.is_set())
+            self.stop(at_once=self._stops > 0)
 
         return {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
 
@@ -140,13 +142,16 @@ class App:
             left = None if until is None else until - now()
             if left is not None and left <= 0:
                 return
-            self._wake.wait(left)
-            self._wake.clear()
+            try:
+                self._wakes.get(timeout=left)
+            except queue.Empty:
+                pass
 
     def _end(self, workers: List[QueueWorker]) -> None:
+        log.info("the worker receives no more; running jobs get %g s", 0 if self._at_once else self.grace)
         for worker in workers:
             worker.stop_receiving()
-        self._wait(lambda: self._at_once.is_set() or all(w.is_idle() for w in workers), self.grace)
+        self._wait(lambda: self._at_once or all(w.is_idle() for w in workers), self.grace)
         for worker in workers:
             worker.cancel_all()
         self._wait(lambda: all(w.is_idle() for w in workers), CANCEL_WAIT)
