@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import threading
 import weakref
@@ -41,6 +42,8 @@ WAIT_BUSY = 0.2  # Celery sends the acks of running tasks between two receives
 WAIT_SEVERAL = 0.1  # a receive waits at one of several queues
 RENEW_TIMEOUT = 5.0
 CHECK_TIMEOUT = 4.0
+CLOSE_TIMEOUT = 5.0  # for the last acks of a channel
+PORT = 7333
 
 
 consumers: weakref.WeakSet[Any] = weakref.WeakSet()  # of Celery, in this process
@@ -69,10 +72,14 @@ class Locks:
                 self.thread.start()
             self.changed.notify()
 
-    def drop(self, token: str) -> str:
-        """Returns the queue of the lock."""
+    def drop(self, token: str, queue: str = "") -> str:
+        """Returns the queue of the lock. With a queue it drops only a lock of this one."""
         with self.changed:
-            return self.rows.pop(token, ("", 0.0, 0.0))[0]
+            found = self.rows.get(token, ("", 0.0, 0.0))[0]
+            if not queue or queue == found:
+                self.rows.pop(token, None)
+                return found
+            return ""
 
     def queue(self, token: str) -> str:
         with self.changed:
@@ -100,8 +107,9 @@ class Locks:
 
     def renew(self, queue: str, leases: Dict[str, float]) -> None:
         asked = now()
+        timeout = min(RENEW_TIMEOUT, max(0.1, min(leases.values()) / 6))  # a later one goes to another node
         try:
-            outcomes: List[Any] = self.client.call(calls.renew_locks(queue, tokens=list(leases)), RENEW_TIMEOUT)["outcomes"]
+            outcomes: List[Any] = self.client.call(calls.renew_locks(queue, tokens=list(leases)), timeout)["outcomes"]
         except PASSES as e:
             log.warning("queue %s: a renewal got no answer: %s", queue, e)
             outcomes = [{"code": e.code}] * len(leases)
@@ -144,13 +152,14 @@ class QoS(virtual.QoS):  # type: ignore[misc]  # kombu has no types
     def restore_unacked(self) -> List[Any]:
         """Gives all messages back. A child process has them in its memory, but they belong to its parent."""
         self._flush()
-        tokens = []
-        if self.process == os.getpid():
-            self.channel.send_acks()
-            tokens = list(self._delivered)
+        tokens = list(self._delivered) if self.process == os.getpid() else []
         self._delivered.clear()
-        for token in tokens:
-            self.channel.settle(token, calls.release_messages)
+        for queue in {self.channel.locks.queue(token) for token in tokens} - {""}:
+            rows = [token for token in tokens if self.channel.locks.drop(token, queue)]
+            try:
+                self.channel.client.call(calls.release_messages(queue, tokens=rows), CLOSE_TIMEOUT)
+            except SluiceError as e:
+                log.warning("queue %s: %d messages return when their locks expire: %s", queue, len(rows), e)
         return []
 
 
@@ -174,10 +183,21 @@ class Channel(virtual.Channel):  # type: ignore[misc]
     def close(self) -> None:
         for consumer in list(consumers):  # Celery 5.2 forgets the acks of tasks that end during its shutdown
             consumer.perform_pending_operations()
-        super().close()  # gives the other messages back
-        if self.process == os.getpid():  # a child may not touch what threads of its parent had locked
-            self.locks.close()
-            self.client.close()
+        own = self.process == os.getpid()  # a child may not touch what threads of its parent had locked
+        try:
+            if own:
+                self.send_last_acks()
+            super().close()  # gives the other messages back
+        finally:
+            if own:
+                self.locks.close()
+                self.client.close()
+
+    def send_last_acks(self) -> None:
+        try:
+            self.send_acks(CLOSE_TIMEOUT)
+        except SluiceError as e:
+            log.warning("%d tasks are not acknowledged, and may run again: %s", len(self.acks), e)
 
     # Queues.
 
@@ -230,11 +250,11 @@ class Channel(virtual.Channel):  # type: ignore[misc]
         self.acked(queue, acks, answer.get("acked", []))
         return [message for message in (self.taken(queue, row) for row in answer["messages"]) if message]
 
-    def send_acks(self) -> None:
+    def send_acks(self, timeout: float | None = None) -> None:
         """Sends the acks alone, of one queue after another."""
         for queue in {self.locks.queue(token) for token in self.acks}:
             acks = [token for token in self.acks if self.locks.queue(token) == queue]
-            outcomes = self.client.call(calls.ack_messages(queue, tokens=acks))["outcomes"] if queue else []
+            outcomes = self.client.call(calls.ack_messages(queue, tokens=acks), timeout)["outcomes"] if queue else []
             self.acked(queue, acks, outcomes)
 
     def acked(self, queue: str, tokens: List[str], outcomes: Sequence[Mapping[str, Any]]) -> None:
@@ -310,7 +330,7 @@ class Channel(virtual.Channel):  # type: ignore[misc]
 class Transport(virtual.Transport):  # type: ignore[misc]
     Channel = Channel
     can_parse_url = True
-    default_port = 7333
+    default_port = PORT
     driver_type = "sluice"
     driver_name = "sluice"
     polling_interval = 0.01  # the node waits, so this is for a worker whose places are taken
@@ -323,7 +343,10 @@ class Transport(virtual.Transport):  # type: ignore[misc]
         scheme, _, nodes = (self.client.hostname or "").partition("://")
         if scheme not in ("sluice", "http", "https"):
             raise Invalid(f"{self.client.hostname!r} is not sluice://host:7333", field="broker")
-        url = f"{'http' if scheme == 'sluice' else scheme}://{nodes.rstrip('/')}" if nodes.strip("/") else None
+        names = [name for name in nodes.rstrip("/").split(",") if name]
+        if scheme == "sluice":  # a scheme of its own, so it has a port of its own
+            scheme, names = "http", [name if re.search(r":\d+$", name) else f"{name}:{PORT}" for name in names]
+        url = f"{scheme}://{','.join(names)}" if names else None
         return Client(url, token=options.get("token"), timeout=options.get("timeout", 30.0))
 
     def establish_connection(self) -> Any:
