@@ -172,6 +172,7 @@ clients: deps deps-servers $(BUILD)/build.ninja ## the client libraries: generat
 	@ninja -C $(BUILD) src/cli/sluice
 	@for language in python node go; do for what in test storm; do \
 		RACE=1 SLUICE=$(CURDIR)/$(BUILD)/src/cli/sluice clients/$$language/$$what || exit 1; done; done
+	@SLUICE=$(CURDIR)/$(BUILD)/src/cli/sluice clients/python/load 20000
 
 install: deps build-install/build.ninja ## library, command, man pages, completion: PREFIX=/usr/local DESTDIR=
 	@meson configure build-install --prefix $(PREFIX)
