@@ -31,6 +31,7 @@ class Script:
 
     def __init__(self) -> None:
         self.requests: List[Tuple[str, Dict[str, Any], float]] = []
+        self.ids: List[Tuple[str, str | None]] = []
         self.changed = threading.Condition()
         self.ready: List[Any] = []  # bodies that no receive has taken
         self.count = 0
@@ -45,7 +46,8 @@ class Script:
 
             def any_method(self) -> None:
                 raw = self.rfile.read(int(self.headers.get("Content-Length", 0)))
-                status, body = script.answer(self.path.split("?")[0], json.loads(raw) if raw else {})
+                status, body = script.answer(self.path.split("?")[0], json.loads(raw) if raw else {},
+                                             self.headers.get("Sluice-Request"))
                 if status == 0:
                     self.close_connection = True
                     return
@@ -68,10 +70,11 @@ class Script:
         self.url = f"http://127.0.0.1:{self.server.server_port}"
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
-    def answer(self, path: str, body: Dict[str, Any]) -> Answer:
+    def answer(self, path: str, body: Dict[str, Any], request_id: str | None) -> Answer:
         what = path.partition("/queues/")[2].partition("/")[2] or "queue"
         with self.changed:
             self.requests.append((what, body, time.monotonic()))
+            self.ids.append((what, request_id))
         found = self.on[what](body) if what in self.on else None
         return found or self.usual(what, body)
 
@@ -358,6 +361,23 @@ class ScriptedTests(Tests):
             running.thread.join(10)
             assert not running.thread.is_alive()
             assert len(self.script.of("release")) == 1 and not self.script.acks()
+
+    def a_receive_is_repeated_until_it_is_answered(self) -> None:
+        """Its first answer is lost, and then the node is not available for longer than the timeout of a call."""
+        answers = [LOSE] + [problem(503, "UNAVAILABLE")] * 200
+        until_time = time.monotonic() + 0.5
+
+        def receive(body: Dict[str, Any]) -> Answer | None:
+            return answers.pop(0) if answers and time.monotonic() < until_time else None
+
+        running = self.works(lambda job: None, timeout=0.1)
+        self.script.on["receive"] = receive
+        self.script.send(1)
+        with running:
+            until(lambda: self.script.acks() == 1, "the ack")
+        ids = [id for what, id in self.script.ids if what == "receive"]
+        answered = next(i for i, id in enumerate(ids) if id != ids[0])
+        assert answered > 3, ids
 
     def a_stop_at_a_silent_node_ends(self) -> None:
         over = threading.Event()

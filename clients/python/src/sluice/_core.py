@@ -299,7 +299,7 @@ class Exchange(Generic[T]):
         limit = min(left, ATTEMPT) if self.others else left
         data = request_bytes(call.method, node.prefix + call.target, node.authority, core.headers(call), self.body)
         timeout = limit + call.wait + core.grace
-        call.sent_at, call.again = now(), self.maybe
+        call.sent_at, call.again = now(), call.again or self.maybe
         return Attempt(self.current, node, data, timeout, min(timeout, CONNECT) if self.others else timeout,
                        PROBE if self.others and call.wait > 0 else timeout)
 

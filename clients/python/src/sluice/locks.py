@@ -26,7 +26,7 @@ class Locks:
         self.worker = worker
         self.changed: threading.Condition = threading.Condition(worker.lock)
         self.wakes_at = 0.0  # when the renewal wakes by itself
-        self.lease = worker.app.visibility or 0.0  # of a new lock; 0: not known
+        self.lease = (_steps.ms(worker.app.visibility) or 0) / 1000  # of a new lock; 0: not known
         self.client = worker.client._with_own_connections(grace=0.0)
 
     def learn(self) -> None:

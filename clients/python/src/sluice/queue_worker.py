@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("sluice")
 WAIT = calls.LIMITS["receiveMessages.wait"] / 1000
 UNKNOWN_TYPE_DELAY = 10.0
+ORDERS = ("worker-paused", "worker-draining")  # of an operator
 RETRY_PAUSE = 1.0
 
 
@@ -157,16 +158,16 @@ class QueueWorker:
                 call = self.receive_call(places, acked)
             try:
                 answer = self.fetching.call(call)
-            except OutcomeUnknown as e:
-                # The receive may have locked messages. It is repeated with its id until it is answered.
-                if self.ends:
-                    self.give_back(call, acked)
-                    return
-                log.warning("queue %s: the receive got no answer: %s", self.name, e)
-                call.again = True
-                self.pause(RETRY_PAUSE)
-                continue
             except SluiceError as e:
+                # A receive that may have locked messages is repeated with its id until it is answered.
+                call.again = call.again or isinstance(e, OutcomeUnknown)
+                if call.again and isinstance(e, PASSES) and e.reason not in ORDERS:
+                    if self.ends:
+                        self.give_back(call, acked)
+                        return
+                    log.warning("queue %s: the receive got no answer: %s", self.name, e)
+                    self.pause(e.retry_after or RETRY_PAUSE)
+                    continue
                 self.put_back(acked)
                 if not self.goes_on(e):
                     return

@@ -9,8 +9,9 @@ import secrets
 import signal
 import socket
 import threading
+from datetime import timedelta
 from types import FrameType
-from typing import Any, Callable, Dict, List, TypeVar
+from typing import Any, Callable, Dict, List, TypeVar, Union
 
 from ._core import now
 from .client import Client
@@ -39,10 +40,10 @@ class App:
         app.run()
 
     name: of the worker, as operators see it. labels: such as "host=a7,kind=gpu". grace: seconds that running jobs get after
-    SIGTERM. visibility: seconds of a lock; default: the queue's setting."""
+    SIGTERM. visibility: seconds of a lock, or a timedelta; default: the queue's setting."""
 
     def __init__(self, client: Client | None = None, *, name: str = "", labels: str = "", grace: float = GRACE,
-                 visibility: float | None = None, register: bool = True) -> None:
+                 visibility: Union[float, timedelta, None] = None, register: bool = True) -> None:
         self._client = client
         self.name = name or f"{socket.gethostname()}-{os.getpid()}-{secrets.token_hex(2)}"
         self.labels = labels
