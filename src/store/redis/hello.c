@@ -96,7 +96,7 @@ enum err redis_say_lost(const struct redis_client *c, const struct redis_place *
 {
     static const char *const forms[] = {
         [REDIS_ONE] = "", [REDIS_SENTINEL] = "+sentinel", [REDIS_CLUSTER] = "+cluster"};
-    char reason[STORE_WHY_MAX], hint[60] = "";
+    char reason[STORE_WHY_MAX], hint[48] = "";
     redis_connection_why(on, reason);
     bool closed = strstr(reason, "closed") != NULL;
     if (closed && !c->tls && !c->url.path[0])
