@@ -73,7 +73,7 @@ static enum err refuse_scheme(const char *url, char why[static COORD_WHY_MAX])
         size_t len = strlen(forms);
         (void)snprintf(forms + len, sizeof forms - len, "%s%s", len ? ", " : "", schemes[i].form);
     }
-    (void)snprintf(why, COORD_WHY_MAX, "\"%.80s\" is no coordination backend: use one of %s", url,
+    (void)snprintf(why, COORD_WHY_MAX, "\"%.64s\" is no coordination backend: use one of %s", url,
                    forms);
     return ERR_INVALID;
 }
