@@ -178,6 +178,9 @@ static void dispatch(struct cluster *c, const struct cluster_event *e)
     case CLUSTER_USED:
         shards_used(c, &e->shard);
         return;
+    case CLUSTER_USED_AWAY:
+        shards_used_away(c, &e->shard);
+        return;
     case CLUSTER_HELD:
         lead_held(c, &e->shard, &e->member);
         return;

@@ -55,15 +55,16 @@ struct cluster_view {
 
 enum cluster_event_kind {
     CLUSTER_TICK,
-    CLUSTER_VIEW,        // request: the LIST that it answers; 0: a watch reports it. err, view
-    CLUSTER_ANSWER,      // request, err, number
-    CLUSTER_SHARDS,      // shards: all shards that exist, ascending; for the leader's plan
-    CLUSTER_TRAFFIC,     // shards, ascending, and their traffic per second; for the leader's plan
-    CLUSTER_FENCED,      // shard: the journal has another owner; number: its epoch now
-    CLUSTER_FREE,        // shard: its claim was released; a hint to ask at once
-    CLUSTER_IN_THE_WAY,  // shard: another node was refused its claim, because this node holds it
-    CLUSTER_USED,        // shard: there are calls for it, at this node or at one that told it so
-    CLUSTER_HELD,        // shard, member: that node serves the shard, which no plan has yet
+    CLUSTER_VIEW,       // request: the LIST that it answers; 0: a watch reports it. err, view
+    CLUSTER_ANSWER,     // request, err, number
+    CLUSTER_SHARDS,     // shards: all shards that exist, ascending; for the leader's plan
+    CLUSTER_TRAFFIC,    // shards, ascending, and their traffic per second; for the leader's plan
+    CLUSTER_FENCED,     // shard: the journal has another owner; number: its epoch now
+    CLUSTER_FREE,       // shard: its claim was released; a hint to ask at once
+    CLUSTER_IN_THE_WAY, // shard: another node was refused its claim, because this node holds it
+    CLUSTER_USED,       // shard: there are calls for it at this node
+    CLUSTER_USED_AWAY, // shard: there are calls for it at another node, which may know a newer plan
+    CLUSTER_HELD,      // shard, member: that node serves the shard, which no plan has yet
     CLUSTER_UNREACHABLE, // member, other: the first does not reach the second (reach.h)
     CLUSTER_LOOK,        // a hint that the members or the plan have changed: list at once
     CLUSTER_DRAIN,       // give all shards away and take no other; the node stays a member

@@ -33,6 +33,7 @@ struct service_request {
 struct ownership {
     struct shard_key shard;
     bool used;    // there are calls for it; only such shards are wanted if the node is lazy
+    bool awaited; // another node has calls for it: used if its first plan names this node
     bool wanted;  // by the plan
     bool serving; // between TAKE and STOP_TAKING
     bool handed;  // given away: release the claim
@@ -148,6 +149,7 @@ bool shards_answer(struct cluster *c,
 void shards_fenced(struct cluster *c, const struct shard_key *shard, uint64_t epoch);
 void shards_free(struct cluster *c, const struct shard_key *shard);
 void shards_used(struct cluster *c, const struct shard_key *shard);
+void shards_used_away(struct cluster *c, const struct shard_key *shard);
 void shards_in_the_way(struct cluster *c, const struct shard_key *shard);
 void shards_lose_all(struct cluster *c);
 bool shards_none(const struct cluster *c); // nothing is served, claimed or under way

@@ -67,8 +67,12 @@ void shards_planned(struct cluster *c)
     for (size_t i = 0; adds && i < c->plan.rows_len; i++) {
         if (plan_wants(c, &c->plan.rows[i].shard)) add_row(c, &c->plan.rows[i].shard);
     }
-    for (size_t i = 0; i < c->rows_len; i++)
-        c->rows[i].wanted = wants(c, &c->rows[i]);
+    for (size_t i = 0; i < c->rows_len; i++) {
+        struct ownership *row = &c->rows[i];
+        row->used = row->used || (row->awaited && plan_wants(c, &row->shard));
+        row->awaited = row->awaited && !plan_find(&c->plan, &row->shard);
+        row->wanted = wants(c, row);
+    }
 }
 
 static struct cluster_effect *ask(struct cluster *c, struct ownership *row,
@@ -175,8 +179,9 @@ static void drop_idle(struct cluster *c)
     size_t kept = 0;
     for (size_t i = 0; i < c->rows_len; i++) {
         const struct ownership *row = &c->rows[i];
-        bool needed = row->wanted || row->used || row->serving || row->request != 0 ||
-                      row->handed || row->token != 0 || (row->doubt && !c->replaced);
+        bool needed = row->wanted || row->used || row->awaited || row->serving ||
+                      row->request != 0 || row->handed || row->token != 0 ||
+                      (row->doubt && !c->replaced);
         if (!needed) continue;
         if (kept != i) c->rows[kept] = *row;
         kept++;
@@ -301,6 +306,19 @@ void shards_used(struct cluster *c, const struct shard_key *shard)
     row->wanted = wants(c, row);
 }
 
+// A node that is told of a shard without a plan for it claims nothing: the leader may be about to
+// give the shard to another. Nothing tells it again, so it remembers the shard.
+void shards_used_away(struct cluster *c, const struct shard_key *shard)
+{
+    if (c->config.observe_only || c->replaced) return;
+    if (cluster_lone(c) || plan_find(&c->plan, shard)) {
+        shards_used(c, shard);
+        return;
+    }
+    add_row(c, shard);
+    row_of(c, shard)->awaited = true;
+}
+
 // A claim whose answer was unknown may be granted later, when no row remembers
 // it.
 void shards_in_the_way(struct cluster *c, const struct shard_key *shard)
@@ -315,7 +333,7 @@ void shards_lose_all(struct cluster *c)
 {
     for (size_t i = 0; i < c->rows_len; i++) {
         lose(c, &c->rows[i]);
-        c->rows[i].wanted = c->rows[i].used = false;
+        c->rows[i].wanted = c->rows[i].used = c->rows[i].awaited = false;
     }
 }
 

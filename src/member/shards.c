@@ -354,9 +354,10 @@ void hint_all(struct membership *m)
     }
 }
 
-static void use(struct membership *m, const struct shard_key *key)
+static void tell_decisions(struct membership *m, enum cluster_event_kind kind,
+                           const struct shard_key *key)
 {
-    struct cluster_event e = {.kind = CLUSTER_USED, .shard = *key};
+    struct cluster_event e = {.kind = kind, .shard = *key};
     membership_step(m, &e);
 }
 
@@ -403,13 +404,13 @@ void membership_hint(struct membership *m, const char *queue, uint32_t shard, co
     (void)pthread_mutex_lock(&m->lock);
     const struct member_id *owner = cluster_owner(m->cluster, &key);
     bool mine = owner && strcmp(owner->name, m->self.name) == 0;
-    bool unplanned = wants_catalog(m, &key);
+    // Perhaps there is a plan that this node has not seen.
+    bool behind = wants_catalog(m, &key) ? !cluster_leads(m->cluster) : !mine;
     (void)pthread_mutex_unlock(&m->lock);
-    struct cluster_event free_now = {.kind = CLUSTER_FREE, .shard = key};
     if (node[0]) note_held(m, &key, node);
-    if (!unplanned) use(m, &key);
-    membership_step(m, &free_now);
-    if (!mine) view_look(m); // perhaps a plan that this node has not seen
+    tell_decisions(m, CLUSTER_USED_AWAY, &key);
+    tell_decisions(m, CLUSTER_FREE, &key);
+    if (behind) view_look(m);
 }
 
 // A claim that another node's claim refuses is made again later: the call does not wait for it. It
@@ -434,7 +435,7 @@ static void on_used(struct owner_cluster *hooks, struct open_queue *q, uint32_t 
     struct member_id to = {0};
     shard_key_of(q, shard, &key);
     queues_note(m, &q->row.id, q->row.name, q->row.birth.shards);
-    use(m, &key);
+    tell_decisions(m, CLUSTER_USED, &key);
     (void)pthread_mutex_lock(&m->lock);
     const struct member_id *owner = cluster_owner(m->cluster, &key);
     bool unplanned = wants_catalog(m, &key);

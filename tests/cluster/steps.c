@@ -355,6 +355,22 @@ static void a_lazy_node_does_not_claim_a_used_shard_of_another(void **state)
     done(&r);
 }
 
+static void a_shard_used_at_another_node_is_claimed_when_a_plan_names_this_node(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct cluster_effect e = {0};
+    init_as(&r, false, true);
+    pass(&r, 2 * LEASE);
+    event(&r, CLUSTER_USED_AWAY); // its sender has seen a plan that this node has not
+    pass(&r, LEASE);
+    assert_false(take(&r, CLUSTER_CLAIM, &e));
+    publish(&r, 2);
+    pass(&r, LEASE);
+    assert_true(take(&r, CLUSTER_CLAIM, &e));
+    done(&r);
+}
+
 static void a_lone_node_claims_without_a_plan_and_does_not_lead(void **state)
 {
     (void)state;
@@ -419,6 +435,7 @@ int main(void)
         cmocka_unit_test(a_claim_that_was_granted_late_is_found_and_released),
         cmocka_unit_test(a_lazy_node_claims_a_shard_when_it_is_used),
         cmocka_unit_test(a_lazy_node_does_not_claim_a_used_shard_of_another),
+        cmocka_unit_test(a_shard_used_at_another_node_is_claimed_when_a_plan_names_this_node),
         cmocka_unit_test(a_lone_node_claims_without_a_plan_and_does_not_lead),
         cmocka_unit_test(a_hint_to_look_lists_at_once),
     };

@@ -50,9 +50,9 @@ void node_start(struct world *w, struct node *n)
     node_step(w, n, &shards);
 }
 
-void node_use(struct world *w, struct node *n, uint32_t shard)
+static void node_use(struct world *w, struct node *n, uint32_t shard, enum cluster_event_kind kind)
 {
-    struct cluster_event used = {.kind = CLUSTER_USED, .shard = w->keys[shard]};
+    struct cluster_event used = {.kind = kind, .shard = w->keys[shard]};
     if (!w->mix.lazy || !node_acts(w, n)) return;
     n->used[shard] = true;
     node_step(w, n, &used);
@@ -64,7 +64,7 @@ static void use_at(struct world *w, const struct member_id *id, uint32_t shard)
     for (uint32_t i = 0; i < w->mix.nodes; i++) {
         struct node *n = &w->nodes[i];
         if (n->up && member_id_equal(&n->id, id) && !rng_chance(&w->rng, 1000))
-            node_use(w, n, shard);
+            node_use(w, n, shard, CLUSTER_USED_AWAY);
     }
 }
 
@@ -107,7 +107,7 @@ void node_call(struct world *w, struct node *n, uint32_t shard)
     }
     if (move != OWNERSHIP_ASK_CLUSTER) return;
     const struct member_id *owner = n->plan ? plan_owner(n->plan, &w->keys[shard]) : NULL;
-    node_use(w, n, shard);
+    node_use(w, n, shard, CLUSTER_USED);
     if (owner) use_at(w, owner, shard);
 }
 

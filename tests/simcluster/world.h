@@ -211,7 +211,6 @@ uint32_t world_shard(const struct world *w, const struct shard_key *key);
 
 struct interval node_now(const struct world *w, const struct node *n);
 void node_start(struct world *w, struct node *n);
-void node_use(struct world *w, struct node *n, uint32_t shard); // a client, or a hint
 void node_call(struct world *w, struct node *n, uint32_t shard);
 void node_end(struct world *w, struct node *n);
 bool node_acts(const struct world *w, const struct node *n);
