@@ -229,6 +229,11 @@ static void check_unreachable(struct world *w, const struct plan *plan)
     }
 }
 
+bool plan_rests(const struct world *w)
+{
+    return w->now - w->service.planned_at >= 4 * w->mix.lease_ms;
+}
+
 static void check_plan_healed(struct world *w)
 {
     const struct service *s = &w->service;
@@ -237,7 +242,7 @@ static void check_plan_healed(struct world *w)
     for (uint32_t queue = 0; queue <= w->keys[w->mix.shards - 1].queue[0]; queue++)
         check_spread(w, s->plans[s->plans_len - 1], queue);
     // rest: with traffic that stays at one level, the plan comes to rest.
-    if (w->mix.traffic && w->now - s->planned_at < 4 * w->mix.lease_ms)
+    if (w->mix.traffic && !plan_rests(w))
         findings_add(&w->findings, "rest", "the plan still changes, and the traffic does not");
 }
 

@@ -209,9 +209,12 @@ static void happen(struct world *w, const struct event *e)
     }
 }
 
+// A member just below the threshold of its traffic is relieved late, when a sample is above it.
+// Then the world goes on for another phase: after its relief the plan rests, or it never does.
 void world_run(struct world *w)
 {
     int64_t heal_at = w->now + w->mix.run_ms, end_at = heal_at + w->mix.heal_ms;
+    bool longer = w->mix.traffic;
     while (!w->findings.broken && w->events_len > 0) {
         struct event e = pop(w);
         if (!w->healed && e.at >= heal_at) {
@@ -220,6 +223,10 @@ void world_run(struct world *w)
             fault_heal(w);
             hurry(w);
             continue;
+        }
+        if (e.at >= end_at && longer && !plan_rests(w)) {
+            end_at += w->mix.heal_ms;
+            longer = false;
         }
         if (e.at >= end_at) break;
         w->now = e.at;

@@ -249,3 +249,4 @@ void check_granted(struct world *w, uint32_t life, uint64_t epoch);
 void check_own(struct world *w, uint32_t shard, uint32_t life, uint64_t token);
 void check_commit(struct world *w, uint32_t shard, uint32_t life);
 void check_healed(struct world *w);
+bool plan_rests(const struct world *w); // it has not changed for four leases
