@@ -25,7 +25,7 @@ static void send(struct world *w, struct process *p, enum event_kind kind, uint3
                       .life = p->life,
                       .shard = shard,
                       .number = life,
-                      .answer = challenge(w, p, life, &ms)};
+                      .answer = (int)challenge(w, p, life, &ms)};
     world_after(w, ms, &e);
 }
 
