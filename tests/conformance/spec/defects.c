@@ -2,8 +2,6 @@
 // What an earlier S3 queue got wrong, by name, on the store named by the argument.
 #include "bench.h"
 
-#include "os/clock.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -170,6 +168,19 @@ static enum err try_claim(struct client *w, const struct request_id *request)
     return runner_receive(w->runner, &claim, 0, &w->answer);
 }
 
+// No request gets through. A claim with a request under way when its time ends is unknown, so it
+// is made again.
+static enum err claim_without_store(struct client *w)
+{
+    enum err err = ERR_UNKNOWN;
+    struct request_id request = request_new();
+    bench_faults(w->bench, &(struct fault_options){.lost_request = 10000});
+    for (int tries = 0; err == ERR_UNKNOWN && tries < 5; tries++)
+        err = try_claim(w, &request);
+    bench_faults(w->bench, NULL);
+    return err;
+}
+
 static void failed_claim_hides_nothing(void **state)
 {
     (void)state;
@@ -182,18 +193,15 @@ static void failed_claim_hides_nothing(void **state)
     uint64_t first = spec_send(patient, "first");
     uint64_t second = spec_send(patient, "second");
     spec_look(hasty);
-    struct request_id request = request_new();
     struct held_message m;
-    // No request gets through: the claim failed, and any worker may have the message.
-    bench_faults(b, &(struct fault_options){.lost_request = 10000});
-    assert_int_equal(try_claim(hasty, &request), ERR_UNAVAILABLE);
-    bench_faults(b, NULL);
+    // The claim failed, and any worker may have the message.
+    assert_int_equal(claim_without_store(hasty), ERR_UNAVAILABLE);
     assert_int_equal(spec_stats(other).counts[STATE_READY], 2);
     assert_true(spec_claim_one(other, &m));
     assert_int_equal(m.seq, first);
     spec_look(hasty);
     // Requests get through, no answer comes back: the same request brings the message.
-    request = request_new();
+    struct request_id request = request_new();
     bench_faults(b, &(struct fault_options){.lost_reply = 10000});
     assert_int_equal(try_claim(hasty, &request), ERR_UNKNOWN);
     bench_faults(b, NULL);
@@ -355,10 +363,6 @@ static void two_carriers_at_once(void)
         assert_int_equal(pthread_create(&c[i].thread, NULL, move_all, &c[i]), 0);
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_join(c[i].thread, NULL), 0);
-    // That they may be forgotten is proposed behind the carriers' backs.
-    int64_t end = clock_boot_ms() + 20000;
-    while (spec_stats(c[0].source).counts[STATE_MOVED] < LETTERS && clock_boot_ms() < end)
-        spec_look(c[1].source);
     assert_int_equal(spec_stats(c[0].source).counts[STATE_MOVED], LETTERS);
     are_there_once(c[1].dlq, LETTERS);
     bench_close(b);
