@@ -30,13 +30,13 @@ struct sluice_collector {
     size_t left_len;
     struct map at; // hash of an id -> its place in `left`
     struct collected_list *came;
-    size_t next;   // the row of `came` that is told next
+    size_t next;   // the row of `came` that is returned next
     int64_t given; // the position that the caller gave; 0: none
-    int64_t from;  // the position of the last poll whose rows were all told
+    int64_t from;  // the position of the last poll whose rows were all returned
     char position[POSITION_MAX];
     size_t next_answer; // ... the answer
     int64_t polled_at;
-    struct sluice_collected told;
+    struct sluice_collected returned;
 };
 
 static uint64_t key_of(const char *id)
@@ -165,8 +165,9 @@ void sluice_collect_close(struct sluice_collector *c)
 static void tell_row(struct sluice_collector *c, const struct sluice_message *row)
 {
     bool unknown = strcmp(row->state, "unknown") == 0;
-    c->told = (struct sluice_collected){.kind = unknown ? "unknown" : "outcome", .message = *row};
-    c->told.answer = (struct sluice_signal_state){.kind = "", .state = ""};
+    c->returned =
+        (struct sluice_collected){.kind = unknown ? "unknown" : "outcome", .message = *row};
+    c->returned.answer = (struct sluice_signal_state){.kind = "", .state = ""};
 }
 
 // The next row that came. False: there is none any more.
@@ -179,7 +180,7 @@ static bool next_row(struct sluice_collector *c)
         tell_row(c, row);
         return true;
     }
-    // All that a poll brought was told, so the next collect may begin behind it.
+    // All that a poll brought was returned, so the next collect may begin behind it.
     if (c->came && c->came->position > c->from) c->from = c->came->position;
     return false;
 }
@@ -190,9 +191,9 @@ static bool next_answer(struct sluice_collector *c)
     while (answers && c->next_answer < answers->len) {
         const struct sluice_signal_state *row = &answers->rows[c->next_answer++];
         if (row->code) continue; // it is not known any more how the question ended
-        c->told = (struct sluice_collected){.kind = "answer", .answer = *row};
-        (void)snprintf(c->told.message.id, sizeof c->told.message.id, "%s", row->message);
-        c->told.message.state = "locked";
+        c->returned = (struct sluice_collected){.kind = "answer", .answer = *row};
+        (void)snprintf(c->returned.message.id, sizeof c->returned.message.id, "%s", row->message);
+        c->returned.message.state = "locked";
         return true;
     }
     return false;
@@ -200,7 +201,7 @@ static bool next_answer(struct sluice_collector *c)
 
 const struct sluice_collected *collector_tell(struct sluice_collector *c)
 {
-    return next_answer(c) || next_row(c) ? &c->told : NULL;
+    return next_answer(c) || next_row(c) ? &c->returned : NULL;
 }
 
 void collector_poll(const struct sluice_collector *c, struct collect_poll *out)
@@ -236,7 +237,7 @@ static enum sluice_code poll(struct sluice_collector *c, int64_t until, struct s
     collector_poll(c, &next);
     next.wait_ms = left < 0 ? 0 : left < WAIT_PART_MS ? left : WAIT_PART_MS;
     enum sluice_code code = dispatch_collect_poll(c->handle, c->queue, &next, &came, error);
-    if (!code) collector_take(c, came); // else all was told, and the questions stay open
+    if (!code) collector_take(c, came); // else all was returned, and the questions stay open
     return code;
 }
 

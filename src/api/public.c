@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of sluice.h. Each calls through the table of its handle (ops/transport.h).
+// The functions of sluice.h. Each calls ops_x of its engine, or client_x of its client.
 #include "api/handle.h"
 #include "api/signals_seen.h"
 #include "api/workers.h"

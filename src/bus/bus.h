@@ -56,7 +56,7 @@ struct bus_config {
     // those of an outage are lost. One thread of the bus calls it; its views are valid until it
     // returns. NULL: none.
     const char *listen;
-    void (*heard)(void *ctx, const struct bus_message *m);
+    void (*on_message)(void *ctx, const struct bus_message *m);
     void *ctx;
 };
 

@@ -73,7 +73,7 @@ void nats_link_drop(struct nats_link *l)
     (void)pthread_mutex_unlock(&b->lock);
     if (!last) return;
     natsSubscription_Destroy(l->acks);
-    natsSubscription_Destroy(l->heard);
+    natsSubscription_Destroy(l->listening);
     jsCtx_Destroy(l->js);
     natsConnection_Destroy(l->nc);
     memory_free(l);
@@ -167,12 +167,12 @@ static void on_message(natsConnection *nc, natsSubscription *sub, natsMsg *m, vo
     (void)nc;
     (void)sub;
     const char *subject = natsMsg_GetSubject(m);
-    struct bus_message heard = {.subject = subject ? bus_url_own(&b->url, subject) : "",
-                                .id = "",
-                                .body =
-                                    bytes_of(natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m)),
-                                .inside = m};
-    b->heard(b->ctx, &heard);
+    struct bus_message message = {
+        .subject = subject ? bus_url_own(&b->url, subject) : "",
+        .id = "",
+        .body = bytes_of(natsMsg_GetData(m), (size_t)natsMsg_GetDataLength(m)),
+        .inside = m};
+    b->on_message(b->ctx, &message);
     natsMsg_Destroy(m);
 }
 
@@ -248,7 +248,7 @@ static natsStatus link_prepare(struct nats_link *l)
     (void)snprintf(subject, sizeof subject, "%s.*", b->inbox);
     if (s == NATS_OK) s = subscribe(l, &l->acks, subject, on_ack, ACKS_MAX, ACKS_MAX * 128);
     if (s == NATS_OK && b->listen[0])
-        s = subscribe(l, &l->heard, b->listen, on_message, HEARD_MAX, HEARD_BYTES_MAX);
+        s = subscribe(l, &l->listening, b->listen, on_message, HEARD_MAX, HEARD_BYTES_MAX);
     return s;
 }
 
@@ -340,8 +340,9 @@ enum err bus_open(const struct bus_config *config, struct bus **out, char why[st
 {
     natsOptions *options = NULL;
     struct bus *b = NEW(struct bus);
-    *b = (struct bus){.changed = config->changed, .heard = config->heard, .ctx = config->ctx};
-    CHECK(!config->listen || config->heard);
+    *b = (struct bus){
+        .changed = config->changed, .on_message = config->on_message, .ctx = config->ctx};
+    CHECK(!config->listen || config->on_message);
     enum err e = bus_url_read(config->url, &b->url, why);
     if (config->listen)
         CHECK(bus_url_subject(&b->url, config->listen, b->listen, sizeof b->listen));

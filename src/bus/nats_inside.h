@@ -20,7 +20,7 @@ struct nats_link {
     struct __natsConnection *nc;
     struct __jsCtx *js;
     struct __natsSubscription *acks;
-    struct __natsSubscription *heard; // NULL: the bus does not listen
+    struct __natsSubscription *listening; // NULL: the bus does not listen
     uint32_t users;
 };
 
@@ -39,7 +39,7 @@ struct bus {
     char inbox[BUS_INBOX_MAX]; // the subjects of its acknowledgements begin with it
     void (*changed)(void *ctx, bool up);
     char listen[BUS_SUBJECT_MAX]; // "": it does not
-    void (*heard)(void *ctx, const struct bus_message *m);
+    void (*on_message)(void *ctx, const struct bus_message *m);
     void *ctx;
     struct thread thread;
     struct rng rng;         // of the thread

@@ -42,7 +42,7 @@ bool call_op_was_repeated(const struct call_state *c, uint32_t op)
     return c->ops[op].repeated || c->ops[op].in_doubt;
 }
 
-void call_op_away(struct call_state *c, uint32_t op, enum call_away away)
+void call_op_returned(struct call_state *c, uint32_t op, enum call_return how)
 {
     op = op_at(c, op);
     CHECK(op < c->ops_next && c->ops[op].state == OP_OPEN && c->ops_open > 0);
@@ -51,8 +51,8 @@ void call_op_away(struct call_state *c, uint32_t op, enum call_away away)
     c->ops_open--;
     c->ops_again++;
     o->state = OP_AGAIN;
-    o->here = call_stays_here(c, away);
-    o->in_doubt = o->in_doubt || (away == STEP_DOUBTED && !MUTANT(CALL_DOUBT_LOST));
+    o->here = call_stays_here(c, how);
+    o->in_doubt = o->in_doubt || (how == STEP_DOUBTED && !MUTANT(CALL_DOUBT_LOST));
     c->in_doubt = c->in_doubt || o->in_doubt;
 }
 

@@ -71,38 +71,38 @@ void call_moved(struct call_state *c)
     c->undone = c->moved = !MUTANT(CALL_SERVED_MOVED);
 }
 
-bool call_stays_here(struct call_state *c, enum call_away away)
+bool call_stays_here(struct call_state *c, enum call_return how)
 {
-    CHECK(away != STEP_NOT_AWAY);
-    if (away != STEP_MOVED || c->moves == MOVES_MAX) return true;
+    CHECK(how != STEP_RESULT);
+    if (how != STEP_MOVED || c->moves == MOVES_MAX) return true;
     c->moves++;
     c->finds = true;
     return false;
 }
 
 // A claim that no caller repeats leaves no doubt: its locks are given back, or they expire.
-void call_claim_away(struct call_state *c, uint32_t shard, enum call_away away)
+void call_claim_returned(struct call_state *c, uint32_t shard, enum call_return how)
 {
     CHECK(c->claims && shard < c->plan.shards && !c->claim_here);
     c->claims = false;
     c->withdrawn = false;
     if (!c->shards) c->reroutes = false; // the next claim goes to the present owner
-    c->claim_here = call_stays_here(c, away);
-    c->in_doubt = c->in_doubt || (away == STEP_DOUBTED && c->plan.named);
+    c->claim_here = call_stays_here(c, how);
+    c->in_doubt = c->in_doubt || (how == STEP_DOUBTED && c->plan.named);
     if (!c->shards) return;
     c->shards[shard].found = true;
-    c->shards[shard].left = true; // a claim in another shard could lock other messages too
+    c->shards[shard].returned = true; // a claim in another shard could lock other messages too
 }
 
-void call_await_away(struct call_state *c, uint32_t shard, enum call_away away)
+void call_await_returned(struct call_state *c, uint32_t shard, enum call_return how)
 {
     CHECK(c->shards && shard < c->plan.shards && c->awaits > 0);
     struct call_shard *p = &c->shards[shard];
     CHECK(p->await >= AWAIT_OPEN);
     bool again = c->phase == STEP_PHASE_BUILT && !c->unwanted;
-    if (MUTANT(CALL_MOVED_LOST) && away == STEP_MOVED) again = false;
+    if (MUTANT(CALL_MOVED_LOST) && how == STEP_MOVED) again = false;
     p->await = again ? AWAIT_WANTED : AWAIT_NONE;
-    p->here = call_stays_here(c, away);
+    p->here = call_stays_here(c, how);
     c->awaits--;
 }
 
@@ -265,7 +265,7 @@ static bool claim(struct call_state *c, struct call_effect *out, uint32_t shard)
 {
     CHECK(!c->claims);
     c->claims = true;
-    if (c->shards) c->shards[shard].found = c->shards[shard].left = false;
+    if (c->shards) c->shards[shard].found = c->shards[shard].returned = false;
     call_emit(out, STEP_CLAIM, shard);
     out->here = c->claim_here || c->kind == STEP_SERVED;
     return true;
@@ -328,7 +328,7 @@ static bool next_find(struct call_state *c, struct call_effect *out)
         return ask_next(c, out);
     }
     for (uint32_t i = 0; found && i < c->plan.shards; i++)
-        if (c->shards[i].left) found_at = i;
+        if (c->shards[i].returned) found_at = i;
     if (found) return claim(c, out, found_at);
     if (wanted) return await_next(c, out, wanted_at);
     decide(c, c->failed ? STEP_FROM_AWAIT : STEP_FROM_NOTHING, c->failed, c->failed_at);

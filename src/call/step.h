@@ -119,11 +119,11 @@ struct call_plan {
 };
 
 // How an attempt at the owner ended without a result.
-enum call_away {
-    STEP_NOT_AWAY, // it has a result, or it was made here
-    STEP_UNDONE,   // certainly not done there
-    STEP_DOUBTED,  // perhaps done there, now or later
-    STEP_MOVED,    // that node does not own the shard any more; certainly not done
+enum call_return {
+    STEP_RESULT,  // it has a result, or it was made here
+    STEP_UNDONE,  // certainly not done there
+    STEP_DOUBTED, // perhaps done there, now or later
+    STEP_MOVED,   // that node does not own the shard any more; certainly not done
 };
 enum call_op_end { STEP_OP_DONE, STEP_OP_FULL, STEP_OP_UNKNOWN };
 enum call_find_end {
@@ -207,9 +207,9 @@ void call_add_op(struct call_state *c);
 bool call_op_ended(struct call_state *c, uint32_t op, enum call_op_end end);
 bool call_op_was_repeated(const struct call_state *c, uint32_t op); // also: it is in doubt
 // The owner gave no result for the op, claim or await. It is made again.
-void call_op_away(struct call_state *c, uint32_t op, enum call_away away);
-void call_claim_away(struct call_state *c, uint32_t shard, enum call_away away);
-void call_await_away(struct call_state *c, uint32_t shard, enum call_away away);
+void call_op_returned(struct call_state *c, uint32_t op, enum call_return how);
+void call_claim_returned(struct call_state *c, uint32_t shard, enum call_return how);
+void call_await_returned(struct call_state *c, uint32_t shard, enum call_return how);
 void call_found(struct call_state *c);
 // The owners are found before the next part of the call is routed.
 void call_find_owners(struct call_state *c);

@@ -159,13 +159,13 @@ static void print_done(const struct choice *c, const char *id, const struct slui
 
 // The library's message is about one of them. The others print their own reason.
 static void print_refused(const struct choice *c, const struct id_list *ids, size_t i,
-                          const struct sluice_outcome *o, const struct sluice_error *told)
+                          const struct sluice_outcome *o, const struct sluice_error *first)
 {
     const char *id = ids->rows[i];
     struct sluice_error error = {.code = o->code, .field = "id"};
     bool explained = c->explain && c->explain(c, id, o->reason, &error);
-    if (!explained && strstr(told->message, id))
-        (void)snprintf(error.message, sizeof error.message, "%s", told->message);
+    if (!explained && strstr(first->message, id))
+        (void)snprintf(error.message, sizeof error.message, "%s", first->message);
     else if (!explained)
         (void)snprintf(error.message, sizeof error.message, "message %.64s: %s", id,
                        refusal_text(o->reason, o->code));
@@ -185,11 +185,11 @@ static int act_on_ids(const struct choice *c, const struct id_list *ids)
     struct sluice_outcome *rows = cli_alloc(ids->len * sizeof *rows);
     rows_clear(rows, ids->len);
     int status = 0;
-    bool told = false;
+    bool any_reason = false;
     enum sluice_code code = c->act(c->ctx, ids->rows, ids->len, rows, &error);
     for (size_t i = 0; i < ids->len; i++)
-        told = told || rows[i].code == SLUICE_OK || *rows[i].reason;
-    bool whole = code && (!told || strcmp(error.field, "queue") == 0);
+        any_reason = any_reason || rows[i].code == SLUICE_OK || *rows[i].reason;
+    bool whole = code && (!any_reason || strcmp(error.field, "queue") == 0);
     if (whole && ids->len > 1) status = cli_fail_queue(c->cli, c->s, c->queue, &error);
     if (code && ids->len == 1) {
         if (c->explain) (void)c->explain(c, ids->rows[0], rows[0].reason, &error);

@@ -69,11 +69,11 @@ static int print_outcomes(const struct cli *cli, struct sluice *s, const char *q
                           enum sluice_code code, const struct sluice_error *error)
 {
     int status = 0;
-    bool told = false; // true if any row has an answer of its own
+    bool named = false; // true if any row has an answer of its own
     for (size_t i = 0; i < t->tokens.len; i++)
-        told = told || rows[i].code != SLUICE_OK || rows[i].status;
+        named = named || rows[i].code != SLUICE_OK || rows[i].status;
     bool missing = error->code == SLUICE_NOT_FOUND && strcmp(error->field, "queue") == 0;
-    if (code != SLUICE_OK && (!told || missing)) return cli_fail_queue(cli, s, queue, error);
+    if (code != SLUICE_OK && (!named || missing)) return cli_fail_queue(cli, s, queue, error);
     for (size_t i = 0; i < t->tokens.len; i++) {
         if (rows[i].code == SLUICE_OK) {
             if (rows[i].status) print_done(cli, queue, t->tokens.rows[i], &rows[i]);

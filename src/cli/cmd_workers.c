@@ -176,28 +176,28 @@ struct jobs {
 static void add_job(struct jobs *to, const struct sluice_message *m)
 {
     char time[TEXT_MAX];
-    bool told = m->progress_at > 0 && m->percent >= 0;
+    bool has_progress = m->progress_at > 0 && m->percent >= 0;
     to->len++;
     if (to->list) {
         struct json *o = json_new();
         json_text(o, "id", m->id);
         json_number(o, "attempt", m->attempt);
         json_number(o, "deadline", m->deadline);
-        if (told) json_number(o, "progress", m->percent);
-        if (told && m->progress && *m->progress) json_text(o, "progressText", m->progress);
-        if (told) json_number(o, "progressAt", m->progress_at);
+        if (has_progress) json_number(o, "progress", m->percent);
+        if (has_progress && m->progress && *m->progress) json_text(o, "progressText", m->progress);
+        if (has_progress) json_number(o, "progressAt", m->progress_at);
         json_list_take(to->list, o);
         return;
     }
-    const char *words = told && m->progress ? m->progress : "";
+    const char *words = has_progress && m->progress ? m->progress : "";
     char *text = safe_text(words, strlen(words), JOB_COLUMNS);
     table_cell(to->table, m->id);
     table_number(to->table, m->attempt);
-    if (told)
+    if (has_progress)
         table_cellf(to->table, "%d%%", m->percent);
     else
         table_cell(to->table, "-");
-    add_age(to->table, told ? m->progress_at : 0);
+    add_age(to->table, has_progress ? m->progress_at : 0);
     table_cell(to->table, moment_text(m->deadline, time));
     table_cell(to->table, text);
     free(text);

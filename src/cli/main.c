@@ -85,7 +85,7 @@ int main(int argc, char **argv)
                       .color = isatty(STDOUT_FILENO) && !(no_color && *no_color),
                       .store = store};
     // If the reader closes standard output, a write fails and the command can clean up.
-    // work_spawn.c restores the default for child processes.
+    // work/spawn.c restores the default for child processes.
     (void)signal(SIGPIPE, SIG_IGN);
     size_t words = argc > 0 ? (size_t)argc - 1 : 0;
     cli.answer_watch = answer_watch_new();

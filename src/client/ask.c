@@ -191,9 +191,9 @@ void ask_head_make(struct node_client *r, size_t node, const struct ask *ask, st
 
 static bool type_is(const struct http_call *call, const char *type)
 {
-    struct bytes told = http_header(call, "content-type");
+    struct bytes given = http_header(call, "content-type");
     size_t len = strlen(type);
-    return told.len >= len && strncasecmp((const char *)told.data, type, len) == 0;
+    return given.len >= len && strncasecmp((const char *)given.data, type, len) == 0;
 }
 
 static bool read_problem(struct bytes body, struct sluice_error *out)

@@ -37,7 +37,7 @@ struct client_events {
     size_t read;                // how many bytes of call_http.body_in are read
     bool caught_up;             // all events that existed at the start have arrived
     bool ended;                 // the queue is deleted
-    int64_t heard_at;
+    int64_t received_at;
     unsigned tries;     // failed attempts to open the stream
     int64_t lost_at;    // when the stream broke, by clock_boot_ms
     struct json *event; // the event that the caller has now
@@ -73,12 +73,12 @@ static void start_stream(struct client_events *e)
     e->call_http.timeout_ms = STREAM_MS;
     e->call_http.body_max = BODY_MAX;
     e->read = 0;
-    e->heard_at = clock_boot_ms();
+    e->received_at = clock_boot_ms();
     e->stream = http_stream_open(e->remote->http, &e->call_http);
     (void)http_stream_read(e->stream, 0);
     int64_t patience = e->remote->timeout_ms;
     if (e->remote->nodes.len > 1 && patience > OTHERS_MS) patience = OTHERS_MS;
-    while (e->call_http.status == 0 && clock_boot_ms() < e->heard_at + patience)
+    while (e->call_http.status == 0 && clock_boot_ms() < e->received_at + patience)
         if (!http_stream_read(e->stream, SLICE_MS)) break;
     nodes_report(&e->remote->nodes, e->node, e->call_http.status != 0);
     e->call_http.headers = NULL; // no longer needed
@@ -283,8 +283,8 @@ static enum sluice_code read_more(struct client_events *e, int64_t wait_ms,
     bool open = http_stream_read(e->stream, wait_ms);
     int64_t now = clock_boot_ms();
     if (e->call_http.body_in.len > had) {
-        e->heard_at = now;
-    } else if (!open || now > e->heard_at + SILENT_MS) {
+        e->received_at = now;
+    } else if (!open || now > e->received_at + SILENT_MS) {
         drop_stream(e);
     }
     return SLUICE_OK;

@@ -72,18 +72,18 @@ static void ask_part(struct parts *p, const struct sluice_request *request,
     p->ask.body = buf_bytes(&p->body);
     enum sluice_code code = client_ask(p->remote, &p->ask, &p->call, &again, &why);
     struct bytes answer = buf_bytes(&p->call.body_in);
-    bool told = !code && (sent ? wire_read_sent(answer, sent, len, &why)
-                               : wire_read_outcomes(answer, outcomes, len, &why));
-    if (!code && !told) code = client_unreadable(&p->call, &why);
-    if (told && again) {
+    bool readable = !code && (sent ? wire_read_sent(answer, sent, len, &why)
+                                   : wire_read_outcomes(answer, outcomes, len, &why));
+    if (!code && !readable) code = client_unreadable(&p->call, &why);
+    if (readable && again) {
         sent_repeated(sent, len);
         outcomes_repeated(outcomes, len);
         why.code = code_repeated(why.code);
     }
-    if (told) code = why.code;
-    for (size_t i = 0; sent && !told && i < len; i++)
+    if (readable) code = why.code;
+    for (size_t i = 0; sent && !readable && i < len; i++)
         sent[i] = (struct sluice_sent){.code = code};
-    for (size_t i = 0; outcomes && !told && i < len; i++)
+    for (size_t i = 0; outcomes && !readable && i < len; i++)
         outcomes[i] = (struct sluice_outcome){.code = code, .status = ""};
     if (p->code || !code) return;
     p->code = code;
@@ -263,9 +263,9 @@ static void ack_surplus(struct node_client *s, const char *queue, const struct s
 }
 
 // If the acks are done and the receive failed, the receive is sent again without acks.
-static bool may_go_on(enum sluice_code code, bool told)
+static bool may_go_on(enum sluice_code code, bool readable)
 {
-    return told && (code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE);
+    return readable && (code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE);
 }
 
 enum sluice_code client_receive(struct node_client *s, const char *queue,

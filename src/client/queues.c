@@ -247,15 +247,15 @@ static enum sluice_code redrive_part(struct node_client *s, const char *queue, c
     struct ask ask = {.call = ROUTE_REDRIVE, .queue = queue, .in = &in};
     struct json *o = client_ask_json(s, &ask, &code, error);
     struct json *rows = o ? json_member(o, "outcomes") : NULL;
-    bool told = rows && json_kind(rows) == JSON_KIND_LIST && json_list_len(rows) == len;
-    if (o && !told)
+    bool complete = rows && json_kind(rows) == JSON_KIND_LIST && json_list_len(rows) == len;
+    if (o && !complete)
         code = refuse(error, ERR_CORRUPT, "store", "the node's answer has not %zu outcomes", len);
     for (size_t i = 0; i < len; i++) {
         outcomes[i] = (struct sluice_outcome){.code = code, .status = ""};
-        if (told) fields_take(json_list_at(rows, i), &outcome_answer, &outcomes[i]);
+        if (complete) fields_take(json_list_at(rows, i), &outcome_answer, &outcomes[i]);
         if (!outcomes[i].code) outcomes[i].status = "redriven";
     }
-    struct json *why = told ? json_member(o, "error") : NULL;
+    struct json *why = complete ? json_member(o, "error") : NULL;
     struct sluice_error first = {.code = SLUICE_OK};
     if (why) fields_take(why, &problem_answer, &first);
     if (first.code && error) *error = first;

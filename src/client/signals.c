@@ -46,12 +46,12 @@ static enum sluice_code cancel_part(struct node_client *s, const char *queue,
     struct ask ask = {.call = ROUTE_CANCEL, .queue = queue, .in = in, .request = &request};
     struct json *o = client_ask_json(s, &ask, &code, error);
     struct sluice_error first = {.code = SLUICE_OK};
-    bool told = take_outcomes(o, outcomes, len, &first);
-    if (o && !told)
+    bool complete = take_outcomes(o, outcomes, len, &first);
+    if (o && !complete)
         code = refuse(error, ERR_CORRUPT, "store", "the node's answer has not %zu outcomes", len);
     for (size_t i = 0; i < len; i++) {
-        if (!told) outcomes[i] = (struct sluice_outcome){.code = code, .status = ""};
-        if (told && !outcomes[i].code) outcomes[i].status = status_of(o, i);
+        if (!complete) outcomes[i] = (struct sluice_outcome){.code = code, .status = ""};
+        if (complete && !outcomes[i].code) outcomes[i].status = status_of(o, i);
     }
     if (first.code && error) *error = first;
     json_free(o);

@@ -30,7 +30,7 @@ struct service_request {
 //        |   released                                  |  v
 //        '--------------------------------- RELEASING <+- HANDING
 // clang-format on
-struct ownership {
+struct shard_claim {
     struct shard_key shard;
     bool used;    // there are calls for it; only such shards are wanted if the node is lazy
     bool awaited; // another node has calls for it: used if its first plan names this node
@@ -107,7 +107,7 @@ struct cluster {
 
     // shards.c
     bool was_lone;
-    struct ownership *rows; // by shard
+    struct shard_claim *rows; // by shard
     size_t rows_len;
     size_t rows_cap;
 };

@@ -24,7 +24,7 @@ static size_t find(const struct cluster *c, const struct shard_key *shard, bool 
     return low;
 }
 
-static struct ownership *row_of(const struct cluster *c, const struct shard_key *shard)
+static struct shard_claim *row_of(const struct cluster *c, const struct shard_key *shard)
 {
     bool found;
     size_t at = find(c, shard, &found);
@@ -41,7 +41,7 @@ static void add_row(struct cluster *c, const struct shard_key *shard)
         c->rows = memory_resize(c->rows, c->rows_cap * sizeof *c->rows);
     }
     memmove(&c->rows[at + 1], &c->rows[at], (c->rows_len - at) * sizeof *c->rows);
-    c->rows[at] = (struct ownership){.shard = *shard, .retry_at = TIME_UNKNOWN};
+    c->rows[at] = (struct shard_claim){.shard = *shard, .retry_at = TIME_UNKNOWN};
     c->rows_len++;
 }
 
@@ -53,7 +53,7 @@ static bool plan_wants(const struct cluster *c, const struct shard_key *shard)
                                    : member_id_equal(owner, &c->config.self);
 }
 
-static bool wants(const struct cluster *c, const struct ownership *row)
+static bool wants(const struct cluster *c, const struct shard_claim *row)
 {
     if (!c->config.lazy) return plan_wants(c, &row->shard);
     if (!row->used && !MUTANT(UNUSED_CLAIMED)) return false;
@@ -68,14 +68,14 @@ void shards_planned(struct cluster *c)
         if (plan_wants(c, &c->plan.rows[i].shard)) add_row(c, &c->plan.rows[i].shard);
     }
     for (size_t i = 0; i < c->rows_len; i++) {
-        struct ownership *row = &c->rows[i];
+        struct shard_claim *row = &c->rows[i];
         row->used = row->used || (row->awaited && plan_wants(c, &row->shard));
         row->awaited = row->awaited && !plan_find(&c->plan, &row->shard);
         row->wanted = wants(c, row);
     }
 }
 
-static struct cluster_effect *ask(struct cluster *c, struct ownership *row,
+static struct cluster_effect *ask(struct cluster *c, struct shard_claim *row,
                                   enum cluster_effect_kind kind, uint64_t number)
 {
     CHECK(row->request == 0);
@@ -88,18 +88,18 @@ static struct cluster_effect *ask(struct cluster *c, struct ownership *row,
     return e;
 }
 
-static bool has_claim(const struct cluster *c, const struct ownership *row)
+static bool has_claim(const struct cluster *c, const struct shard_claim *row)
 {
     return row->token != 0 && row->session == c->session && c->joined;
 }
 
 // The journal can accept the token of the claim.
-static bool has_good_claim(const struct cluster *c, const struct ownership *row)
+static bool has_good_claim(const struct cluster *c, const struct shard_claim *row)
 {
     return has_claim(c, row) && row->token > row->after;
 }
 
-static void stop_taking(struct cluster *c, struct ownership *row)
+static void stop_taking(struct cluster *c, struct shard_claim *row)
 {
     CHECK(row->serving);
     row->serving = false;
@@ -107,7 +107,7 @@ static void stop_taking(struct cluster *c, struct ownership *row)
     effect_add(c, CLUSTER_STOP_TAKING)->shard = row->shard;
 }
 
-static void lose(struct cluster *c, struct ownership *row)
+static void lose(struct cluster *c, struct shard_claim *row)
 {
     if (row->serving) {
         stop_taking(c, row);
@@ -128,7 +128,7 @@ static bool alone(const struct cluster *c)
     return true;
 }
 
-static bool must_give(const struct cluster *c, const struct ownership *row)
+static bool must_give(const struct cluster *c, const struct shard_claim *row)
 {
     if (c->stopping && (c->now.hi >= c->stop_deadline || alone(c))) return true;
     if (c->degraded || !c->view_current || row->wanted) return false;
@@ -137,7 +137,7 @@ static bool must_give(const struct cluster *c, const struct ownership *row)
     return !planned || planned->owner != SHARD_NONE;
 }
 
-static void give(struct cluster *c, struct ownership *row)
+static void give(struct cluster *c, struct shard_claim *row)
 {
     const struct member_id *to = plan_owner(&c->plan, &row->shard);
     stop_taking(c, row);
@@ -146,7 +146,7 @@ static void give(struct cluster *c, struct ownership *row)
     if (to && !member_id_equal(to, &c->config.self)) e->to = *to;
 }
 
-static void drive_serving(struct cluster *c, struct ownership *row)
+static void drive_serving(struct cluster *c, struct shard_claim *row)
 {
     if (must_give(c, row)) {
         give(c, row);
@@ -157,7 +157,7 @@ static void drive_serving(struct cluster *c, struct ownership *row)
     }
 }
 
-static void drive_idle(struct cluster *c, struct ownership *row)
+static void drive_idle(struct cluster *c, struct shard_claim *row)
 {
     bool wanted = row->wanted && !row->handed && !c->draining && !c->replaced;
     if (wanted && has_good_claim(c, row)) {
@@ -178,7 +178,7 @@ static void drop_idle(struct cluster *c)
 {
     size_t kept = 0;
     for (size_t i = 0; i < c->rows_len; i++) {
-        const struct ownership *row = &c->rows[i];
+        const struct shard_claim *row = &c->rows[i];
         bool needed = row->wanted || row->used || row->awaited || row->serving ||
                       row->request != 0 || row->handed || row->token != 0 ||
                       (row->doubt && !c->replaced);
@@ -196,7 +196,7 @@ void shards_tick(struct cluster *c)
         shards_planned(c);
     }
     for (size_t i = 0; i < c->rows_len; i++) {
-        struct ownership *row = &c->rows[i];
+        struct shard_claim *row = &c->rows[i];
         if (row->request != 0 || c->now.hi < row->retry_at) continue;
         if (row->serving)
             drive_serving(c, row);
@@ -206,7 +206,7 @@ void shards_tick(struct cluster *c)
     drop_idle(c);
 }
 
-static void owned(struct cluster *c, struct ownership *row, uint64_t epoch)
+static void owned(struct cluster *c, struct shard_claim *row, uint64_t epoch)
 {
     CHECK(epoch >= row->epoch);
     row->epoch = epoch;
@@ -218,7 +218,7 @@ static void owned(struct cluster *c, struct ownership *row, uint64_t epoch)
     e->number = epoch;
 }
 
-static void claim_answer(struct cluster *c, struct ownership *row, const struct cluster_event *e)
+static void claim_answer(struct cluster *c, struct shard_claim *row, const struct cluster_event *e)
 {
     row->doubt = e->err == ERR_UNKNOWN || (row->doubt && e->err == ERR_UNAVAILABLE);
     if (e->err == ERR_OK && e->number > row->after) {
@@ -232,7 +232,7 @@ static void claim_answer(struct cluster *c, struct ownership *row, const struct 
     if (e->err == ERR_NOT_FOUND && row->asked_session == c->session) session_ended(c);
 }
 
-static void own_answer(struct cluster *c, struct ownership *row, const struct cluster_event *e)
+static void own_answer(struct cluster *c, struct shard_claim *row, const struct cluster_event *e)
 {
     if (c->left) {
         row->owned = 0;
@@ -247,7 +247,8 @@ static void own_answer(struct cluster *c, struct ownership *row, const struct cl
     }
 }
 
-static void release_answer(struct cluster *c, struct ownership *row, const struct cluster_event *e)
+static void release_answer(struct cluster *c, struct shard_claim *row,
+                           const struct cluster_event *e)
 {
     if (e->err == ERR_UNAVAILABLE || e->err == ERR_UNKNOWN) {
         row->retry_at = retry_time(c);
@@ -261,7 +262,7 @@ static void release_answer(struct cluster *c, struct ownership *row, const struc
 
 bool shards_answer(struct cluster *c, const struct cluster_event *e)
 {
-    struct ownership *row = NULL;
+    struct shard_claim *row = NULL;
     for (size_t i = 0; i < c->rows_len && !row; i++) {
         if (c->rows[i].request == e->request) row = &c->rows[i];
     }
@@ -285,7 +286,7 @@ bool shards_answer(struct cluster *c, const struct cluster_event *e)
 
 void shards_fenced(struct cluster *c, const struct shard_key *shard, uint64_t epoch)
 {
-    struct ownership *row = row_of(c, shard);
+    struct shard_claim *row = row_of(c, shard);
     if (!row || !row->serving || epoch <= row->epoch) return;
     if (row->token > row->after) row->after = row->token;
     lose(c, row);
@@ -293,7 +294,7 @@ void shards_fenced(struct cluster *c, const struct shard_key *shard, uint64_t ep
 
 void shards_free(struct cluster *c, const struct shard_key *shard)
 {
-    struct ownership *row = row_of(c, shard);
+    struct shard_claim *row = row_of(c, shard);
     if (row) row->retry_at = TIME_UNKNOWN;
 }
 
@@ -301,7 +302,7 @@ void shards_used(struct cluster *c, const struct shard_key *shard)
 {
     if (c->config.observe_only || c->replaced) return;
     add_row(c, shard);
-    struct ownership *row = row_of(c, shard);
+    struct shard_claim *row = row_of(c, shard);
     row->used = true;
     row->wanted = wants(c, row);
 }
@@ -325,7 +326,7 @@ void shards_in_the_way(struct cluster *c, const struct shard_key *shard)
 {
     if (c->config.observe_only || c->replaced) return;
     add_row(c, shard);
-    struct ownership *row = row_of(c, shard);
+    struct shard_claim *row = row_of(c, shard);
     if (!row->serving && row->request == 0 && !row->wanted) row->doubt = true;
 }
 
@@ -340,7 +341,7 @@ void shards_lose_all(struct cluster *c)
 bool shards_none(const struct cluster *c)
 {
     for (size_t i = 0; i < c->rows_len; i++) {
-        const struct ownership *row = &c->rows[i];
+        const struct shard_claim *row = &c->rows[i];
         if (row->serving || row->request != 0 || has_claim(c, row)) return false;
     }
     return true;
@@ -350,7 +351,7 @@ int64_t shards_wake_at(const struct cluster *c)
 {
     int64_t at = TIME_NEVER;
     for (size_t i = 0; i < c->rows_len; i++) {
-        const struct ownership *row = &c->rows[i];
+        const struct shard_claim *row = &c->rows[i];
         bool waits = row->request == 0 && row->retry_at != TIME_UNKNOWN;
         if (waits && row->retry_at > c->now.hi && row->retry_at < at) at = row->retry_at;
     }
@@ -365,18 +366,18 @@ const struct member_id *cluster_owner(const struct cluster *c, const struct shar
 
 bool cluster_used(const struct cluster *c, const struct shard_key *shard)
 {
-    const struct ownership *row = row_of(c, shard);
+    const struct shard_claim *row = row_of(c, shard);
     return row && row->used;
 }
 
 bool cluster_moving(const struct cluster *c, const struct shard_key *shard)
 {
-    const struct ownership *row = row_of(c, shard);
+    const struct shard_claim *row = row_of(c, shard);
     return row && row->request != 0;
 }
 
 uint64_t cluster_serves(const struct cluster *c, const struct shard_key *shard)
 {
-    const struct ownership *row = row_of(c, shard);
+    const struct shard_claim *row = row_of(c, shard);
     return row && row->serving ? row->epoch : 0;
 }

@@ -177,8 +177,8 @@ bool member_parse(struct bytes text, struct coord_member *m)
                 (!json_member(o, "store") || get_hex(o, "store", m->store, sizeof m->store)) &&
                 member_is_good(m, why);
     // A text that this release cannot take is no reason to refuse the member.
-    bool told = good && get_text(o, "settings", m->settings, COORD_SETTINGS_MAX);
-    if (!told || !text_is_plain(m->settings)) memset(m->settings, 0, sizeof m->settings);
+    bool given = good && get_text(o, "settings", m->settings, COORD_SETTINGS_MAX);
+    if (!given || !text_is_plain(m->settings)) memset(m->settings, 0, sizeof m->settings);
     m->leaving = good && get_flag(o, "leaving");
     m->beats = good && get_flag(o, "beats");
     json_free(o);

@@ -235,9 +235,9 @@ bool owner_worker(struct mailbox_owner *o, struct bytes name, uint64_t instance,
     struct box *b = box_of(o, name, instance);
     b->registered = true;
     if (b->beat_at == TIME_UNKNOWN) b->beat_at = o->now.lo; // its join is a beat, too
-    bool heard = b->heard_at != TIME_UNKNOWN && b->heard_at > b->beat_at;
+    bool newer = b->heard_at != TIME_UNKNOWN && b->heard_at > b->beat_at;
     if (b->heard_at == TIME_UNKNOWN) b->heard_at = o->now.lo;
-    if (!heard || o->now.lo - b->beat_at < beat_ms) return false;
+    if (!newer || o->now.lo - b->beat_at < beat_ms) return false;
     b->beat_at = o->now.lo;
     return true;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Private to this folder: shared by start.c (the first join), member.c (steps, stop), perform.c
 // (the effects), view.c (what the service shows), challenge.c (members that give no sign of life),
-// settings.c (what nodes should agree on), shards.c (the catalog, hints and calls) and status.c.
+// settings.c (what nodes should agree on), catalog.c (queues), hints.c, shards.c (calls) and
+// status.c.
 #pragma once
 
 #include "base/map.h"
@@ -79,12 +80,14 @@ struct membership {
     } * reach_rows;
     size_t reach_len;
 
-    // shards.c
+    // catalog.c
     struct known_queue *queues;
     size_t queues_len, queues_cap;
     int64_t catalog_at;   // clock_boot_ms: when the leader reads the catalog next
     int64_t catalog_read; // ... and read it last
     bool catalog_busy;
+
+    // hints.c
     int64_t hint_second;
     uint32_t hints_now;     // in that second
     struct hint_job *hints; // to other nodes, that wait; the oldest first
@@ -162,9 +165,7 @@ void settings_show(const struct membership *m, struct membership_status *s); // 
 // reach.c
 int64_t reach_run(struct pool_task *task);
 
-// shards.c
-void shard_name(const struct shard_key *key, char out[COORD_SHARD_MAX + 1]);
-void shard_key_of(const struct open_queue *q, uint32_t shard, struct shard_key *out);
+// catalog.c
 void queues_note(struct membership *m, const struct queue_id *id, const char *name,
                  uint32_t shards);
 // Copies the name of the queue. The lock is held. False: it is not known.
@@ -176,13 +177,25 @@ struct shard_key *catalog_shards(const struct membership *m, size_t *len);
 // The queue of this name that the catalog had last; NULL: none. The lock is held.
 const struct known_queue *catalog_queue(const struct membership *m, const char *name);
 void catalog_run(struct membership *m); // for the leader, on a thread of the share
-// The same to a node at this URL.
+// True if no plan has the shard: the leader must read the catalog again. The lock is held.
+bool catalog_wanted(struct membership *m, const struct shard_key *key);
+
+// hints.c
 // holds: this node serves the shard.
-void hint_post(struct membership *m, const char *url, const char *queue, uint32_t shard,
-               bool holds);
 void hint_send(struct membership *m, const struct member_id *to, const char *queue, uint32_t shard,
                bool holds);
+// The same to a node at this URL.
+void hint_post(struct membership *m, const char *url, const char *queue, uint32_t shard,
+               bool holds);
 void hint_all(struct membership *m); // the plan is another: tells the owners of used shards
+
+// shards.c
+void shard_name(const struct shard_key *key, char out[COORD_SHARD_MAX + 1]);
+void shard_key_of(const struct open_queue *q, uint32_t shard, struct shard_key *out);
+bool shard_is_unplanned(const struct membership *m, const struct shard_key *key); // lock is held
+void shard_event(struct membership *m, enum cluster_event_kind kind, const struct shard_key *key);
+// The lock is held. The name is empty if there is no leader.
+void leader_id(const struct membership *m, struct member_id *out);
 void shards_hooks(struct membership *m);
 
 // sample.c

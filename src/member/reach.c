@@ -94,8 +94,8 @@ static void collect(struct membership *m, const struct coord_member *from)
     for (size_t i = 0; i < len; i++) {
         const struct json *row = json_list_at(names, i);
         if (json_kind(row) != JSON_KIND_TEXT || json_as_text(row).len >= sizeof name) continue;
-        struct bytes told = json_as_text(row);
-        (void)snprintf(name, sizeof name, "%.*s", (int)told.len, (const char *)told.data);
+        struct bytes value = json_as_text(row);
+        (void)snprintf(name, sizeof name, "%.*s", (int)value.len, (const char *)value.data);
         report(m, from->name, name);
     }
     json_free(o);

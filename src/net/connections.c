@@ -240,8 +240,8 @@ void connection_free(struct connections *l, struct connection *line)
 
 void connection_heard(struct connections *l, struct connection *line)
 {
-    if (line->heard) return;
-    line->heard = true;
+    if (line->has_head) return;
+    line->has_head = true;
     (void)pthread_mutex_lock(&l->lock);
     if (line->address) headless_remove(line);
     (void)pthread_mutex_unlock(&l->lock);

@@ -27,7 +27,7 @@ struct connection {
     char peer[CONNECTION_PEER_MAX]; // the client's address
     char client[LINE_CLIENT_MAX];   // the same, or for IPv6 the prefix: "2001:db8:1:2::/64"
     char note[CONNECTION_NOTE_MAX]; // httpd_note; only the owner's thread uses it
-    bool heard;                     // a whole head came; only the owner's thread reads this
+    bool has_head;                  // a whole head came; only the owner's thread reads this
     // The lock guards the fields below.
     struct address *address;            // NULL: the connection is no longer counted
     struct connection *older, *younger; // the list of its address's connections without a head

@@ -350,11 +350,12 @@ static bool read_some(struct http_async *c, struct http_async_connection *w)
     }
     struct http_call *http = asked(w);
     size_t max = w->state == CHALLENGING ? READ_LEN : http->body_max;
-    bool heard = w->head_len > 0;
-    bool clear = heard || http_take_head(http, buf_bytes(&w->in), &w->head_len, &w->body_len) >= 0;
+    bool has_head = w->head_len > 0;
+    bool clear =
+        has_head || http_take_head(http, buf_bytes(&w->in), &w->head_len, &w->body_len) >= 0;
     bool comes = w->head_len > 0;
     bool asks = w->state == CARRYING && w->call->fits;
-    if (comes && !heard)
+    if (comes && !has_head)
         w->declined = w->body_len > max || (asks && !w->call->fits(w->call, w->body_len));
     if (!clear || w->declined) {
         connection_lost(c, w,

@@ -152,15 +152,15 @@ static bool exchange(const struct http_peer *p, struct connection *w, struct htt
     c->end = HTTP_LOST;
     bool sent = send_all(w, buf_bytes(&head), until) && send_all(w, c->body, until);
     // A server may answer and close before it has received the whole request.
-    bool heard = hear(w, c, &h, until);
-    *again = !heard && h.in.len == 0 && clock_boot_ms() < until;
-    if (heard) {
+    bool complete = hear(w, c, &h, until);
+    *again = !complete && h.in.len == 0 && clock_boot_ms() < until;
+    if (complete) {
         buf_put(&c->body_in, bytes_of(h.in.data + h.head_len, h.body_len));
         c->end = HTTP_ANSWERED;
     } else if (c->end != HTTP_TOO_LONG) {
         c->status = 0;
     }
-    bool keeps = heard && sent && http_is_kept(c) && h.in.len == h.head_len + h.body_len;
+    bool keeps = complete && sent && http_is_kept(c) && h.in.len == h.head_len + h.body_len;
     explicit_bzero(head.data, head.len); // it may have a token
     buf_done(&h.in);
     return keeps;

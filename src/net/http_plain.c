@@ -247,7 +247,7 @@ struct answer_reader {
     size_t len;
     size_t cap;
     size_t at;  // bytes of `in` that were consumed
-    bool heard; // at least one receive was tried
+    bool tried; // at least one receive was tried
     bool late;  // the deadline passed
     uint8_t *more;
     uint8_t first[FIRST_LEN];
@@ -261,7 +261,7 @@ static void hearing_init(struct answer_reader *h, struct http_call *c, int fd, i
     h->in = h->first;
     h->len = h->at = 0;
     h->cap = sizeof h->first;
-    h->heard = h->late = false;
+    h->tried = h->late = false;
     h->more = NULL;
 }
 
@@ -273,8 +273,8 @@ static void hearing_done(struct answer_reader *h)
 // An answer that does not arrive in one receive is long or slow: use a larger buffer.
 static void make_room(struct answer_reader *h)
 {
-    bool first = !h->heard;
-    h->heard = true;
+    bool first = !h->tried;
+    h->tried = true;
     if (first || (h->more && h->len < h->cap / 2)) return;
     size_t cap = h->len + READ_LEN;
     bool moves = !h->more;

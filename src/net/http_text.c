@@ -216,12 +216,12 @@ static const char *system_words(int number, char *words, size_t len)
     return words;
 }
 
-void http_say_unconnected(struct http_call *c, const char *place, const char *told, int number)
+void http_say_unconnected(struct http_call *c, const char *place, const char *curl_says, int number)
 {
     char words[64], host[HTTP_PLACE_MAX], tried[HTTP_PLACE_MAX + 16];
     const char *reason = system_words(number, words, sizeof words);
     int port = 0;
-    bool named = sscanf(told, "Failed to connect to %79s port %d", host, &port) == 2;
+    bool named = sscanf(curl_says, "Failed to connect to %79s port %d", host, &port) == 2;
     (void)snprintf(tried, sizeof tried, "%s:%d", named ? host : "", port);
     if (named && strcmp(tried, place) != 0 && !strstr(place, "["))
         (void)snprintf(c->why, sizeof c->why, "cannot connect to %s for %s: %s", tried, place,

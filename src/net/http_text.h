@@ -29,9 +29,10 @@ bool http_has_name(const char *line, const char *name); // "Name: value", in any
 // Allocates the memory of a large body at once, from Content-Length, instead of growing step by
 // step.
 void http_reserve(struct http_call *c);
-// These set c->why. `told` is libcurl's text: if a proxy could not be reached, only this text names
-// it. `number` is an errno value; 0: none.
-void http_say_unconnected(struct http_call *c, const char *place, const char *told, int number);
+// These set c->why. `curl_says` is libcurl's text: if a proxy could not be reached, only this text
+// names it. `number` is an errno value; 0: none.
+void http_say_unconnected(struct http_call *c, const char *place, const char *curl_says,
+                          int number);
 // All connections were in use for that long.
 void http_say_busy(struct http_call *c, int64_t waited_ms, size_t connections);
 // in_handshake: the connection was open, and the TLS handshake was not over.

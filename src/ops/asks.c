@@ -57,11 +57,11 @@ static void op_ended(struct local_call *c, struct call_slot *slot)
 static void left_ended(struct local_call *c, struct call_slot *slot)
 {
     if (slot->effect == STEP_AWAIT)
-        call_await_away(&c->state, slot->index, slot->left);
+        call_await_returned(&c->state, slot->index, slot->returned);
     else if (slot->effect == STEP_CLAIM)
-        call_claim_away(&c->state, slot->index, slot->left);
+        call_claim_returned(&c->state, slot->index, slot->returned);
     else
-        call_op_away(&c->state, slot->index, slot->left);
+        call_op_returned(&c->state, slot->index, slot->returned);
     c->claim_repeated = c->claim_repeated || slot->effect == STEP_CLAIM;
     call_slot_free(slot);
 }
@@ -129,7 +129,7 @@ void ask_ended(struct call_slot *slot)
     }
     bool over = receive_left_ms(c) == 0, ownerless = forward_is_ownerless(slot);
     enum call_find_end end = ownerless ? forward_find_owner(c, slot, over) : STEP_NOTHING;
-    if (slot->left) {
+    if (slot->returned) {
         left_ended(c, slot);
         return;
     }
@@ -274,7 +274,7 @@ void ask_withdraw(struct local_call *c, const struct call_effect *e)
 {
     bool claim = e->kind == STEP_WITHDRAW_CLAIM;
     struct call_slot *slot = call_slot_of(c, claim ? STEP_CLAIM : STEP_AWAIT, e->index);
-    bool ended = slot->away ? forward_cancel(slot) : withdraw_here(c, e, slot);
+    bool ended = slot->forwarded ? forward_cancel(slot) : withdraw_here(c, e, slot);
     if (ended) call_slot_free(slot);
     call_withdrawn(&c->state, e->index, ended);
 }

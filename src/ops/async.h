@@ -23,9 +23,9 @@ struct async_answer {
     struct sluice_batch *batch; // receive; NULL unless code is SLUICE_OK
     struct sluice_signals *signals; // signals_poll, signal_wait; the call frees it
     struct collected_list
-        *collected;   // async_collect (ops/collect.h); `done` frees it; NULL: an error
-    const bool *away; // which of sent or outcomes another node did; NULL: none
-    bool batch_away;  // the messages are another node's
+        *collected;        // async_collect (ops/collect.h); `done` frees it; NULL: an error
+    const bool *forwarded; // which of sent or outcomes another node did; NULL: none
+    bool batch_forwarded;  // the messages are another node's
 };
 
 // The caller embeds it in the struct that `done` needs. It must live until `done` is called.

@@ -66,12 +66,12 @@ static void take_out(struct await_hub *h, struct call_slot *slot)
 }
 
 // Moves the slots that wait for the shard to `out`, or only the oldest of them.
-static void take_waiting(struct await_poll *p, uint32_t shard, bool all, enum call_away left,
+static void take_waiting(struct await_poll *p, uint32_t shard, bool all, enum call_return how,
                          struct call_slot **out)
 {
     struct await_hub *h = p->hub;
     if (p->only) {
-        p->only->left = left;
+        p->only->returned = how;
         p->only->err = ERR_OK;
         return;
     }
@@ -79,7 +79,7 @@ static void take_waiting(struct await_poll *p, uint32_t shard, bool all, enum ca
         next = s->next;
         if (s->index != shard) continue;
         take_out(h, s);
-        s->left = left;
+        s->returned = how;
         s->err = ERR_OK;
         s->next = *out;
         *out = s;
@@ -220,8 +220,8 @@ static void take_answer(struct await_poll *p, struct call_slot **woken)
     }
     for (size_t i = 0; good && i < len; i++) {
         bool not_owner = rows[i].err == ERR_FENCED; // any more: only the owner hands out messages
-        enum call_away left = not_owner ? STEP_MOVED : STEP_UNDONE;
-        take_waiting(p, rows[i].shard, rows[i].err != ERR_OK, rows[i].err ? left : STEP_NOT_AWAY,
+        enum call_return how = not_owner ? STEP_MOVED : STEP_UNDONE;
+        take_waiting(p, rows[i].shard, rows[i].err != ERR_OK, rows[i].err ? how : STEP_RESULT,
                      woken);
         if (not_owner) where_moved(h->queue, rows[i].shard);
     }
@@ -330,7 +330,7 @@ void awaits_notify(struct open_queue *q, uint32_t shard)
     for (struct await_hub *h = q->calls->hubs; h && !woken; h = h->next) {
         struct await_poll any = {.hub = h};
         (void)pthread_mutex_lock(&h->lock);
-        take_waiting(&any, shard, false, STEP_NOT_AWAY, &woken);
+        take_waiting(&any, shard, false, STEP_RESULT, &woken);
         (void)pthread_mutex_unlock(&h->lock);
     }
     (void)pthread_mutex_unlock(&q->engine->lock);

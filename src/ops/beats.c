@@ -15,10 +15,10 @@
 
 struct beats_read {
     struct look look; // first
-    const struct waiting_list *heard;
+    const struct waiting_list *waiting;
     struct worker_order *orders; // of workers that are due, each once
     size_t len;
-    bool *due; // by the index in heard
+    bool *due; // by the index in waiting
     int64_t again_ms;
 };
 
@@ -41,12 +41,12 @@ static int compare_view(const void *key, const void *row)
 static void note_row(struct beats_read *b, const struct worker_view *w, int64_t now)
 {
     const struct waiting_row *row =
-        bsearch(w, b->heard->rows, b->heard->len, sizeof *b->heard->rows, compare_view);
+        bsearch(w, b->waiting->rows, b->waiting->len, sizeof *b->waiting->rows, compare_view);
     if (w->instance == 0 || w->mode == WORKER_IS_EVICTED || !row || w->expires_at <= now) return;
     int64_t part = w->ttl_ms / 3, age = now - w->last_seen;
     if (part < b->again_ms) b->again_ms = part;
     if (age < part / 2 || row->ago_ms >= age) return; // nothing was heard since the last one
-    b->due[row - b->heard->rows] = true;
+    b->due[row - b->waiting->rows] = true;
 }
 
 static void read_rows(void *ctx, const struct machine *m, int64_t now)
@@ -70,23 +70,23 @@ static bool read_owned(struct open_queue *q, struct beats_read *b)
     return true;
 }
 
-size_t beats_write(struct engine *e, const char *queue, const struct waiting_list *heard,
+size_t beats_write(struct engine *e, const char *queue, const struct waiting_list *waiting,
                    int64_t *again_ms)
 {
     CLEANUP(queue_let_go) struct open_queue *q = NULL;
     *again_ms = BEATS_NONE_MS;
-    if (heard->len == 0 || queue_get(e, queue, &q, NULL)) return 0;
+    if (waiting->len == 0 || queue_get(e, queue, &q, NULL)) return 0;
     struct beats_read b = {.look = {.inspect = read_rows},
-                           .heard = heard,
+                           .waiting = waiting,
                            .again_ms = BEATS_NONE_MS,
-                           .due = memory_zeroed(heard->len, sizeof *b.due)};
+                           .due = memory_zeroed(waiting->len, sizeof *b.due)};
     if (!read_owned(q, &b)) (void)look_at_open_queue(q, &b.look, NULL);
-    b.orders = memory_zeroed(heard->len, sizeof *b.orders);
-    for (size_t i = 0; i < heard->len; i++)
+    b.orders = memory_zeroed(waiting->len, sizeof *b.orders);
+    for (size_t i = 0; i < waiting->len; i++)
         if (b.due[i])
             b.orders[b.len++] = (struct worker_order){.act = WORKER_BEAT,
-                                                      .name = heard->rows[i].name,
-                                                      .instance = heard->rows[i].instance};
+                                                      .name = waiting->rows[i].name,
+                                                      .instance = waiting->rows[i].instance};
     if (b.len > 0 && workers_change(e, queue, b.orders, b.len, NULL, NULL)) b.len = 0;
     *again_ms = b.again_ms;
     memory_free(b.orders);

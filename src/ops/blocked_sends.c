@@ -11,7 +11,7 @@
 #define PAUSE_MIN_MS 5
 #define PAUSE_MAX_MS 200
 
-struct lines {
+struct blocked_sends {
     struct pool_task task; // first; it wakes the sends
     pthread_mutex_t lock;
     struct local_call *first; // the sends that wait, in the order of their numbers
@@ -25,7 +25,7 @@ static size_t width_of(const struct send_line *line)
 }
 
 // Takes the sends that may try now. Returns when the next one may.
-static int64_t take_due(struct lines *l, struct local_call **due)
+static int64_t take_due(struct blocked_sends *l, struct local_call **due)
 {
     int64_t now = clock_boot_ms(), next = TASK_NEVER;
     struct local_call **end = due;
@@ -34,19 +34,19 @@ static int64_t take_due(struct lines *l, struct local_call **due)
         struct local_call *c = *at;
         struct send_line *line = &c->queue->calls->line;
         bool room = line->trying < width_of(line);
-        c->line.last = l->stopping || c->until <= now;
-        if (c->line.last || (room && line->try_at <= now)) {
-            *at = c->line.next;
-            c->line.next = NULL;
-            c->line.tries = true;
+        c->place.last = l->stopping || c->until <= now;
+        if (c->place.last || (room && line->try_at <= now)) {
+            *at = c->place.next;
+            c->place.next = NULL;
+            c->place.tries = true;
             line->trying++;
             *end = c;
-            end = &c->line.next;
+            end = &c->place.next;
             continue;
         }
         int64_t then = room && line->try_at < c->until ? line->try_at : c->until;
         if (then < next) next = then;
-        at = &c->line.next;
+        at = &c->place.next;
     }
     (void)pthread_mutex_unlock(&l->lock);
     return next;
@@ -55,17 +55,17 @@ static int64_t take_due(struct lines *l, struct local_call **due)
 static int64_t wake_sends(struct pool_task *task)
 {
     struct local_call *due = NULL;
-    int64_t next = take_due((struct lines *)task, &due);
+    int64_t next = take_due((struct blocked_sends *)task, &due);
     for (struct local_call *c = due, *after; c; c = after) {
-        after = c->line.next;
-        call_note_resumed(c, c->line.last);
+        after = c->place.next;
+        call_note_resumed(c, c->place.last);
     }
     return next;
 }
 
-enum err lines_new(struct engine *e, struct lines **out)
+enum err blocked_sends_new(struct engine *e, struct blocked_sends **out)
 {
-    struct lines *l = NEW(struct lines);
+    struct blocked_sends *l = NEW(struct blocked_sends);
     enum err err = thread_pool_add(e->pool, &l->task, wake_sends);
     if (err) {
         memory_free(l);
@@ -76,7 +76,7 @@ enum err lines_new(struct engine *e, struct lines **out)
     return ERR_OK;
 }
 
-void lines_stop(struct lines *l)
+void blocked_sends_stop(struct blocked_sends *l)
 {
     if (!l) return;
     (void)pthread_mutex_lock(&l->lock);
@@ -86,7 +86,7 @@ void lines_stop(struct lines *l)
     (void)wake_sends(&l->task);
 }
 
-void lines_free(struct lines *l)
+void blocked_sends_free(struct blocked_sends *l)
 {
     if (!l) return;
     CHECK(!l->first);
@@ -94,30 +94,30 @@ void lines_free(struct lines *l)
     memory_free(l);
 }
 
-bool line_enter(struct local_call *c)
+bool blocked_send_enter(struct local_call *c)
 {
-    struct lines *l = c->engine->ops->lines;
+    struct blocked_sends *l = c->engine->ops->blocked;
     (void)pthread_mutex_lock(&l->lock);
-    if (c->line.number == 0) c->line.number = ++l->number;
-    bool behind = !c->line.blocked && c->queue->calls->line.blocked > 0;
+    if (c->place.number == 0) c->place.number = ++l->number;
+    bool behind = !c->place.blocked && c->queue->calls->line.blocked > 0;
     (void)pthread_mutex_unlock(&l->lock);
     return behind;
 }
 
-static void insert(struct lines *l, struct local_call *c)
+static void insert(struct blocked_sends *l, struct local_call *c)
 {
     struct local_call **at = &l->first;
-    while (*at && (*at)->line.number < c->line.number)
-        at = &(*at)->line.next;
-    c->line.next = *at;
+    while (*at && (*at)->place.number < c->place.number)
+        at = &(*at)->place.next;
+    c->place.next = *at;
     *at = c;
 }
 
 static void tried(struct send_line *line, struct local_call *c)
 {
-    if (!c->line.tries) return;
+    if (!c->place.tries) return;
     CHECK(line->trying > 0);
-    c->line.tries = false;
+    c->place.tries = false;
     line->trying--;
 }
 
@@ -130,15 +130,15 @@ static void grow_pause(struct send_line *line)
     line->try_at = clock_boot_ms() + line->pause_ms;
 }
 
-void line_wait(struct local_call *c)
+void blocked_send_wait(struct local_call *c)
 {
-    struct lines *l = c->engine->ops->lines;
+    struct blocked_sends *l = c->engine->ops->blocked;
     struct send_line *line = &c->queue->calls->line;
     (void)pthread_mutex_lock(&l->lock);
-    CHECK(c->line.number > 0);
+    CHECK(c->place.number > 0);
     tried(line, c);
-    if (!c->line.blocked) line->blocked++;
-    c->line.blocked = true;
+    if (!c->place.blocked) line->blocked++;
+    c->place.blocked = true;
     if (c->state.full) grow_pause(line);
     bool stopping = l->stopping;
     if (!stopping) insert(l, c);
@@ -147,30 +147,30 @@ void line_wait(struct local_call *c)
     if (stopping) call_note_resumed(c, true);
 }
 
-void line_leave(struct local_call *c, bool plenty)
+void blocked_send_leave(struct local_call *c, bool plenty)
 {
-    struct lines *l = c->engine->ops->lines;
-    if (!c->line.blocked) return;
+    struct blocked_sends *l = c->engine->ops->blocked;
+    if (!c->place.blocked) return;
     struct send_line *line = &c->queue->calls->line;
     (void)pthread_mutex_lock(&l->lock);
-    if (c->line.tries && !c->line.last) {
+    if (c->place.tries && !c->place.last) {
         size_t wider = 2 * width_of(line);
         line->width = !plenty ? 1 : wider < TRYING_MAX ? wider : TRYING_MAX;
         line->pause_ms = line->try_at = 0;
     }
     tried(line, c);
     line->blocked--;
-    c->line.blocked = false;
+    c->place.blocked = false;
     if (l->first && !l->stopping) task_schedule(&l->task);
     (void)pthread_mutex_unlock(&l->lock);
 }
 
-size_t line_blocked(struct engine *e, const char *queue)
+size_t blocked_sends_count(struct engine *e, const char *queue)
 {
     CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(e, queue);
     if (!q) return 0;
-    (void)pthread_mutex_lock(&e->ops->lines->lock);
+    (void)pthread_mutex_lock(&e->ops->blocked->lock);
     size_t blocked = q->calls->line.blocked;
-    (void)pthread_mutex_unlock(&e->ops->lines->lock);
+    (void)pthread_mutex_unlock(&e->ops->blocked->lock);
     return blocked;
 }

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 struct local_call;
-struct lines;
+struct blocked_sends;
 struct open_queue;
 struct engine;
 
@@ -34,13 +34,14 @@ struct blocked_place {
 };
 
 // The lines of a handle.
-MUST_USE enum err lines_new(struct engine *e, struct lines **out);
-void lines_stop(struct lines *l); // every send that waits gives up; NULL is fine
-void lines_free(struct lines *l); // after lines_stop; NULL is fine
+MUST_USE enum err blocked_sends_new(struct engine *e, struct blocked_sends **out);
+void blocked_sends_stop(struct blocked_sends *l); // every send that waits gives up; NULL is fine
+void blocked_sends_free(struct blocked_sends *l); // after blocked_sends_stop; NULL is fine
 
 // The place of a send that begins now. Returns whether others wait for space in its queue.
-bool line_enter(struct local_call *c);
-void line_wait(struct local_call *c); // call_note_resumed follows
+bool blocked_send_enter(struct local_call *c);
+void blocked_send_wait(struct local_call *c); // call_note_resumed follows
 // The send has ended. plenty: it found more space than a few sends take.
-void line_leave(struct local_call *c, bool plenty);
-size_t line_blocked(struct engine *e, const char *queue); // sends of this queue that wait or try
+void blocked_send_leave(struct local_call *c, bool plenty);
+size_t blocked_sends_count(struct engine *e,
+                           const char *queue); // sends of this queue that wait or try

@@ -65,6 +65,6 @@ bool by_shard_op(struct by_shard *b, struct local_call *c, uint32_t index)
 
 void by_shard_mark_away(const struct by_shard *b, const struct call_slot *slot)
 {
-    for (size_t i = 0; slot->away && i < b->count; i++)
+    for (size_t i = 0; slot->forwarded && i < b->count; i++)
         call_mark_away(slot->call, by_shard_item(b, i), b->len);
 }

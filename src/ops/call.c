@@ -41,7 +41,7 @@ void call_release(struct local_call *c)
         if (c->slots[i].busy) call_slot_free(&c->slots[i]);
     if (c->slots != &c->one) memory_free(c->slots);
     if (c->owns_error) memory_free(c->error);
-    memory_free(c->away);
+    memory_free(c->forwarded);
     queue_let_go(&c->queue);
     call_done(&c->state);
     (void)pthread_mutex_destroy(&c->lock);
@@ -301,7 +301,7 @@ static void pause_call(struct local_call *c)
         return;
     }
     call_own(c);
-    line_wait(c);
+    blocked_send_wait(c);
 }
 
 static void answer(struct local_call *c)
@@ -313,7 +313,7 @@ static void answer(struct local_call *c)
     if (c->type->ended) c->type->ended(c);
     waiting_end(c);
     turn_end(c);
-    struct async_answer a = {.error = c->error ? c->error : &fine, .away = c->away};
+    struct async_answer a = {.error = c->error ? c->error : &fine, .forwarded = c->forwarded};
     a.code = a.error->code;
     if (!caller) {
         (void)pthread_mutex_lock(&c->lock);

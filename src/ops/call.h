@@ -30,17 +30,17 @@ struct call_slot {
     bool busy;
     bool kept; // it has ended, and its answer stays; before that, a runner may write to it
     bool here; // it may not go to the owner: see struct call_effect
-    // At the shard's owner (away.c). NULL: here.
+    // At the shard's owner (forward.c). NULL: here.
     union {
-        struct forwarded_call *away; // the request under way
-        struct await_hub *shared;    // of an await: the polls that it shares (awaits.c)
+        struct forwarded_call *forwarded; // the request under way
+        struct await_hub *shared;         // of an await: the polls that it shares (awaits.c)
     };
-    struct call_slot *before; // in the hub's list, with `next`; under the hub's lock
-    enum call_away left;      // the owner gave no result
-    bool listed;              // it is in the hub's list; under the hub's lock
+    struct call_slot *before;  // in the hub's list, with `next`; under the hub's lock
+    enum call_return returned; // the owner gave no result
+    bool listed;               // it is in the hub's list; under the hub's lock
     union {
-        bool slice;  // claim: only the owner's part of the wait is over
-        bool looked; // look: it was made
+        bool part_ended; // claim: only the owner's part of the wait is over
+        bool looked;     // look: it was made
     };
     union {
         bool remembered; // send: the shard remembers the answer for the request id
@@ -108,11 +108,11 @@ struct local_call {
     bool claim_repeated; // a claim may have been made at an owner before
     bool is_waiting;     // it is in the queue's list of receives that wait
     bool released;       // the call has dropped its own reference
-    bool *away;          // messages or locks that an owner did; NULL: none
+    bool *forwarded;     // messages or locks that an owner did; NULL: none
     struct local_call *next_waiting, *previous_waiting; // under the handle's lock
-    struct blocked_place line;                          // a send that waits for space (line.h)
-    struct request_turn turn; // a receive whose request id may be repeated (turns.h)
-    int64_t pause_ms;         // of a send whose thread waits
+    struct blocked_place place; // a send that waits for space (blocked_sends.h)
+    struct request_turn turn;   // a receive whose request id may be repeated (same_request.h)
+    int64_t pause_ms;           // of a send whose thread waits
     // Under the lock:
     pthread_mutex_t lock;
     pthread_cond_t *ended; // of the thread that waits; NULL: none

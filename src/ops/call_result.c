@@ -27,8 +27,8 @@ void call_set_code(struct local_call *c, enum sluice_code code)
 void call_mark_away(struct local_call *c, size_t index, size_t len)
 {
     CHECK(index < len);
-    if (!c->away) c->away = memory_zeroed(len, sizeof *c->away);
-    c->away[index] = true;
+    if (!c->forwarded) c->forwarded = memory_zeroed(len, sizeof *c->forwarded);
+    c->forwarded[index] = true;
 }
 
 void call_forget_error(struct local_call *c)

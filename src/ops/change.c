@@ -4,6 +4,8 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "ops/call.h"
+#include "ops/named_ids.h"
+#include "ops/settle.h"
 #include "os/entropy.h"
 
 struct change_call {
@@ -183,4 +185,37 @@ void change_plain(const struct change *ch, const struct request_id *request, str
 {
     (void)ch;
     plain_encode(out, &(struct op_plain){.request = *request});
+}
+
+void change_rows_init(struct change_rows *r, const struct request_origin *as,
+                      const struct by_shard_type *type, size_t len, struct sluice_outcome *outcomes)
+{
+    r->len = len;
+    r->whole = request_or_new(as->request);
+    r->own = outcomes ? NULL : memory_zeroed(len + 1, sizeof *outcomes);
+    r->outcomes = outcomes ? outcomes : r->own;
+    by_shard_init(&r->split, type, r, len);
+}
+
+enum call_built change_rows_begin(struct change_rows *r, struct local_call *c)
+{
+    r->queue = c->queue;
+    by_shard_begin(&r->split);
+    r->change.shard = by_shard_next(&r->split);
+    return r->change.shard == NO_SHARD ? CALL_ENDED : CALL_BUILT;
+}
+
+void change_rows_end(struct change *ch, struct local_call *c)
+{
+    struct change_rows *r = (struct change_rows *)ch;
+    enum sluice_code code = call_code(c);
+    for (size_t i = 0; code && i < r->len; i++)
+        outcome_refuse(&r->outcomes[i], code, "");
+    if (!code && r->first.code) *call_error(c) = r->first;
+}
+
+void change_rows_done(struct change_rows *r)
+{
+    by_shard_done(&r->split);
+    memory_free(r->own);
 }

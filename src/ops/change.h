@@ -3,7 +3,7 @@
 // goes to the owner of its shard, and an op whose result is unknown is repeated with its id.
 #pragma once
 
-#include "ops/call.h"
+#include "ops/by_shard.h"
 
 // Embed it as the first field of a struct with what the functions need.
 struct change {
@@ -39,3 +39,22 @@ enum sluice_code change_next_shard(struct change *ch, const struct result *resul
                                    enum sluice_code code);
 // An `encode` for ops that have only a request id.
 void change_plain(const struct change *ch, const struct request_id *request, struct buf *out);
+
+// A change of many rows (ids, locks): an op has the rows of one shard, and each row an outcome.
+struct change_rows {
+    struct change change; // first
+    struct by_shard split;
+    struct open_queue *queue;        // of the call
+    struct sluice_outcome *outcomes; // len
+    struct sluice_outcome *own;      // the memory of them, if the caller has none
+    size_t len;
+    struct request_id whole;
+    struct sluice_error first; // of the first row that was refused
+};
+
+void change_rows_init(struct change_rows *r, const struct request_origin *as,
+                      const struct by_shard_type *type, size_t len,
+                      struct sluice_outcome *outcomes);
+enum call_built change_rows_begin(struct change_rows *r, struct local_call *c); // ends a `begin`
+void change_rows_end(struct change *ch, struct local_call *c);                  // an `end`
+void change_rows_done(struct change_rows *r);

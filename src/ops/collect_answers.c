@@ -14,8 +14,8 @@
 // A message that was asked.
 struct asked_row {
     uint64_t seq;
-    bool known; // one of the questions is known
-    bool told;  // ... and has ended: its view is among those of the part
+    bool known;   // one of the questions is known
+    bool in_part; // ... and has ended: its view is among those of the part
 };
 
 struct asked_part {
@@ -90,7 +90,7 @@ static void read_texts(struct collect_answers *a, struct open_queue *q, uint32_t
         code =
             signal_list_add_views(a->list, q, shard, r, p->ended + at, len, NULL, &a->left, error);
         for (size_t i = at; i < at + len; i++)
-            row_of(p, p->ended[i].seq)->told = true;
+            row_of(p, p->ended[i].seq)->in_part = true;
     }
 }
 
@@ -119,7 +119,7 @@ void collect_answers(struct collect_answers *a, struct open_queue *q, const stru
     }
     for (size_t i = 0; i < part.len; i++) {
         char id[SLUICE_ID_MAX];
-        if (part.rows[i].told) continue;
+        if (part.rows[i].in_part) continue;
         id_print(queue_ref(q), p->shard, part.rows[i].seq, id);
         if (part.rows[i].known)
             collected_add_id(a->out, &a->out->asked, id);

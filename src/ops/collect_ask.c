@@ -32,9 +32,9 @@ static enum sluice_code ask(const struct request_origin *as, const char *queue,
     if (out->asked.len > before) collected_add_id(out, &out->signals, rows->id);
     // Messages that are not running are not asked. The poll finds what else is wrong.
     bool none = code == SLUICE_CONFLICT || code == SLUICE_NOT_FOUND;
-    bool told = rows || (none && strcmp(why.reason, "upgrade-needed") != 0);
+    bool answered = rows || (none && strcmp(why.reason, "upgrade-needed") != 0);
     sluice_signals_free(rows);
-    if (!code || told) return SLUICE_OK;
+    if (!code || answered) return SLUICE_OK;
     if (error) *error = why;
     return code;
 }

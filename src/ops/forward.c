@@ -41,8 +41,8 @@ static bool shares(const struct call_slot *slot)
 
 void forward_free(struct call_slot *slot)
 {
-    struct forwarded_call *a = shares(slot) ? NULL : slot->away;
-    slot->away = NULL;
+    struct forwarded_call *a = shares(slot) ? NULL : slot->forwarded;
+    slot->forwarded = NULL;
     if (!a || --a->refs > 0) return;
     link_done(&a->link);
     memory_free(a);
@@ -76,10 +76,10 @@ bool forward_is(struct local_call *c, uint32_t shard)
     return c->engine->links && where_target(c->queue, shard, &t) == OP_ROUTE_OWNER_PROVEN;
 }
 
-static void note(struct forwarded_call *a, enum call_away left)
+static void note(struct forwarded_call *a, enum call_return how)
 {
     for (uint8_t i = 0; i < a->len; i++)
-        a->slots[i]->left = left;
+        a->slots[i]->returned = how;
 }
 
 // A result that the fold decided counts. Otherwise the cause is the store as the owner sees it, or
@@ -93,7 +93,7 @@ static void take_part(struct call_slot *slot, struct shard_part *part)
     slot->async.answer = part->answer;
     if (decided) return;
     bool certain = part->err != ERR_UNKNOWN && part->err != ERR_CORRUPT;
-    slot->left = certain ? STEP_UNDONE : STEP_DOUBTED;
+    slot->returned = certain ? STEP_UNDONE : STEP_DOUBTED;
 }
 
 static void take_parts(struct forwarded_call *a)
@@ -122,7 +122,7 @@ static void came_back(struct link_call *l, enum link_end end)
     } else {
         take_parts(a);
     }
-    if (slots[0]->left == STEP_MOVED) where_moved(c->queue, a->shard);
+    if (slots[0]->returned == STEP_MOVED) where_moved(c->queue, a->shard);
     for (uint8_t i = 0; i < len; i++)
         call_note_slot(slots[i]);
 }
@@ -142,7 +142,7 @@ static bool go(struct local_call *c, struct link_target *t, struct forwarded_cal
     a->until = clock_boot_ms() + wait_ms;
     for (uint8_t i = 0; i < a->len; i++) {
         kept_reply_init(&a->slots[i]->async.answer);
-        a->slots[i]->away = a;
+        a->slots[i]->forwarded = a;
         a->refs++;
     }
     if (link_send(c->engine->links, t, &a->link, c->name, token_of(c), wait_ms)) return true;
@@ -186,7 +186,7 @@ bool forward_submit(struct local_call *c, const struct call_effect *e, uint32_t 
         ask.wait_ms = part_of(receive_left_ms(c));
         ask.repeats = receive_repeats(c);
         ask.signals = has_signals(c, shard);
-        claim->slice = receive_left_ms(c) > ask.wait_ms;
+        claim->part_ended = receive_left_ms(c) > ask.wait_ms;
         a->link.fits = fits;
     }
     shard_ask_put(&a->link.body, &ask);
@@ -204,7 +204,7 @@ bool forward_claim(struct local_call *c, const struct call_effect *e, int64_t wa
     ask.wait_ms = part_of(wait_ms);
     ask.repeats = receive_repeats(c);
     ask.signals = has_signals(c, e->index);
-    slot->slice = wait_ms > ask.wait_ms;
+    slot->part_ended = wait_ms > ask.wait_ms;
     a->link.fits = fits;
     shard_ask_put(&a->link.body, &ask);
     return go(c, t, a, ask.wait_ms);
@@ -225,7 +225,7 @@ bool forward_listen(struct local_call *c, const struct call_effect *e, uint32_t 
     struct forwarded_call *a = forward_new(shard, slot, NULL);
     struct shard_ask ask = ask_of(c, SHARD_LISTEN, shard);
     ask.wait_ms = part_of(receive_left_ms(c));
-    slot->slice = receive_left_ms(c) > ask.wait_ms;
+    slot->part_ended = receive_left_ms(c) > ask.wait_ms;
     shard_ask_put_listen(&a->link.body, &ask, what);
     return go(c, t, a, ask.wait_ms);
 }
@@ -233,7 +233,7 @@ bool forward_listen(struct local_call *c, const struct call_effect *e, uint32_t 
 // A wait that ends early ends for another reason: another receive with the same request id began.
 bool forward_part_is_over(const struct call_slot *slot)
 {
-    return slot->slice && clock_boot_ms() >= slot->away->until;
+    return slot->part_ended && clock_boot_ms() >= slot->forwarded->until;
 }
 
 // Locks are no matter of a claim or an await, so only one other refusal of them is FENCED.
@@ -241,7 +241,7 @@ bool forward_is_ownerless(const struct call_slot *slot)
 {
     bool receives = slot->effect == STEP_CLAIM || slot->effect == STEP_AWAIT;
     if (slot->call->state.kind == STEP_SERVED) return false; // the process that asks finds it
-    return receives && !slot->left && slot->err == ERR_FENCED && !forward_is_evicted(slot);
+    return receives && !slot->returned && slot->err == ERR_FENCED && !forward_is_evicted(slot);
 }
 
 bool forward_is_evicted(const struct call_slot *slot)
@@ -260,7 +260,7 @@ enum call_find_end forward_find_owner(struct local_call *c, struct call_slot *sl
     bool waits = !over && (several || atomic_load(&c->engine->self));
     where_moved(c->queue, slot->index);
     if (!slot->here) {
-        slot->left = STEP_MOVED;
+        slot->returned = STEP_MOVED;
         return STEP_AGAIN;
     }
     if (!waits) return STEP_FAILED;
@@ -270,12 +270,12 @@ enum call_find_end forward_find_owner(struct local_call *c, struct call_slot *sl
 
 bool forward_cancel(struct call_slot *slot)
 {
-    struct forwarded_call *a = slot->away;
+    struct forwarded_call *a = slot->forwarded;
     if (shares(slot)) return awaits_cancel(slot);
     if (!link_cancel(&a->link)) return false;
     for (uint8_t i = 0; i < a->len; i++) { // the op of the request may have been done
         if (a->slots[i] == slot) continue;
-        a->slots[i]->left = STEP_DOUBTED;
+        a->slots[i]->returned = STEP_DOUBTED;
         call_note_slot(a->slots[i]);
     }
     return true;

@@ -2,8 +2,8 @@
 #include "ops/ops.h"
 
 #include "base/memory.h"
+#include "ops/announcements.h"
 #include "ops/mailbox_session.h"
-#include "ops/notices.h"
 #include "ops/upkeep.h"
 #include "ops/waiting_receives.h"
 
@@ -22,21 +22,21 @@ enum err ops_start(struct engine *e)
     e->ops = NEW(struct ops);
     e->hooks = (struct engine_hooks){
         .opened = queue_calls_new, .closed = queue_calls_free, .moved = queue_reroute};
-    enum err err = lines_new(e, &e->ops->lines);
+    enum err err = blocked_sends_new(e, &e->ops->blocked);
     if (!err) err = upkeep_start(e);
-    return err ? err : notices_new(e, &e->ops->notices);
+    return err ? err : announcements_new(e, &e->ops->announcements);
 }
 
 void ops_stop(struct engine *e)
 {
-    lines_stop(e->ops->lines);
+    blocked_sends_stop(e->ops->blocked);
     pool_share_free(e->jobs);
-    lines_free(e->ops->lines);
+    blocked_sends_free(e->ops->blocked);
     mailbox_sessions_free(e);
     upkeep_stop(e);
     struct owner_cluster *cluster = atomic_load(&e->cluster);
     if (cluster) cluster->free(cluster);
-    notices_free(e->ops->notices);
+    announcements_free(e->ops->announcements);
     memory_free(e->ops);
     e->ops = NULL;
 }

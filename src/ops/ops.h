@@ -7,8 +7,8 @@
 #include "protocol/library_calls.h"
 
 struct ops {
-    struct lines *lines;                        // sends that wait for space
-    struct notices *notices;                    // messages that were announced to other processes
+    struct blocked_sends *blocked;              // sends that wait for space
+    struct announcements *announcements;        // messages that were announced to other processes
     struct mailbox_sessions *_Atomic mailboxes; // of the workers of this process; NULL: none
     struct upkeep *upkeep;                      // NULL before upkeep_start and after upkeep_stop
 };

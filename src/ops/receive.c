@@ -212,7 +212,7 @@ bool receive_deliver(struct local_call *c, bool may_block)
     if (!slot || a->deliveries_len == 0) return true;
     struct shard_runner *runner = call_runner(c, slot->index);
     bool old = r->has_id || c->claim_repeated;
-    if (old && !slot->away) deliver_drop_stale(runner, a); // an owner has done it
+    if (old && !slot->forwarded) deliver_drop_stale(runner, a); // an owner has done it
     if (!may_block && batch_delivery_blocks(a->deliveries, a->deliveries_len, r->budget))
         return false;
     struct delivery_target h = {.queue = c->queue,
@@ -239,7 +239,7 @@ static void answer(struct local_call *c, struct async_answer *out)
     struct receive_call *r = (struct receive_call *)c;
     const struct call_slot *slot = result_slot(c);
     out->batch = take_batch(r);
-    out->batch_away = slot && slot->away;
+    out->batch_forwarded = slot && slot->forwarded;
     if (!r->acks) return;
     out->outcomes = r->acked;
     out->len = r->acks->len;

@@ -11,10 +11,10 @@
 #include "base/memory.h"
 #include "ops/by_shard.h"
 #include "ops/ops.h"
-#include "ops/send_check.h"
 #include "ops/send_rules.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "protocol/send_check.h"
 #include "protocol/shard_of.h"
 #include "queue/codec/labels.h"
 #include "queues/bodies.h"
@@ -174,7 +174,7 @@ static enum call_op_end op_end(struct local_call *c, const struct call_slot *slo
     }
     bool doubted = call_op_was_repeated(&c->state, slot->index);
     bool asks = s->refused && (doubted || c->state.plan.blocks);
-    bool remembered = asks && (slot->away ? slot->remembered : is_remembered(s));
+    bool remembered = asks && (slot->forwarded ? slot->remembered : is_remembered(s));
     if (remembered && c->state.plan.blocks) s->remembered = true;
     if (asks && doubted && !remembered) {
         leave_in_doubt(s);
@@ -370,7 +370,7 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
     note_refused(s);
     by_shard_begin(&s->split);
     *plan = (struct call_plan){.ops = 1, .at_once = 1, .blocks = waits_for_room(c->queue)};
-    if (plan->blocks && c->caller) plan->behind = line_enter(c);
+    if (plan->blocks && c->caller) plan->behind = blocked_send_enter(c);
     return s->split.next_shard != NO_SHARD ? CALL_BUILT : CALL_ENDED;
 }
 
@@ -442,7 +442,7 @@ static void ended(struct local_call *c)
     if (call_code(c) && (s->taken > 0 || s->in_doubt))
         (void)refuse_partly(c->error, call_code(c), s->taken, s->len, "messages");
     if (c->queue) forget_bodies(s);
-    if (c->line.blocked) line_leave(c, !call_code(c) && saw_space(c->queue));
+    if (c->place.blocked) blocked_send_leave(c, !call_code(c) && saw_space(c->queue));
 }
 
 static void answer(struct local_call *c, struct async_answer *out)

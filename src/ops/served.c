@@ -5,9 +5,9 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "ops/announcements.h"
 #include "ops/call.h"
 #include "ops/deliver.h"
-#include "ops/notices.h"
 #include "ops/ops.h"
 #include "ops/settle.h"
 #include "os/clock.h"
@@ -270,7 +270,7 @@ void served_await(struct local_call *c, struct call_slot *slot)
 
 void served_notify(struct local_call *c, uint32_t part)
 {
-    notices_add(c->engine->ops->notices, c->queue, shard_of(served_of(c), part));
+    announcements_add(c->engine->ops->announcements, c->queue, shard_of(served_of(c), part));
 }
 
 static void release(struct local_call *c)

@@ -16,23 +16,16 @@
 #define ROWS_BYTES_MAX ((size_t)1 << 20) // of the answers in one op, unless one is larger
 
 struct signal_settle_change {
-    struct change change;     // first
-    struct open_queue *queue; // of the call
+    struct change_rows rows; // first
     const struct sluice_signal_answer *answers;
     struct lock_name *locks;
-    struct sluice_outcome *outcomes;
-    struct sluice_outcome *own; // the memory of them, if the caller has none
-    size_t len;
-    struct by_shard split;
     size_t op_bytes; // of the answers in the op under way
-    struct request_id whole;
-    struct sluice_error first;
 };
 
 static uint32_t shard_of(const void *ctx, size_t i)
 {
     const struct signal_settle_change *s = ctx;
-    return s->outcomes[i].code ? NO_SHARD : s->locks[i].shard;
+    return s->rows.outcomes[i].code ? NO_SHARD : s->locks[i].shard;
 }
 
 static bool add(void *ctx, size_t i, bool first)
@@ -52,8 +45,8 @@ static void encode(const struct change *ch, const struct request_id *request, st
     (void)request; // a repeated call has the same ids
     CLEANUP(buf_done) struct buf rows;
     buf_init(&rows, JOURNAL_OP_MAX);
-    for (size_t i = 0; i < s->split.count; i++) {
-        size_t at = by_shard_item(&s->split, i);
+    for (size_t i = 0; i < s->rows.split.count; i++) {
+        size_t at = by_shard_item(&s->rows.split, i);
         const struct sluice_signal_answer *a = &s->answers[at];
         struct signal_answer row = {.ref = s->locks[at].ref,
                                     .number = a->number,
@@ -62,29 +55,31 @@ static void encode(const struct change *ch, const struct request_id *request, st
         signal_answer_put(&rows, &row);
     }
     CHECK(!rows.bad);
-    runner_outcome_origin(runner_if_open(s->queue, ch->shard), &origin);
-    signal_settle_encode(
-        out, &(struct op_signal_settle){.request = request_part(s->whole.bytes, s->split.number),
-                                        .queue = origin.queue,
-                                        .shard = origin.shard,
-                                        .arrived_at = origin.arrived_at,
-                                        .count = s->split.count,
-                                        .rows = buf_bytes(&rows)});
+    runner_outcome_origin(runner_if_open(s->rows.queue, ch->shard), &origin);
+    signal_settle_encode(out,
+                         &(struct op_signal_settle){
+                             .request = request_part(s->rows.whole.bytes, s->rows.split.number),
+                             .queue = origin.queue,
+                             .shard = origin.shard,
+                             .arrived_at = origin.arrived_at,
+                             .count = s->rows.split.count,
+                             .rows = buf_bytes(&rows)});
 }
 
 static void refuse_answer(struct signal_settle_change *s, size_t at, enum reason reason)
 {
-    outcome_refuse(&s->outcomes[at], (enum sluice_code)reason_err(reason), reason_name(reason));
-    if (s->first.code) return;
-    (void)refuse_reason(&s->first, reason, s->queue->row.name);
+    outcome_refuse(&s->rows.outcomes[at], (enum sluice_code)reason_err(reason),
+                   reason_name(reason));
+    if (s->rows.first.code) return;
+    (void)refuse_reason(&s->rows.first, reason, s->rows.queue->row.name);
     const struct sluice_signal_answer *a = &s->answers[at];
     if (reason == REASON_UNKNOWN_SIGNAL)
-        (void)snprintf(s->first.message, sizeof s->first.message,
+        (void)snprintf(s->rows.first.message, sizeof s->rows.first.message,
                        "signal %u was never delivered to the holder of token %.60s", a->number,
                        a->token);
     else
-        (void)snprintf(s->first.message, sizeof s->first.message, "signal %u of token %.60s: %s",
-                       a->number, a->token, reason_text(reason));
+        (void)snprintf(s->rows.first.message, sizeof s->rows.first.message,
+                       "signal %u of token %.60s: %s", a->number, a->token, reason_text(reason));
 }
 
 static enum sluice_code take(struct change *ch, const struct result *result, enum sluice_code code)
@@ -92,12 +87,13 @@ static enum sluice_code take(struct change *ch, const struct result *result, enu
     struct signal_settle_change *s = (struct signal_settle_change *)ch;
     struct result rows = result ? *result : (struct result){0};
     enum reason reason;
-    bool decided = rows.count == s->split.count;
-    if (!decided && !code) (void)refuse_reason(&ch->why, REASON_REQUEST_REUSED, s->queue->row.name);
-    if (!decided && !s->first.code) s->first = ch->why;
-    for (size_t i = 0; i < s->split.count; i++) {
-        size_t at = by_shard_item(&s->split, i);
-        struct sluice_outcome *o = &s->outcomes[at];
+    bool decided = rows.count == s->rows.split.count;
+    if (!decided && !code)
+        (void)refuse_reason(&ch->why, REASON_REQUEST_REUSED, s->rows.queue->row.name);
+    if (!decided && !s->rows.first.code) s->rows.first = ch->why;
+    for (size_t i = 0; i < s->rows.split.count; i++) {
+        size_t at = by_shard_item(&s->rows.split, i);
+        struct sluice_outcome *o = &s->rows.outcomes[at];
         *o = (struct sluice_outcome){.status = ""};
         bool has = decided && worker_reason_next(&rows, &reason);
         if (has && reason == REASON_NONE)
@@ -107,30 +103,30 @@ static enum sluice_code take(struct change *ch, const struct result *result, enu
         else
             outcome_refuse(o, ch->why.code, ch->why.reason);
     }
-    ch->shard = by_shard_next(&s->split);
+    ch->shard = by_shard_next(&s->rows.split);
     return SLUICE_OK;
 }
 
 // *foreign: a token is of another queue, or of another life of this one.
 static void parse(struct signal_settle_change *s, const struct open_queue *q, bool *foreign)
 {
-    s->first = (struct sluice_error){.code = SLUICE_OK};
+    s->rows.first = (struct sluice_error){.code = SLUICE_OK};
     *foreign = false;
-    for (size_t i = 0; i < s->len; i++) {
+    for (size_t i = 0; i < s->rows.len; i++) {
         struct sluice_error why;
         const char *token = s->answers[i].token ? s->answers[i].token : "";
-        s->outcomes[i] = (struct sluice_outcome){.code = SLUICE_OK};
+        s->rows.outcomes[i] = (struct sluice_outcome){.code = SLUICE_OK};
         if (!token_parse(queue_ref(q), token, &s->locks[i], &why)) continue;
         *foreign = *foreign || why.code == SLUICE_NOT_FOUND;
-        outcome_refuse(&s->outcomes[i], why.code, why.reason);
-        if (!s->first.code) s->first = why;
+        outcome_refuse(&s->rows.outcomes[i], why.code, why.reason);
+        if (!s->rows.first.code) s->rows.first = why;
     }
 }
 
 static enum sluice_code check(struct change *ch, struct sluice_error *error)
 {
     const struct signal_settle_change *s = (struct signal_settle_change *)ch;
-    return signal_answers_check(s->answers, s->len, error);
+    return signal_answers_check(s->answers, s->rows.len, error);
 }
 
 static enum call_built begin(struct change *ch, struct local_call *c, bool may_block)
@@ -144,27 +140,14 @@ static enum call_built begin(struct change *ch, struct local_call *c, bool may_b
     if (built == CALL_BUILT)
         built = call_needs_rules(c, may_block, RULES_SIGNALS, "a signal needs");
     if (built != CALL_BUILT) return built;
-    s->queue = c->queue;
-    by_shard_begin(&s->split);
-    ch->shard = by_shard_next(&s->split);
-    return ch->shard == NO_SHARD ? CALL_ENDED : CALL_BUILT;
-}
-
-static void end(struct change *ch, struct local_call *c)
-{
-    struct signal_settle_change *s = (struct signal_settle_change *)ch;
-    enum sluice_code code = call_code(c);
-    for (size_t i = 0; code && i < s->len; i++)
-        outcome_refuse(&s->outcomes[i], code, "");
-    if (!code && s->first.code) *call_error(c) = s->first;
+    return change_rows_begin(&s->rows, c);
 }
 
 static void release(struct change *ch)
 {
     struct signal_settle_change *s = (struct signal_settle_change *)ch;
-    by_shard_done(&s->split);
+    change_rows_done(&s->rows);
     memory_free(s->locks);
-    memory_free(s->own);
 }
 
 enum sluice_code start_signals_ack(const struct request_origin *as, const char *queue,
@@ -172,20 +155,16 @@ enum sluice_code start_signals_ack(const struct request_origin *as, const char *
                                    struct sluice_outcome *outcomes, struct sluice_error *error)
 {
     struct signal_settle_change *s = NEW(struct signal_settle_change);
-    s->change = (struct change){.kind = OP_SIGNAL_SETTLE,
-                                .check = check,
-                                .begin = begin,
-                                .encode = encode,
-                                .take = take,
-                                .end = end,
-                                .release = release,
-                                .owned = true};
+    s->rows.change = (struct change){.kind = OP_SIGNAL_SETTLE,
+                                     .check = check,
+                                     .begin = begin,
+                                     .encode = encode,
+                                     .take = take,
+                                     .end = change_rows_end,
+                                     .release = release,
+                                     .owned = true};
     s->answers = answers;
     s->locks = memory_zeroed(len + 1, sizeof *s->locks);
-    s->own = outcomes ? NULL : memory_zeroed(len + 1, sizeof *outcomes);
-    s->outcomes = outcomes ? outcomes : s->own;
-    s->len = len;
-    s->whole = request_or_new(as->request);
-    by_shard_init(&s->split, &split_answers, s, len);
-    return change_queue(as, queue, &s->change, error);
+    change_rows_init(&s->rows, as, &split_answers, len, outcomes);
+    return change_queue(as, queue, &s->rows.change, error);
 }

@@ -213,9 +213,9 @@ static bool is_silent(const struct worker_order *join, const struct holder *h)
 {
     int64_t ago_ms = 0;
     bool gone = false;
-    bool heard = join->last_sign &&
-                 join->last_sign(join->last_sign_ctx, join->name, h->instance, &ago_ms, &gone);
-    if (!heard) return h->age_ms >= h->ttl_ms / 2;
+    bool signed_lately = join->last_sign && join->last_sign(join->last_sign_ctx, join->name,
+                                                            h->instance, &ago_ms, &gone);
+    if (!signed_lately) return h->age_ms >= h->ttl_ms / 2;
     int64_t silent = ago_ms < h->age_ms ? ago_ms : h->age_ms;
     // The disconnect is later than any sign of life that a node wrote for the process.
     return gone ? ago_ms >= WORKER_GONE_MS : silent >= WORKER_SILENT_MS;

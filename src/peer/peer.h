@@ -5,11 +5,13 @@
 // secret's key is the beginning of its SHA-256. A process that can read the journal opens a
 // connection to the node and both ends prove that they know the secret:
 //
-//     caller: GET /healthz?nonce=N&key=K        a fresh nonce, and the keys of secrets that it
-//     knows node:   Sluice-Key: K  Sluice-Proof: P    the HMAC of its URL, its name and the nonce
+// clang-format off
+//     caller: GET /healthz?nonce=N&key=K        a fresh nonce, and the keys of secrets that it knows
+//     node:   Sluice-Key: K  Sluice-Proof: P    the HMAC of its URL, its name and the nonce
 //             Sluice-Nonce: M                   a nonce of the node, for this connection
 //     caller: Sluice-Forwarded: Q               the HMAC of the same and both nonces, with each
 //                                               request on this connection
+// clang-format on
 //
 // A URL alone does not suffice: 127.0.0.1 leads to another node on another machine, and another
 // process can take a port that became free. A request that was seen is worth nothing on another

@@ -217,9 +217,9 @@ bool wire_read_receive(struct bytes from, struct receive_in *out, struct settle_
     read_version(&r);
     compact_read(&r, &compact_receive, out, NULL);
     if (r.left > 0) compact_read(&r, &compact_acks, out, NULL);
-    bool told = r.left > 0;
-    if (told) read_carried(&r, out->acks.len, carried);
-    if (carried->renewals || (told && out->acks.len == 0)) r.bad = true;
+    bool more = r.left > 0;
+    if (more) read_carried(&r, out->acks.len, carried);
+    if (carried->renewals || (more && out->acks.len == 0)) r.bad = true;
     if (end_texts(&r, &out->acks)) return true;
     wire_carried_done(carried);
     return false;
@@ -309,8 +309,8 @@ void wire_put_batch_signals(struct buf *to, const struct sluice_batch *b)
 
 static void read_batch_signals(struct reader *r, struct sluice_batch *b)
 {
-    bool told = b && r->left > 0, any = false;
-    for (size_t i = 0; told && reader_ok(r) && i < b->len; i++) {
+    bool more = b && r->left > 0, any = false;
+    for (size_t i = 0; more && reader_ok(r) && i < b->len; i++) {
         size_t len = read_u16(r);
         if (len > SIGNALS_OF_MESSAGE_MAX || len > r->left / compact_min(&compact_signal))
             r->bad = true;
@@ -322,7 +322,7 @@ static void read_batch_signals(struct reader *r, struct sluice_batch *b)
         for (size_t j = 0; reader_ok(r) && j < len; j++)
             compact_read(r, &compact_signal, &rows[j], NULL);
     }
-    if (told && !any) r->bad = true;
+    if (more && !any) r->bad = true;
 }
 
 void wire_put_outcome_signals(struct buf *to, const struct sluice_outcome *outcomes, size_t len)
@@ -336,12 +336,12 @@ void wire_put_outcome_signals(struct buf *to, const struct sluice_outcome *outco
 
 static void read_outcome_signals(struct reader *r, struct sluice_outcome *outcomes, size_t len)
 {
-    bool told = r->left > 0, any = false;
-    for (size_t i = 0; told && i < len; i++) {
+    bool more = r->left > 0, any = false;
+    for (size_t i = 0; more && i < len; i++) {
         outcomes[i].signals = read_u32(r);
         any = any || outcomes[i].signals > 0;
     }
-    if (told && !any) r->bad = true;
+    if (more && !any) r->bad = true;
 }
 
 bool wire_read_batch(struct bytes from, struct sluice_batch **out)
@@ -414,19 +414,19 @@ bool wire_read_looked(struct bytes from, struct sluice_batch **out)
 {
     struct reader r = reader_of(from);
     struct sluice_batch *b = read_messages(&r);
-    bool told = b && r.left > 0;
-    for (size_t i = 0; told && reader_ok(&r) && i < b->len; i++)
+    bool more = b && r.left > 0;
+    for (size_t i = 0; more && reader_ok(&r) && i < b->len; i++)
         read_failures(&r, &b->messages[i]);
-    told = b && r.left > 0;
-    for (size_t i = 0; told && reader_ok(&r) && i < b->len; i++)
+    more = b && r.left > 0;
+    for (size_t i = 0; more && reader_ok(&r) && i < b->len; i++)
         compact_read(&r, &compact_finished, &b->messages[i], NULL);
-    told = b && r.left > 0;
-    for (size_t i = 0; told && reader_ok(&r) && i < b->len; i++)
+    more = b && r.left > 0;
+    for (size_t i = 0; more && reader_ok(&r) && i < b->len; i++)
         compact_read(&r, &compact_requires, &b->messages[i], NULL);
-    told = b && r.left > 0;
-    for (size_t i = 0; told && reader_ok(&r) && i < b->len; i++)
+    more = b && r.left > 0;
+    for (size_t i = 0; more && reader_ok(&r) && i < b->len; i++)
         read_kept(&r, &b->messages[i]);
-    for (size_t i = 0; b && !told && i < b->len; i++) // a node that does not know what is kept
+    for (size_t i = 0; b && !more && i < b->len; i++) // a node that does not know what is kept
         if (b->messages[i].finished_at != 0) b->messages[i].body = NULL;
     if (reader_ok(&r)) read_batch_signals(&r, b);
     return give_batch(b, b && reader_end(&r), out);

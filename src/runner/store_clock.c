@@ -56,8 +56,8 @@ void store_clock_note(struct store_clock *c, int64_t sent, int64_t received,
                       struct interval answered)
 {
     CHECK(sent <= received);
-    bool told = answered.lo != TIME_UNKNOWN && answered.hi != TIME_NEVER;
-    if (!told) return; // the request never reached the store
+    bool known = answered.lo != TIME_UNKNOWN && answered.hi != TIME_NEVER;
+    if (!known) return; // the request never reached the store
     bool coarse = answered.hi - answered.lo >= COARSE_MS;
     int64_t lo = answered.lo - received;
     int64_t hi = answered.hi - sent + (coarse ? c->lag : 0);

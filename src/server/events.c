@@ -283,18 +283,18 @@ static enum sse_end feed(struct event_stream *stream)
 {
     struct events_call *c = (struct events_call *)stream;
     int64_t beat_at = clock_boot_ms() + SSE_BEAT_MS;
-    bool open = !c->gap || write_word(c, "gap", "another-life"), told = false;
+    bool open = !c->gap || write_word(c, "gap", "another-life"), at_end = false;
     while (open && !sse_is_over(&c->stream)) {
         struct sluice_event e;
-        enum sluice_code code = sluice_events_next(c->events, told ? SSE_SLICE_MS : 0, &e, NULL);
+        enum sluice_code code = sluice_events_next(c->events, at_end ? SSE_SLICE_MS : 0, &e, NULL);
         if (code == SLUICE_FENCED) (void)write_word(c, "end", "queue-deleted");
         if (code && code != SLUICE_NOT_FOUND) break; // the client reconnects and gets the error
         if (!code && strncmp(e.id, c->life, LIFE_LEN) != 0)
             break; // deleted before the stream opened
         if (!code && advance(c, &e) && wanted(c, &e)) open = write_event(c, &e);
-        bool news = code == SLUICE_NOT_FOUND && !told;
-        told = code == SLUICE_NOT_FOUND;
-        c->live = c->live || told;
+        bool news = code == SLUICE_NOT_FOUND && !at_end;
+        at_end = code == SLUICE_NOT_FOUND;
+        c->live = c->live || at_end;
         if (!news && clock_boot_ms() < beat_at) continue;
         open = open && write_beat(c);
         beat_at = clock_boot_ms() + SSE_BEAT_MS;

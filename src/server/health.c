@@ -245,12 +245,12 @@ void server_tell_concerns(struct server *s)
         struct sluice_error error;
         bool there = liveness_concern(s->engine, i, &error);
         bool again = i == STORE_NOT_DURABLE && now - c->durability_ms >= DURABILITY_EVERY_MS;
-        if (i == STORE_NOT_DURABLE && (again || !c->told[i])) c->durability_ms = now;
-        if (there && (again || !c->told[i]))
+        if (i == STORE_NOT_DURABLE && (again || !c->logged[i])) c->durability_ms = now;
+        if (there && (again || !c->logged[i]))
             LOG(&s->log, LOG_WARNING, "store-warning", LOG_TEXT("about", names[i]),
                 LOG_TEXT("warning", error.message));
-        if (!there && c->told[i])
+        if (!there && c->logged[i])
             LOG(&s->log, LOG_INFO, "store-warning-over", LOG_TEXT("about", names[i]));
-        c->told[i] = there;
+        c->logged[i] = there;
     }
 }

@@ -11,7 +11,7 @@
 
 #define SUBJECTS "sluice.v1.>"
 
-static void heard(void *ctx, const struct bus_message *m)
+static void on_message(void *ctx, const struct bus_message *m)
 {
     struct hub *h = ctx;
     struct event_ref e;
@@ -67,7 +67,7 @@ void hub_bus_look(struct hub *h)
                                 .name = name,
                                 .changed = changed,
                                 .listen = SUBJECTS,
-                                .heard = heard,
+                                .on_message = on_message,
                                 .ctx = h};
     if (bus_open(&config, &h->bus, why)) h->bus = NULL; // the next look tries again
 }

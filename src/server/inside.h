@@ -92,7 +92,7 @@ struct server {
     struct store_warnings {    // warnings about the store that were logged
         int64_t durability_ms; // when the one about durability was
         int64_t looked_ms;
-        bool told[STORE_CONCERNS];
+        bool logged[STORE_CONCERNS];
     } concerns;
     struct queue_metrics_cache { // cached metrics of the queues
         pthread_mutex_t lock;

@@ -59,7 +59,8 @@ static void sent(struct async_call *async, const struct async_answer *a)
     struct exchange *x = (struct exchange *)async;
     struct server *s = x->server;
     for (size_t i = 0; i < a->len; i++)
-        METRICS_ADD(&s->metrics, sent, a->sent[i].code == SLUICE_OK && !(a->away && a->away[i]));
+        METRICS_ADD(&s->metrics, sent,
+                    a->sent[i].code == SLUICE_OK && !(a->forwarded && a->forwarded[i]));
     if (!a->code) metrics_committed(x);
     if (failed_whole(x, a))
         answer_error(x, a->error);

@@ -60,7 +60,7 @@ void metrics_settled(const struct exchange *x, const struct async_answer *a)
     struct metrics *m = &x->server->metrics;
     uint64_t done = 0;
     for (size_t i = 0; i < a->len; i++) {
-        if (a->away && a->away[i]) continue; // the owner counts it
+        if (a->forwarded && a->forwarded[i]) continue; // the owner counts it
         if (a->outcomes[i].code == SLUICE_OK)
             done++;
         else

@@ -179,7 +179,7 @@ void presence_note(struct presence *p, const struct present_key *key, uint32_t c
     (void)pthread_mutex_unlock(&p->lock);
 }
 
-bool presence_heard(struct presence *p, const struct present_key *key, int64_t *ago_ms, bool *gone)
+bool presence_of(struct presence *p, const struct present_key *key, int64_t *ago_ms, bool *gone)
 {
     (void)pthread_mutex_lock(&p->lock);
     const struct presence_row *row = find(p, key);

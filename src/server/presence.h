@@ -28,7 +28,7 @@ void presence_end(struct presence *p, const struct present_key *key, bool gone);
 void presence_note(struct presence *p, const struct present_key *key, uint32_t capacity);
 // What this node heard of an instance. Returns false if nothing within PRESENCE_PAUSE_MS.
 // *ago_ms: its last sign of life. *gone: it disconnected while it waited in a receive.
-bool presence_heard(struct presence *p, const struct present_key *key, int64_t *ago_ms, bool *gone);
+bool presence_of(struct presence *p, const struct present_key *key, int64_t *ago_ms, bool *gone);
 
 // Adds the workers of a queue, or of all queues (NULL), at most WAITING_ROWS_MAX. node: the name of
 // this node. No order.

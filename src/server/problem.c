@@ -57,12 +57,12 @@ struct json *problem_json(int status, const struct sluice_error *e)
     bool path = strcmp(e->reason, "unknown-path") == 0;
     json_text(o, "title", path ? "no such path" : err_title((enum err)e->code));
     json_number(o, "status", status);
-    struct sluice_error told = *e;
+    struct sluice_error shown = *e;
     if (strcmp(e->field, "request") == 0) // it was sent as a header
-        (void)snprintf(told.field, sizeof told.field, "%s", REQUEST_HEADER);
+        (void)snprintf(shown.field, sizeof shown.field, "%s", REQUEST_HEADER);
     if (!*e->message)
-        (void)snprintf(told.message, sizeof told.message, "%s", sluice_code_text(e->code));
-    fields_put(o, &problem_answer, &told);
+        (void)snprintf(shown.message, sizeof shown.message, "%s", sluice_code_text(e->code));
+    fields_put(o, &problem_answer, &shown);
     return o;
 }
 

@@ -269,14 +269,14 @@ static enum sluice_code acks_end(const struct async_answer *a)
 // reported all the same.
 static void answer_failure(struct exchange *x, const struct async_answer *a)
 {
-    struct async_answer told = *a;
+    struct async_answer refused = *a;
     struct sluice_error error = a->code ? *a->error : receive_too_many(x->server);
     enum sluice_code acks = acks_end(a);
     if (acks == SLUICE_UNKNOWN) error.code = SLUICE_UNKNOWN;
-    told.code = error.code;
-    told.error = &error;
+    refused.code = error.code;
+    refused.error = &error;
     if (acks == SLUICE_OK)
-        answer_acked(x, &(struct sluice_batch){0}, &told);
+        answer_acked(x, &(struct sluice_batch){0}, &refused);
     else
         answer_error(x, &error);
 }
@@ -298,7 +298,7 @@ static void received(struct async_call *async, const struct async_answer *a)
     }
     static const struct sluice_batch nothing = {0};
     bool gone = a->batch->len > 0 && !may_repeat(x) && httpd_gone(x->http);
-    METRICS_ADD(&s->metrics, received, a->batch_away ? 0 : a->batch->len);
+    METRICS_ADD(&s->metrics, received, a->batch_forwarded ? 0 : a->batch->len);
     if (a->batch->len > 0 && !may_repeat(x)) keep_tokens(x, a->batch); // for a release
     if (gone) { // release now, because the answer cannot arrive
         give_back(x);

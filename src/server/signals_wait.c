@@ -35,7 +35,7 @@ static void answer_signals(struct exchange *x, const struct sluice_signals *list
     answer_bytes(x, 200, WIRE_TYPE, &body);
 }
 
-static void told(struct async_call *async, const struct async_answer *a)
+static void answered(struct async_call *async, const struct async_answer *a)
 {
     struct exchange *x = (struct exchange *)async;
     struct server *s = x->server;
@@ -101,7 +101,7 @@ static void poll_signals(struct exchange *x, const struct signals_receive_in *in
         return;
     }
     poll.after = in->after.rows;
-    x->async.done = told;
+    x->async.done = answered;
     wait_for(x, in->wait, start_poll, &poll);
 }
 
@@ -139,7 +139,7 @@ void handle_signal_wait(struct exchange *x)
     struct signal_wait_in in = {0};
     if (!read_request(x, &in)) return;
     if (in.signal) x->signal = strcpy(kept_new(&x->kept, strlen(in.signal) + 1), in.signal);
-    x->async.done = told;
+    x->async.done = answered;
     wait_for(x, in.wait, start_wait, &in);
 }
 

@@ -65,7 +65,7 @@ static bool last_sign(void *ctx, const char *name, uint64_t instance, int64_t *a
     struct exchange *x = ctx;
     struct waiting_list others = {0};
     struct present_key key = {.queue = x->queue, .worker = name, .instance = instance};
-    bool known = presence_heard(x->server->presence, &key, ago_ms, gone);
+    bool known = presence_of(x->server->presence, &key, ago_ms, gone);
     workers_at_other_nodes(x, &others);
     for (size_t i = 0; i < others.len; i++) {
         const struct waiting_row *row = &others.rows[i];

@@ -36,7 +36,7 @@ static bool is_known(struct world *w, uint32_t process, uint32_t shard)
     // Another process knows of it, and the next waiter will hear of it. Or a call of this process
     // claimed at the owner, and this shard has not read it yet.
     uint32_t node = process_node(w, process, shard)->index;
-    return w->life->notices[node] > 0 || w->life->claimed[node];
+    return w->life->announcements[node] > 0 || w->life->claimed[node];
 }
 
 static void skip_ended(struct world *w)

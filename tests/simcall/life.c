@@ -278,7 +278,7 @@ static void on_client(struct world *w, const struct world_event *e)
     case LIFE_ASK_ANSWERED:
     case LIFE_ASK_TIMEOUT:
     case LIFE_ASK_CUT:
-    case LIFE_NOTICE:
+    case LIFE_ANNOUNCEMENT:
     case LIFE_OWN:
     case LIFE_LEARN:
         owner_event(w, e);

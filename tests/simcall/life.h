@@ -42,7 +42,7 @@ enum life_event {
     LIFE_ASK_ANSWERED,           // a: request whose answer arrives
     LIFE_ASK_TIMEOUT,            // a: request that the caller waits for no longer
     LIFE_ASK_CUT,                // a: request whose caller is gone, and the owner notices
-    LIFE_NOTICE,                 // a: node whose next waiter hears of a message, b: its life
+    LIFE_ANNOUNCEMENT,           // a: node whose next waiter hears of a message, b: its life
     LIFE_OWN,                    // a shard gets another owner
     LIFE_LEARN,                  // a: process and shard whose owner the process learns
     LIFE_FOUND,                  // a: call that has found the owners again
@@ -97,7 +97,7 @@ struct action {
     bool withdrawn; // the shell was told to cancel it
     uint32_t ask;   // the request to the owner; NOT_INDEX: it is done here
     bool slice;     // the owner waits for a part of the time
-    enum call_away left;
+    enum call_return left;
     int64_t cancelled_at; // in the shard, too late: its reply comes; 0: it was not
     // The shard's reply.
     enum err err;
@@ -296,10 +296,10 @@ struct life {
     uint32_t cancels; // ... that a receive is cancelled
     uint32_t between; // ... that another event comes between two effects of a call
     uint32_t build_fails;
-    bool owned;                      // shards have owners ...
-    uint32_t owner[SIM_SHARDS_MAX];  // ... these processes; NOT_INDEX: none
-    bool claimed[MIX_NODES_MAX];     // a call of this process claimed in this shard at its owner
-    uint32_t notices[MIX_NODES_MAX]; // LIFE_NOTICE events that will come
+    bool owned;                     // shards have owners ...
+    uint32_t owner[SIM_SHARDS_MAX]; // ... these processes; NOT_INDEX: none
+    bool claimed[MIX_NODES_MAX];    // a call of this process claimed in this shard at its owner
+    uint32_t announcements[MIX_NODES_MAX]; // LIFE_ANNOUNCEMENT events that will come
     int64_t own_every_ms;
     int64_t ask_ms;      // an owner that has nothing to wait for answers within it
     int64_t ask_part_ms; // the longest wait at an owner
@@ -376,7 +376,7 @@ void served_arrives(struct world *w, uint32_t ask);
 void served_reply(struct world *w, const struct shard_reply *r);
 void served_cancel(struct world *w, uint32_t ask); // the caller is gone
 void served_lost(struct world *w, uint32_t ask);   // the answer did not reach it
-void served_notice(struct world *w, const struct world_event *e);
+void served_announce(struct world *w, const struct world_event *e);
 void served_closes(struct world *w, uint32_t process);
 bool served_any(const struct world *w, uint32_t process); // requests are there
 void served_drop(struct sim_ask *k);                      // its process has crashed

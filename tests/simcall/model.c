@@ -44,11 +44,11 @@ static void a_pair_stays_here_if_its_claim_must(void **state)
     assert_false(next(&c, STEP_SUBMIT_JOINED).here);
     for (int i = 0; i < 2; i++) {
         if (i > 0) assert_false(next(&c, STEP_SUBMIT).here);
-        call_op_away(&c, 0, STEP_MOVED);
+        call_op_returned(&c, 0, STEP_MOVED);
         (void)next(&c, STEP_FIND);
         if (i == 0) call_found(&c);
     }
-    call_claim_away(&c, 0, STEP_MOVED);
+    call_claim_returned(&c, 0, STEP_MOVED);
     call_found(&c);
     assert_true(next(&c, STEP_SUBMIT_JOINED).here);
     nothing_next(&c);
@@ -60,7 +60,7 @@ static void a_pair_stays_here_if_its_claim_must(void **state)
 static void a_claim_without_a_result_is_made_again_in_its_shard(void **state)
 {
     (void)state;
-    static const enum call_away ways[] = {STEP_UNDONE, STEP_DOUBTED};
+    static const enum call_return ways[] = {STEP_UNDONE, STEP_DOUBTED};
     for (int i = 0; i < 2; i++) {
         struct call_state c;
         receive(&c, (struct call_plan){.shards = 2});
@@ -69,7 +69,7 @@ static void a_claim_without_a_result_is_made_again_in_its_shard(void **state)
         call_awaited(&c, 1, STEP_FOUND);
         assert_int_equal(next(&c, STEP_CLAIM).index, 1);
         call_awaited(&c, 0, STEP_FOUND); // the shard that it prefers
-        call_claim_away(&c, 1, ways[i]);
+        call_claim_returned(&c, 1, ways[i]);
         struct call_effect e = next(&c, STEP_CLAIM);
         assert_int_equal(e.index, 1);
         assert_true(e.here);

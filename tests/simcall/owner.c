@@ -241,7 +241,7 @@ bool owner_ask(struct world *w, uint32_t action)
 }
 
 // A part of the request has a result at the owner, or none.
-static void end_part(struct world *w, uint32_t ask, uint32_t part, enum call_away left)
+static void end_part(struct world *w, uint32_t ask, uint32_t part, enum call_return left)
 {
     const struct sim_ask *k = &w->life->asks[ask];
     struct action *a = &w->life->actions[k->actions[part]];
@@ -266,7 +266,7 @@ static void end_part(struct world *w, uint32_t ask, uint32_t part, enum call_awa
 }
 
 // The caller has the end of its request.
-static void end_for_caller(struct world *w, uint32_t ask, enum call_away left)
+static void end_for_caller(struct world *w, uint32_t ask, enum call_return left)
 {
     struct sim_ask *k = &w->life->asks[ask];
     uint32_t parts = k->parts_len;
@@ -285,7 +285,7 @@ static void end_for_caller(struct world *w, uint32_t ask, enum call_away left)
 void owner_left(struct world *w, const struct action *a)
 {
     struct sim_call *c = call_at(w, a->call);
-    CHECK(a->ask != NOT_INDEX && a->left != STEP_NOT_AWAY);
+    CHECK(a->ask != NOT_INDEX && a->left != STEP_RESULT);
     if (a->left == STEP_DOUBTED) w->life->figures[FIGURE_DOUBTED]++;
     if (a->left == STEP_MOVED) w->life->figures[FIGURE_MOVED]++;
     if (a->kind == STEP_CLAIM && a->left == STEP_DOUBTED) c->claim_doubted = true;
@@ -342,7 +342,7 @@ static void answered(struct world *w, uint32_t ask)
     if (!k->ended && k->lie == LIE_BYTES)
         end_unread(w, ask);
     else if (!k->ended)
-        end_for_caller(w, ask, k->served.moved ? STEP_MOVED : STEP_NOT_AWAY);
+        end_for_caller(w, ask, k->served.moved ? STEP_MOVED : STEP_RESULT);
     else
         served_lost(w, ask);
 }
@@ -430,8 +430,8 @@ void owner_event(struct world *w, const struct world_event *e)
     case LIFE_ASK_CUT:
         served_cancel(w, e->a);
         break;
-    case LIFE_NOTICE:
-        served_notice(w, e);
+    case LIFE_ANNOUNCEMENT:
+        served_announce(w, e);
         break;
     case LIFE_OWN:
         change_owner(w);

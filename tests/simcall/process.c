@@ -82,7 +82,7 @@ static void drop_shards(struct world *w, uint32_t process)
         struct node *n = process_node(w, process, i);
         shard_free(w->life->handles[n->index]);
         w->life->handles[n->index] = NULL;
-        w->life->notices[n->index] = 0;
+        w->life->announcements[n->index] = 0;
         n->journal = NULL;
         n->up = false;
         n->paused_until = 0;

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#define NOTICE_MS 100 // as in ops/notices.c
+#define CLAIM_MS 100 // as in ops/announcements.c
 
 bool ask_listens(struct world *w, const struct sim_ask *k)
 {
@@ -110,11 +110,11 @@ static void notify(struct world *w, uint32_t ask, uint32_t part)
 {
     struct node *n;
     (void)shard_there(w, &w->life->asks[ask], part, &n);
-    w->life->notices[n->index]++;
-    world_at(w, w->now + NOTICE_MS, (enum world_event_kind)LIFE_NOTICE, n->index, n->life);
+    w->life->announcements[n->index]++;
+    world_at(w, w->now + CLAIM_MS, (enum world_event_kind)LIFE_ANNOUNCEMENT, n->index, n->life);
 }
 
-void served_notice(struct world *w, const struct world_event *e)
+void served_announce(struct world *w, const struct world_event *e)
 {
     struct node *n = &w->nodes[e->a];
     if (!n->up || n->life != e->b) return; // it has crashed
@@ -122,7 +122,7 @@ void served_notice(struct world *w, const struct world_event *e)
         world_at(w, n->paused_until, e->kind, e->a, e->b);
         return;
     }
-    w->life->notices[e->a]--;
+    w->life->announcements[e->a]--;
     shard_notify_next(w->life->handles[e->a], node_now(n));
     node_settle(w, n);
 }

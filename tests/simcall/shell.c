@@ -411,13 +411,13 @@ static void report_left(struct world *w, struct sim_call *c, const struct action
     if (a->kind == STEP_AWAIT) {
         c->awaits[a->index] = NOT_INDEX;
         note_found(w, c);
-        call_await_away(&c->state, a->index, a->left);
+        call_await_returned(&c->state, a->index, a->left);
     } else if (a->kind == STEP_CLAIM) {
         c->told[a->shard] = w->life->shards > 1; // it claims again
         c->claim_left = a->shard;
-        call_claim_away(&c->state, a->shard, a->left);
+        call_claim_returned(&c->state, a->shard, a->left);
     } else {
-        call_op_away(&c->state, a->index, a->left);
+        call_op_returned(&c->state, a->index, a->left);
     }
 }
 

@@ -57,9 +57,9 @@ void answer_flush(struct slot *s)
 static void settled(struct worker_pool *p, struct job_answer *a, const struct sluice_outcome *o)
 {
     struct job_signal *signal = a->signal;
-    bool told = o->code == SLUICE_OK || strcmp(o->reason, "signal-settled") == 0;
-    const char *state = !told ? "refused" : signal->decline ? "declined" : "acked";
-    const char *reason = !told ? o->reason : signal->decline ? signal->answer : "";
+    bool settled = o->code == SLUICE_OK || strcmp(o->reason, "signal-settled") == 0;
+    const char *state = !settled ? "refused" : signal->decline ? "declined" : "acked";
+    const char *reason = !settled ? o->reason : signal->decline ? signal->answer : "";
     work_ui_signal(p, a->message, signal, state, reason);
     (void)pthread_mutex_lock(&p->lock);
     if (a->slot->answers > 0) a->slot->answers--;

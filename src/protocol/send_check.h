@@ -2,7 +2,8 @@
 // The messages of a send as the caller gave them: checks and a copy.
 #pragma once
 
-#include "queues/queues.h"
+#include "base/bytes.h"
+#include "sluice.h"
 
 struct bytes text_or_empty(const char *t); // NULL is empty
 // INVALID: a message cannot be sent; error names the field.

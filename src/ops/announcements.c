@@ -1,30 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/notices.h"
+#include "ops/announcements.h"
 
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/thread_pool.h"
 
-#define NOTICE_MS 100 // longer than a claim takes, in most cases
+#define CLAIM_MS 100 // longer than a claim takes, in most cases
 
-struct notice {
-    struct notice *next;
+struct announcement {
+    struct announcement *next;
     struct open_queue *queue; // with a hold
     uint32_t shard;
     int64_t at; // clock_boot_ms
 };
 
-struct notices {
+struct announcements {
     struct pool_task task; // first
     pthread_mutex_t lock;
-    struct notice *first, *last; // the earliest first
+    struct announcement *first, *last; // the earliest first
 };
 
-// Takes the first notice if it is due. *next: when the first one is.
-static struct notice *take_due(struct notices *n, int64_t now, int64_t *next)
+// Takes the first announcement if it is due. *next: when the first one is.
+static struct announcement *take_due(struct announcements *n, int64_t now, int64_t *next)
 {
     (void)pthread_mutex_lock(&n->lock);
-    struct notice *first = n->first;
+    struct announcement *first = n->first;
     bool due = first && first->at <= now;
     if (due) n->first = first->next;
     if (!n->first) n->last = NULL;
@@ -33,7 +33,7 @@ static struct notice *take_due(struct notices *n, int64_t now, int64_t *next)
     return due ? first : NULL;
 }
 
-static void notice_free(struct notice *e)
+static void announcement_free(struct announcement *e)
 {
     queue_let_go(&e->queue);
     memory_free(e);
@@ -41,20 +41,20 @@ static void notice_free(struct notice *e)
 
 static int64_t announce(struct pool_task *task)
 {
-    struct notices *n = (struct notices *)task;
-    struct notice *e;
+    struct announcements *n = (struct announcements *)task;
+    struct announcement *e;
     int64_t next;
     while ((e = take_due(n, clock_boot_ms(), &next))) {
         struct shard_runner *r = runner_if_open(e->queue, e->shard);
         if (r) runner_notify_next(r);
-        notice_free(e);
+        announcement_free(e);
     }
     return next;
 }
 
-enum err notices_new(struct engine *e, struct notices **out)
+enum err announcements_new(struct engine *e, struct announcements **out)
 {
-    struct notices *n = NEW(struct notices);
+    struct announcements *n = NEW(struct announcements);
     (void)pthread_mutex_init(&n->lock, NULL);
     enum err err = thread_pool_add(e->pool, &n->task, announce);
     *out = err ? NULL : n;
@@ -62,24 +62,24 @@ enum err notices_new(struct engine *e, struct notices **out)
     return err;
 }
 
-void notices_free(struct notices *n)
+void announcements_free(struct announcements *n)
 {
     if (!n) return;
     task_remove(&n->task);
     while (n->first) {
-        struct notice *e = n->first;
+        struct announcement *e = n->first;
         n->first = e->next;
-        notice_free(e);
+        announcement_free(e);
     }
     (void)pthread_mutex_destroy(&n->lock);
     memory_free(n);
 }
 
-void notices_add(struct notices *n, struct open_queue *q, uint32_t shard)
+void announcements_add(struct announcements *n, struct open_queue *q, uint32_t shard)
 {
-    struct notice *e = NEW(struct notice);
-    int64_t at = clock_boot_ms() + NOTICE_MS;
-    *e = (struct notice){.queue = q, .shard = shard, .at = at};
+    struct announcement *e = NEW(struct announcement);
+    int64_t at = clock_boot_ms() + CLAIM_MS;
+    *e = (struct announcement){.queue = q, .shard = shard, .at = at};
     queue_hold(q);
     (void)pthread_mutex_lock(&n->lock);
     if (n->last)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ops/send_check.h"
+#include "protocol/send_check.h"
 
 #include "base/memory.h"
+#include "protocol/batch.h"
+#include "protocol/call_arguments.h"
+#include "protocol/errors.h"
 #include "queue/codec/labels.h"
-#include "queues/bodies.h"
 
 #include <inttypes.h>
 #include <string.h>

@@ -5,9 +5,10 @@
 
 #include "queues/queues.h"
 
-struct notices;
+struct announcements;
 
-MUST_USE enum err notices_new(struct engine *e, struct notices **out); // ERR_LIMIT: no thread
-void notices_free(struct notices *n);                                  // NULL is allowed
+MUST_USE enum err announcements_new(struct engine *e,
+                                    struct announcements **out); // ERR_LIMIT: no thread
+void announcements_free(struct announcements *n);                // NULL is allowed
 // In a moment, announces a message of the shard to its next waiter, if there is one to claim.
-void notices_add(struct notices *n, struct open_queue *q, uint32_t shard);
+void announcements_add(struct announcements *n, struct open_queue *q, uint32_t shard);
