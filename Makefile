@@ -80,8 +80,8 @@ bench-workers: deps deps-servers build-release/build.ninja ## 200 workers on a b
 	@ninja -C build-release src/cli/sluice bench/bench-workers
 	@tests/servers/with-radosgw tools/bench-workers build-release $(ARGS)
 
-bench-signals: deps deps-servers build-release/build.ninja ## signals: latency, rate, waiting jobs, collect; BEFORE=build without them: their cost
-	@ninja -C build-release src/cli/sluice bench/bench-signals bench/bench-machine
+bench-signals: deps deps-servers build-release/build.ninja ## signals: latency, rate, waiting jobs, collect; BEFORE=build beside whose idle workers
+	@ninja -C build-release src/cli/sluice bench/bench-signals
 	@tests/servers/with-radosgw tools/bench-signals build-release $(if $(BEFORE),--before $(BEFORE)) $(ARGS)
 
 bench-events: deps deps-servers build-release/build.ninja ## events to a NATS server: catching up, and the commit time with and without

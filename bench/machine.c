@@ -239,17 +239,6 @@ static void run(uint64_t backlog, uint32_t fill_batch)
     bench_done(&full);
 }
 
-static void raise_to(struct bench *b, uint16_t to)
-{
-    for (uint16_t v = machine_rules(b->m) + 1; v <= to; v++) {
-        buf_clear(&b->send);
-        raise_encode(&b->send, &(struct op_raise){.to = v});
-        struct op op = {OP_RAISE, buf_bytes(&b->send)};
-        apply(b, &op, 1, NULL);
-    }
-    CHECK(machine_rules(b->m) == to);
-}
-
 static void retain(struct bench *b, int64_t ms)
 {
     struct op_configure op = {.config = *machine_config(b->m)};
@@ -265,10 +254,9 @@ static int run_cycles(char **args, bool save)
 {
     struct bench b;
     bench_init(&b);
-    raise_to(&b, (uint16_t)atoi(args[0]));
-    if (machine_rules(b.m) >= RULES_WORKERS) retain(&b, atoll(args[1]));
-    uint32_t batch = (uint32_t)atoi(args[2]);
-    printf("%.0f cycles/s\n", rate(&b, batch, strtoull(args[3], NULL, 10)));
+    retain(&b, atoll(args[0]));
+    uint32_t batch = (uint32_t)atoi(args[1]);
+    printf("%.0f cycles/s\n", rate(&b, batch, strtoull(args[2], NULL, 10)));
     struct machine_stats stats;
     machine_stats(b.m, b.now, &stats);
     printf("%llu rows about finished messages\n", (unsigned long long)stats.finished);
@@ -279,7 +267,7 @@ static int run_cycles(char **args, bool save)
 
 int main(int argc, char **argv)
 {
-    if (argc >= 6 && strcmp(argv[1], "cycles") == 0) return run_cycles(argv + 2, argc > 6);
+    if (argc >= 5 && strcmp(argv[1], "cycles") == 0) return run_cycles(argv + 2, argc > 5);
     uint64_t backlog = argc > 1 ? strtoull(argv[1], NULL, 10) : 10000000;
     printf("a cycle is send, claim and ack of one message of %d bytes, ops encoded and results "
            "decoded;\none entry carries a batch of each; every op has a request id; CPU time of "

@@ -536,7 +536,7 @@ struct sluice_event {
     struct sluice_origin from; // message-enqueued: for a dead letter or a redriven message
     uint64_t position;         // of its journal entry; to continue, use the next one
     uint32_t shard;
-    uint64_t sequence;    // in its shard, without gaps; 0: the queue has version 1 of the rules
+    uint64_t sequence;    // in its shard, without gaps
     const char *workflow; // of the message, or the one that the event is about; "": none
     // Events with the same key are in the order of their sequence. docs/queues.md has the forms.
     const char *ordering_key;

@@ -15,10 +15,9 @@ bool journal_id_equal(const struct journal_id *a, const struct journal_id *b)
 
 static void put_header(const struct entry *e, struct buf *out)
 {
-    bool raised = e->rules > 1;
     buf_put_u32(out, ENTRY_MAGIC);
-    buf_put_u16(out, raised ? ENTRY_FORMAT_RULES : ENTRY_FORMAT);
-    buf_put_u16(out, raised ? e->rules : 0);
+    buf_put_u16(out, ENTRY_FORMAT);
+    buf_put_u16(out, e->rules > 0 ? e->rules : 1);
     buf_put_u32(out, 0); // the length, set at the end
     buf_put_u32(out, e->id.shard);
     buf_put(out, bytes_of(e->id.queue, sizeof e->id.queue));
@@ -76,10 +75,10 @@ static enum err check_frame(struct bytes from, struct entry *out, const char **w
     out->hash = read_hash128(&end);
     if (!hash128_equal(out->hash, hash128_of(bytes_of(from.data, from.len - ENTRY_CHECKSUM_LEN))))
         return damaged(why, "the entry fails its checksum");
-    if (format < ENTRY_FORMAT || (format == ENTRY_FORMAT ? rules != 0 : rules < 2))
-        return damaged(why, "the entry's format and version of the rules do not match");
-    out->rules = format == ENTRY_FORMAT ? 1 : rules;
-    return format > ENTRY_FORMAT_RULES ? ERR_UNAVAILABLE : ERR_OK;
+    if (format < ENTRY_FORMAT || rules == 0)
+        return damaged(why, "the entry has no format or no version of the rules");
+    out->rules = rules;
+    return format > ENTRY_FORMAT ? ERR_UNAVAILABLE : ERR_OK;
 }
 
 static uint32_t read_header(struct reader *r, struct entry *out)
@@ -133,7 +132,7 @@ enum err entry_decode(struct bytes from, struct entry *out, const char **why)
         entry_done(out);
         return damaged(why, "the entry's ops do not fill it exactly");
     }
-    CHECK(out->rules > 0); // 0 in the bytes means 1
+    CHECK(out->rules > 0);
     return ERR_OK;
 }
 

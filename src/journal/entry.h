@@ -7,7 +7,6 @@
 
 #define ENTRY_MAGIC         0x314a4c53u // "SLJ1"
 #define ENTRY_FORMAT        1
-#define ENTRY_FORMAT_RULES  2 // the header names the version of the rules, which is not 1
 #define ENTRY_HEADER_LEN    120
 #define ENTRY_OP_HEADER_LEN 8
 #define ENTRY_CHECKSUM_LEN  16

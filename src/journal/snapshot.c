@@ -83,9 +83,7 @@ void snapshot_encode(const struct snapshot *s, struct buf *out)
 {
     CHECK(s->core->slot > 0);
     CHECK(s->machine.len <= SNAPSHOT_LEN_MAX);
-    bool raised = s->rules > 1;
-    put_id(out, SNAPSHOT_MAGIC, raised ? SNAPSHOT_FORMAT_RULES : SNAPSHOT_FORMAT,
-           raised ? s->rules : 0, &s->id);
+    put_id(out, SNAPSHOT_MAGIC, SNAPSHOT_FORMAT, s->rules > 0 ? s->rules : 1, &s->id);
     buf_put_i64(out, s->absent_at);
     buf_put_u64(out, s->floor_index);
     buf_put_u64(out, s->floor_slot);
@@ -101,10 +99,8 @@ static enum err read_format(struct reader *r, uint16_t *rules)
     uint32_t magic = read_u32(r);
     uint16_t format = read_u16(r);
     *rules = read_u16(r);
-    if (magic != SNAPSHOT_MAGIC || format < SNAPSHOT_FORMAT) return ERR_CORRUPT;
-    if (format == SNAPSHOT_FORMAT ? *rules != 0 : *rules < 2) return ERR_CORRUPT;
-    if (format == SNAPSHOT_FORMAT) *rules = 1;
-    return format > SNAPSHOT_FORMAT_RULES ? ERR_UNAVAILABLE : ERR_OK;
+    if (magic != SNAPSHOT_MAGIC || format < SNAPSHOT_FORMAT || *rules == 0) return ERR_CORRUPT;
+    return format > SNAPSHOT_FORMAT ? ERR_UNAVAILABLE : ERR_OK;
 }
 
 enum err snapshot_decode(struct bytes from, struct core *core, struct snapshot *out)
@@ -126,7 +122,7 @@ enum err snapshot_decode(struct bytes from, struct core *core, struct snapshot *
     if (!is_floor(out->floor_index, out->floor_slot)) r.bad = true;
     err = core_load(core, &r);
     if (err) return err;
-    CHECK(out->rules > 0); // 0 in the bytes means 1
+    CHECK(out->rules > 0);
     CHECK(core->slot > 0);
     out->machine = read_sized(&r, SNAPSHOT_LEN_MAX);
     return reader_end(&r) ? ERR_OK : ERR_CORRUPT;

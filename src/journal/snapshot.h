@@ -4,13 +4,12 @@
 
 #include "journal/core.h"
 
-#define SNAPSHOT_MAGIC        0x31534c53u // "SLS1"
-#define SNAPSHOT_FORMAT       1
-#define SNAPSHOT_FORMAT_RULES 2 // the header names the version of the rules, which is not 1
-#define SNAPSHOT_LEN_MAX      ((size_t)1 << 30)
-#define FLOOR_MAGIC           0x31464c53u // "SLF1"
-#define FLOOR_FORMAT          1
-#define FLOOR_LEN             64
+#define SNAPSHOT_MAGIC   0x31534c53u // "SLS1"
+#define SNAPSHOT_FORMAT  1
+#define SNAPSHOT_LEN_MAX ((size_t)1 << 30)
+#define FLOOR_MAGIC      0x31464c53u // "SLF1"
+#define FLOOR_FORMAT     1
+#define FLOOR_LEN        64
 
 struct floor {
     struct journal_id id;

@@ -52,7 +52,6 @@ static void note_row(struct beats_read *b, const struct worker_view *w, int64_t 
 static void read_rows(void *ctx, const struct machine *m, int64_t now)
 {
     struct worker_view w;
-    if (machine_rules(m) < RULES_WORKERS) return;
     for (size_t i = 0; machine_worker(m, i, &w); i++)
         note_row(ctx, &w, now);
 }

@@ -111,8 +111,6 @@ static enum call_built begin(struct change *ch, struct local_call *call, bool ma
     struct cancel_change *c = (struct cancel_change *)ch;
     enum call_built built =
         named_ids_begin(call, may_block, c->ids, c->rows.len, c->named, &c->rows.first);
-    if (built == CALL_BUILT)
-        built = call_needs_rules(call, may_block, RULES_SIGNALS, "cancel needs");
     if (built != CALL_BUILT) return built;
     note_refused(c);
     return change_rows_begin(&c->rows, call);

@@ -190,10 +190,7 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
     enum call_built opened = call_open_queue(c, may_block);
     if (opened != CALL_BUILT) return opened;
     if (collect_check(&l->poll, call_error(c))) return CALL_ENDED;
-    bool reads = l->poll.workflow || !queue_has_rules(c->queue, RULES_SIGNALS);
-    if (reads && !may_block) return CALL_BLOCKS;
-    if (reads && queue_needs_rules(c->queue, RULES_SIGNALS, "a collect needs", call_error(c)))
-        return CALL_ENDED;
+    if (l->poll.workflow && !may_block) return CALL_BLOCKS;
     CLEANUP(wanted_done) struct wanted_messages w = {0};
     if (l->poll.workflow ? !find_members(l, &w) : !parse_ids(l, &w, may_block))
         return l->poll.workflow ? CALL_ENDED : CALL_BLOCKS;

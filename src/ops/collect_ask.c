@@ -32,7 +32,7 @@ static enum sluice_code ask(const struct request_origin *as, const char *queue,
     if (out->asked.len > before) collected_add_id(out, &out->signals, rows->id);
     // Messages that are not running are not asked. The poll finds what else is wrong.
     bool none = code == SLUICE_CONFLICT || code == SLUICE_NOT_FOUND;
-    bool answered = rows || (none && strcmp(why.reason, "upgrade-needed") != 0);
+    bool answered = rows || none;
     sluice_signals_free(rows);
     if (!code || answered) return SLUICE_OK;
     if (error) *error = why;

@@ -158,13 +158,6 @@ static struct shard_ask ask_of(struct local_call *c, enum shard_ask_kind kind, u
     return ask;
 }
 
-// Whether the owner of the shard knows signals: it has folded rules that have them.
-static bool has_signals(struct local_call *c, uint32_t shard)
-{
-    struct shard_runner *r = runner_if_open(c->queue, shard);
-    return r && runner_saw(r, RUNNER_SIGNALS);
-}
-
 // A longer wait is made in parts, because a node ends each at its own limit.
 static int64_t part_of(int64_t wait_ms)
 {
@@ -180,12 +173,12 @@ bool forward_submit(struct local_call *c, const struct call_effect *e, uint32_t 
     struct shard_ask ask = ask_of(c, claim ? SHARD_SUBMIT_CLAIM : SHARD_SUBMIT, shard);
     ask.op = op;
     ask.tells = c->state.plan.blocks;
-    ask.signals = op.kind == OP_RENEW && has_signals(c, shard);
+    ask.signals = op.kind == OP_RENEW;
     if (claim) {
         ask.claim = *receive_claim(c);
         ask.wait_ms = part_of(receive_left_ms(c));
         ask.repeats = receive_repeats(c);
-        ask.signals = has_signals(c, shard);
+        ask.signals = true;
         claim->part_ended = receive_left_ms(c) > ask.wait_ms;
         a->link.fits = fits;
     }
@@ -203,7 +196,7 @@ bool forward_claim(struct local_call *c, const struct call_effect *e, int64_t wa
     ask.claim = *receive_claim(c);
     ask.wait_ms = part_of(wait_ms);
     ask.repeats = receive_repeats(c);
-    ask.signals = has_signals(c, e->index);
+    ask.signals = true;
     slot->part_ended = wait_ms > ask.wait_ms;
     a->link.fits = fits;
     shard_ask_put(&a->link.body, &ask);

@@ -337,15 +337,15 @@ static bool all_taken(struct mailbox_session *m, const struct settle *what, stru
     return true;
 }
 
-// What the tokens carry goes through the mailbox if one op has room for it and the rules have it.
-// Otherwise the call is made directly, which splits it or refuses it.
-static bool may_carry(const struct mailbox_session *m, const struct settle *what)
+// What the tokens carry goes through the mailbox if one op has room for it. Otherwise the call is
+// made directly, which splits it.
+static bool may_carry(const struct settle *what)
 {
     size_t bytes = 0;
     if (!what->acks && !what->renewals) return true;
     for (size_t i = 0; what->acks && i < what->len; i++)
         bytes += what->acks[i].result ? what->acks[i].result_len : 0;
-    return bytes <= CARRIED_BYTES_MAX && queue_has_rules(m->queue, RULES_SIGNALS);
+    return bytes <= CARRIED_BYTES_MAX;
 }
 
 static bool settle_here(struct mailbox_session *m, const struct settle *what,
@@ -354,7 +354,7 @@ static bool settle_here(struct mailbox_session *m, const struct settle *what,
 {
     struct lock_name *locks = memory_zeroed(what->len, sizeof *locks);
     (void)pthread_mutex_lock(&m->lock);
-    bool mine = !session_is_direct(m) && may_carry(m, what) && all_taken(m, what, locks);
+    bool mine = !session_is_direct(m) && may_carry(what) && all_taken(m, what, locks);
     if (mine) {
         CLEANUP(buf_done) struct buf payload;
         struct mailbox_wait wait = {.done = false};

@@ -51,14 +51,12 @@ static bool has_mailbox(const struct worker_view *w, int64_t now)
 
 struct count {
     uint32_t boxes;
-    bool knows; // the rules have workers
 };
 
 static void count_boxes(void *ctx, const struct machine *m, int64_t now)
 {
     struct count *c = ctx;
     struct worker_view w;
-    c->knows = machine_rules(m) >= RULES_WORKERS;
     for (size_t i = 0; machine_rows(m) > 0 && machine_worker(m, i, &w); i++)
         c->boxes += has_mailbox(&w, now);
 }
@@ -82,9 +80,7 @@ enum mailbox_need mailbox_rounds_need(struct open_queue *q)
         struct shard_runner *r = own_runner(q, i, &epoch);
         if (!r) continue;
         runner_inspect(r, count_boxes, &c);
-        enum mailbox_need one = c.boxes > 0 ? MAILBOX_NEEDS_ROUNDS
-                                : c.knows   ? MAILBOX_NEEDS_POLL
-                                            : MAILBOX_NEEDS_LOOK;
+        enum mailbox_need one = c.boxes > 0 ? MAILBOX_NEEDS_ROUNDS : MAILBOX_NEEDS_POLL;
         if (one > need) need = one;
     }
     return need;

@@ -10,7 +10,6 @@ struct mailbox_rounds;
 
 enum mailbox_need {
     MAILBOX_NEEDS_NOTHING, // no node, no shard of its own, or a store that is near
-    MAILBOX_NEEDS_LOOK,   // no worker can have one yet: the queue's version of the rules is too old
     MAILBOX_NEEDS_POLL,   // a worker may register directly: read the journal now and then
     MAILBOX_NEEDS_ROUNDS, // workers with mailboxes are registered in a shard of this node
 };

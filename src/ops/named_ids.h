@@ -22,14 +22,3 @@ void named_ids_parse(const struct open_queue *q, const char *const *ids, size_t 
 // name, the queue is looked up again.
 enum call_built named_ids_begin(struct local_call *c, bool may_block, const char *const *ids,
                                 size_t len, struct named_id *rows, struct sluice_error *first);
-
-// Whether all shards have this version, as far as this process knows; it does not block.
-bool queue_has_rules(struct open_queue *q, uint16_t rules);
-// Refuses a queue with a shard under this version of the rules, before anything is written. The
-// sentence begins with `what`, such as "cancel needs". A shard that cannot be read is left out: the
-// call finds that itself.
-enum sluice_code queue_needs_rules(struct open_queue *q, uint16_t rules, const char *what,
-                                   struct sluice_error *error);
-// The same for the open queue of a call.
-enum call_built call_needs_rules(struct local_call *c, bool may_block, uint16_t rules,
-                                 const char *what);

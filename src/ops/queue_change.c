@@ -55,13 +55,6 @@ static enum sluice_code check_change(const struct open_queue *q, const struct sh
                       "orderingGuarantee of %s cannot change: the queue has %u shards, and the "
                       "setting decides the shard of a message",
                       q->row.name, q->row.birth.shards);
-    const char *key = config_rules_key(next, (uint16_t)now->rules);
-    struct config_pair pair;
-    if (key && config_get(next, key, &pair))
-        return refuse(error, ERR_CONFLICT, key,
-                      "%s=%s needs version %d of the rules, and queue %s has version %u; "
-                      "run \"sluice upgrade %s\" first",
-                      key, pair.value, config_rules(next), q->row.name, now->rules, q->row.name);
     bool rerouted = strcmp(now->config.dead_letter_queue, next->dead_letter_queue) != 0;
     if (rerouted && now->outbound > 0) return refuse_reason(error, REASON_OUTBOX_BUSY, q->row.name);
     return SLUICE_OK;

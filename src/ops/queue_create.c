@@ -197,7 +197,7 @@ enum sluice_code queue_ensure(struct engine *e, const char *name, uint16_t rules
     bool existed;
     if (queue_get(e, name, &q, NULL) == SLUICE_OK) return SLUICE_OK;
     config_defaults(&c);
-    config_begin(&c, rules > 0 ? rules : rules_of_new_queue(e));
+    c.rules = rules > 0 ? rules : rules_of_new_queue(e);
     enum sluice_code code = queue_check_name(name, error);
     return code ? code : create(e, name, &c, &existed, error);
 }
@@ -217,10 +217,10 @@ enum sluice_code ops_queue_create(struct engine *e, const char *queue,
                    : queue_change_config(&c, &settings[i], 1, error);
     if (!code) code = queue_check_config(e, queue, &c, error);
     if (!code && c.consume == CONSUME_OWNER) code = owner_only_note(e, queue, error);
-    if (!code) config_begin(&c, rules > 0 ? rules : rules_of_new_queue(e));
+    if (!code) c.rules = rules > 0 ? rules : rules_of_new_queue(e);
     if (!code) code = create(e, queue, &c, &existed, error);
     if (!code && c.dead_letter_queue[0] != 0)
-        code = queue_ensure(e, c.dead_letter_queue, config_rules(&c), error);
+        code = queue_ensure(e, c.dead_letter_queue, c.rules, error);
     if (!code) note_existed(error, existed);
     return code;
 }

@@ -110,7 +110,7 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
     enum call_built opened = call_open_queue(c, may_block);
     if (opened != CALL_BUILT) return opened;
     if (check_options(r)) return CALL_ENDED;
-    if (r->acks) opened = settling_check(r->acks, c, may_block);
+    if (r->acks) opened = settling_check(r->acks, c);
     if (opened != CALL_BUILT) return opened;
     uint32_t shards = c->queue->row.birth.shards;
     *plan = (struct call_plan){.shards = shards, .named = r->has_id, .has_turn = true};

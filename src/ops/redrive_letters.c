@@ -189,9 +189,7 @@ static enum sluice_code lock_wanted(struct letter_page *p, struct sluice_error *
     for (size_t i = 0; i < p->batch->len; i++)
         any |= p->wanted[i];
     if (!any) return SLUICE_OK;
-    enum sluice_code code =
-        queue_needs_rules(p->queue, RULES_SIGNALS, "a redrive of dead letters needs", error);
-    return code ? code : change_open_queue(p->queue, &l.change, error);
+    return change_open_queue(p->queue, &l.change, error);
 }
 
 static struct sluice_request request_for(const char *id, uint64_t salt)

@@ -11,7 +11,6 @@
 #include "base/memory.h"
 #include "ops/by_shard.h"
 #include "ops/ops.h"
-#include "ops/send_rules.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "protocol/send_check.h"
@@ -53,7 +52,8 @@ struct send_call {
     bool refused;  // the queue was full for a message of the last op
     size_t taken;  // messages that were added
     bool in_doubt; // the result of an op is UNKNOWN
-    struct send_workflows workflows;
+    bool
+        workflows_in_first; // the messages of workflows are in the first shard: the queue is strict
 };
 static_assert(sizeof(struct send_call) <= CALL_BYTES_MAX, "malloc has it at hand");
 
@@ -62,8 +62,8 @@ static uint32_t shard_of(const struct send_call *s, const struct sluice_send *m,
 {
     const struct catalog_row *q = &s->call.queue->row;
     struct bytes workflow = text_or_empty(m->workflow);
-    if (s->workflows.decide && workflow.len > 0 && text_or_empty(m->group).len == 0)
-        return s->workflows.in_first ? 0 : (uint32_t)(hash64_of(workflow, 0) % q->birth.shards);
+    if (workflow.len > 0 && text_or_empty(m->group).len == 0)
+        return s->workflows_in_first ? 0 : (uint32_t)(hash64_of(workflow, 0) % q->birth.shards);
     return shard_of_send(q->birth.shards, q->birth.ordering_guarantee, m, s->id.bytes, index);
 }
 
@@ -349,6 +349,25 @@ static bool refuse_all(struct send_call *s)
     return code;
 }
 
+static void read_strict(void *ctx, const struct machine *m, int64_t now)
+{
+    const struct queue_config *config = machine_config(m);
+    (void)now;
+    *(bool *)ctx = config->ordering_guarantee && !config->workflow_order;
+}
+
+// In a strict queue, messages without a group are one scope, in the first shard. A change of the
+// settings begins at that shard. False: it cannot be opened.
+static bool find_workflows(struct send_call *s)
+{
+    bool any = false;
+    for (size_t i = 0; !any && i < s->len; i++)
+        any = s->messages[i].workflow && *s->messages[i].workflow;
+    struct shard_runner *r = any ? call_runner(&s->call, 0) : NULL;
+    if (r) runner_inspect(r, read_strict, &s->workflows_in_first);
+    return !any || r;
+}
+
 static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)
 {
     struct send_call *s = (struct send_call *)c;
@@ -358,9 +377,7 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
         s->sent[i] = (struct sluice_sent){.code = call_code(c)};
     if (opened != CALL_BUILT) return opened;
     if (s->len == 0 || refuse_all(s)) return CALL_ENDED;
-    enum call_built allowed =
-        send_rules_check(c, s->messages, s->len, s->sent, may_block, &s->workflows);
-    if (allowed != CALL_BUILT) return allowed;
+    if (!find_workflows(s)) return CALL_ENDED;
     for (size_t i = 0; i < s->len; i++)
         uploads = uploads || must_upload(s, i);
     if (uploads && !may_block) return CALL_BLOCKS;

@@ -188,14 +188,12 @@ size_t settling_parse(struct settle_plan *s, struct local_call *c, bool may_bloc
     return good;
 }
 
-enum call_built settling_check(const struct settle_plan *s, struct local_call *c, bool may_block)
+enum call_built settling_check(const struct settle_plan *s, struct local_call *c)
 {
     if (!s->carried) return CALL_BUILT;
     struct settle what = {
         .len = s->len, .acks = s->carried->acks, .renewals = s->carried->renewals};
-    if (settle_check(&what, call_error(c))) return CALL_ENDED;
-    const char *thing = s->carried->acks ? "a result needs" : "a progress needs";
-    return call_needs_rules(c, may_block, RULES_SIGNALS, thing);
+    return settle_check(&what, call_error(c)) ? CALL_ENDED : CALL_BUILT;
 }
 
 bool settling_is_one_op(const struct settle_plan *s)
@@ -372,7 +370,7 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
     }
     enum call_built opened = call_open_queue(c, may_block);
     if (opened != CALL_BUILT || s->len == 0) return opened == CALL_BUILT ? CALL_ENDED : opened;
-    opened = settling_check(s, c, may_block);
+    opened = settling_check(s, c);
     if (opened != CALL_BUILT) return opened;
     size_t good = settling_parse(s, c, may_block, &blocks);
     if (blocks) return CALL_BLOCKS;

@@ -43,7 +43,7 @@ void settling_own(struct settle_plan *s); // copies the tokens and the reason
 size_t settling_parse(struct settle_plan *s, struct local_call *c, bool may_block, bool *blocks);
 // Refuses results and progress that no queue takes, or whose queue has older rules, before anything
 // is written. The queue is open.
-enum call_built settling_check(const struct settle_plan *s, struct local_call *c, bool may_block);
+enum call_built settling_check(const struct settle_plan *s, struct local_call *c);
 bool settling_is_one_op(const struct settle_plan *s); // the locks, all good, fit into one op
 // As the functions of struct call_type.
 struct shard_runner *settling_op(struct settle_plan *s, struct local_call *c, uint32_t index,

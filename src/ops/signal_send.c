@@ -252,8 +252,6 @@ static enum call_built begin(struct change *ch, struct local_call *c, bool may_b
     struct signal_change *g = (struct signal_change *)ch;
     bool reads = !g->ids && !g->message;
     enum call_built built = parse(g, c, may_block);
-    if (built == CALL_BUILT)
-        built = call_needs_rules(c, may_block, RULES_SIGNALS, "a signal needs");
     if (built == CALL_BUILT && reads && !may_block) built = CALL_BLOCKS;
     if (built != CALL_BUILT) return built;
     g->queue = c->queue;

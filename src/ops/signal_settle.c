@@ -137,8 +137,6 @@ static enum call_built begin(struct change *ch, struct local_call *c, bool may_b
     parse(s, c->queue, &foreign);
     if (foreign) built = change_open_again(c, may_block); // it may be an old life of its name
     if (foreign && built == CALL_BUILT) parse(s, c->queue, &foreign);
-    if (built == CALL_BUILT)
-        built = call_needs_rules(c, may_block, RULES_SIGNALS, "a signal needs");
     if (built != CALL_BUILT) return built;
     return change_rows_begin(&s->rows, c);
 }

@@ -272,7 +272,7 @@
     A(S, COUNT, position, "position", OMIT_NEVER, "The position of its journal entry.")            \
     A(S, SMALL, shard, "shard", OMIT_NEVER, NULL)                                                  \
     A(S, COUNT, sequence, "sequence", OMIT_ZERO,                                                   \
-      "The number of the event in its shard, without gaps. Missing: version 1 of the rules.")      \
+      "The number of the event in its shard, without gaps.")      \
     A(S, TEXT, workflow, "workflow", OMIT_EMPTY,                                                   \
       "The workflow of the message, or the one that the event is about.")                          \
     A(S, TEXT, ordering_key, "orderingKey", OMIT_EMPTY,                                            \

@@ -33,7 +33,6 @@ struct machine_look {
     struct publisher_cursor cursor;
     uint64_t events;
     bool overdue;
-    bool cursors; // the rules of the queue have a cursor
     bool off;
     int64_t now;
 };
@@ -74,7 +73,6 @@ struct published_shard {
     bool has_events; // the reader may have some
     bool reader_failed;
     bool ending, ended;
-    bool told_old;
     uint64_t unfit; // events that their schema refuses
     bool committing;
     bool commit_ok;

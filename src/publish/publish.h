@@ -20,7 +20,6 @@ enum publishing_note {
     PUBLISHING_OVERDUE, // events wait for longer than publishKeep
     PUBLISHING_HEALED,  // a stream had lost its newest events; they were published again
     PUBLISHING_GAP,     // events were skipped (publish=skip)
-    PUBLISHING_OLD,     // the version of the rules of a queue has no cursor
     PUBLISHING_SCHEMA,  // an event does not fit its schema
 };
 

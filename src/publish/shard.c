@@ -199,7 +199,6 @@ static void look(void *ctx, const struct machine *m, int64_t now)
     struct machine_publish_lag u;
     l->published = machine_published(m, &l->cursor.slot, &l->cursor.sequence);
     l->events = machine_event_count(m);
-    l->cursors = machine_rules(m) >= RULES_WORKFLOWS;
     l->overdue = machine_unpublished(m, now, &u) && u.overdue;
     l->off = machine_config(m)->publish == PUBLISH_OFF;
     l->now = now;
@@ -373,13 +372,8 @@ static void check_bus(struct published_shard *s, int64_t now)
 static void check_owner(struct published_shard *s, int64_t now, const struct machine_look *l)
 {
     (void)pthread_mutex_lock(&s->lock);
-    bool wanted = s->wanted && !l->off && l->cursors && !s->ending;
-    bool old = s->wanted && !l->cursors && !s->told_old;
-    s->told_old = s->told_old || old;
+    bool wanted = s->wanted && !l->off && !s->ending;
     (void)pthread_mutex_unlock(&s->lock);
-    if (old)
-        publishing_say(s->all, PUBLISHING_OLD, s->queue->row.name, s->shard,
-                       "the queue has an earlier version of the rules than 5: run sluice upgrade");
     if (wanted == s->owns || (wanted && now < s->retry_at)) return;
     s->owns = wanted;
     if (wanted) {

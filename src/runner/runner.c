@@ -109,7 +109,6 @@ static void note_state(struct shard_runner *r)
     uint32_t flags = machine_deleted(m) ? RUNNER_DELETED : 0;
     if (machine_config(m)->backpressure == BACKPRESSURE_BLOCK) flags |= RUNNER_BLOCKS_SENDERS;
     if (machine_claimable(m, TIME_UNKNOWN, BYTES_EMPTY)) flags |= RUNNER_HAS_READY;
-    if (machine_rules(m) >= RULES_SIGNALS) flags |= RUNNER_SIGNALS;
     atomic_store_explicit(&r->slot, slot, memory_order_relaxed);
     atomic_store_explicit(&r->flags, flags, memory_order_relaxed);
     r->noted = true;

@@ -145,7 +145,6 @@ enum runner_flag {
     RUNNER_DELETED = 1,
     RUNNER_BLOCKS_SENDERS = 2, // while the queue is full
     RUNNER_HAS_READY = 4,      // a message that can be claimed
-    RUNNER_SIGNALS = 8,        // the queue's rules have signals
 };
 bool runner_saw(const struct shard_runner *r, enum runner_flag flag);
 // The same with the journal's own part of the state.

@@ -407,7 +407,6 @@ static void log_publishing(void *ctx, enum publishing_note note, const char *que
                  [PUBLISHING_OVERDUE] = {"bus-overdue", LOG_WARNING},
                  [PUBLISHING_HEALED] = {"bus-healed", LOG_WARNING},
                  [PUBLISHING_GAP] = {"bus-gap", LOG_WARNING},
-                 [PUBLISHING_OLD] = {"bus-old-rules", LOG_WARNING},
                  [PUBLISHING_SCHEMA] = {"bus-schema", LOG_WARNING}};
     struct server *s = ctx;
     LOG(&s->log, notes[note].level, notes[note].name, LOG_TEXT("queue", queue),

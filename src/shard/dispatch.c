@@ -26,7 +26,6 @@ static uint64_t left_by_receives(const struct shard *s)
 bool shard_may_dispatch(const struct shard *s)
 {
     if (s->dispatching || !s->view->is_owner) return false;
-    if (machine_rules(s->machine) < RULES_WORKERS) return false;
     return machine_dispatchable(s->machine) && left_by_receives(s) > 0;
 }
 

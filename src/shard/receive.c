@@ -194,7 +194,6 @@ static enum reason mode_refusal(const struct shard *s, const struct shard_call *
 {
     struct worker_view w;
     if (!c->receives || c->recalls) return REASON_NONE;
-    if (machine_rules(s->machine) < RULES_WORKERS) return REASON_NONE;
     if (!machine_worker_find(s->machine, c->worker, &w) || w.instance == 0) return REASON_NONE;
     CHECK(w.mode <= WORKER_IS_EVICTED);
     switch (w.mode) {

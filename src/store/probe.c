@@ -209,7 +209,9 @@ enum err store_probe_quickly(struct store *s, char *why, size_t why_len)
     return e;
 }
 
-static const char format_magic[8] = {'S', 'L', 'U', 'I', 'C', 'E', 'F', 'T'};
+static const char format_magic[8] = {'S', 'L', 'U', 'I', 'C', 'E', '0', '1'};
+// Of programs before the first release. Nothing else of their stores can be read.
+static const char early_magic[8] = {'S', 'L', 'U', 'I', 'C', 'E', 'F', 'T'};
 
 static void format_put(struct buf *to, const struct store_format *f)
 {
@@ -226,6 +228,11 @@ enum err store_format_read(struct bytes from, struct store_format *f, struct sto
     struct reader r = reader_of(from);
     struct bytes magic = read_bytes(&r, sizeof format_magic);
     f->version = read_u32(&r);
+    if (bytes_equal(magic, bytes_of(early_magic, sizeof early_magic)))
+        return answer_refuse(a, ERR_INVALID,
+                             "this store was written by a program before the first release; empty "
+                             "its queues with that program, or write their messages to a file for "
+                             "\"sluice import\", and begin with an empty store");
     if (!reader_ok(&r) || !bytes_equal(magic, bytes_of(format_magic, sizeof format_magic)))
         return answer_refuse(a, ERR_CORRUPT,
                              "the object \"" FORMAT_KEY "\" is damaged, or is not from Sluice");

@@ -127,25 +127,6 @@ static void messages_of_several_shards_are_cancelled_by_one_call(void **state)
     rig_close(&r);
 }
 
-static void a_queue_of_older_rules_is_refused_before_anything_is_written(void **state)
-{
-    (void)state;
-    struct rig r;
-    struct sluice_error e;
-    struct sluice_outcome o;
-    char id[SLUICE_ID_MAX];
-    rig_queue(&r, &(struct sluice_setting){"rules", "1"}, 1);
-    send_text(r.s, "x", id);
-    const char *ids[] = {id};
-    uint64_t entries = stats(r.s).entries;
-    assert_int_equal(sluice_cancel(r.s, "tasks", ids, 1, NULL, &o, &e), SLUICE_CONFLICT);
-    assert_string_equal(e.reason, "upgrade-needed");
-    assert_non_null(strstr(e.message, "sluice upgrade tasks"));
-    assert_int_equal(o.code, SLUICE_CONFLICT);
-    assert_int_equal(stats(r.s).entries, entries);
-    rig_close(&r);
-}
-
 static void a_reason_that_is_too_long_is_refused(void **state)
 {
     (void)state;
@@ -172,7 +153,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(an_id_of_another_queue_is_not_the_same_message),
         cmocka_unit_test(a_dead_message_is_purged),
         cmocka_unit_test(messages_of_several_shards_are_cancelled_by_one_call),
-        cmocka_unit_test(a_queue_of_older_rules_is_refused_before_anything_is_written),
         cmocka_unit_test(a_reason_that_is_too_long_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

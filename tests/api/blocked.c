@@ -56,8 +56,8 @@ static int take_one(struct sluice *s, const char *queue, int64_t wait_ms)
 static void await_blocked(struct sluice *s, size_t count)
 {
     int64_t give_up = clock_boot_ms() + DEADLINE_MS;
-    while (line_blocked(s->engine, "full") != count)
-        if (clock_boot_ms() > give_up) fail_msg("%zu are blocked", line_blocked(s->engine, "full"));
+    while (blocked_sends_count(s->engine, "full") != count)
+        if (clock_boot_ms() > give_up) fail_msg("%zu are blocked", blocked_sends_count(s->engine, "full"));
 }
 
 static size_t count_threads(void)

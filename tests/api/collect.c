@@ -493,32 +493,6 @@ static void a_large_workflow_is_collected(void **state)
     rig_close(&r);
 }
 
-static void a_queue_of_older_rules_is_refused_at_once(void **state)
-{
-    (void)state;
-    struct sluice_setting rules = {"rules", "5"};
-    struct rig r;
-    char id[SLUICE_ID_MAX];
-    rig_queue(&r, &rules, 1);
-    send_one(r.s, &(struct sluice_send){.body = "x", .body_len = 1, .workflow = "order"}, id);
-    const char *list[] = {id};
-    struct sluice_collector *c;
-    struct sluice_error e;
-    struct sluice_collect what[] = {{.ids = list, .ids_len = 1},
-                                    {.ids = list, .ids_len = 1, .running = 1},
-                                    {.workflow = "order"}};
-    for (int i = 0; i < 3; i++) {
-        assert_int_equal(sluice_collect_open(r.s, "tasks", &what[i], &c, &e), SLUICE_CONFLICT);
-        assert_string_equal(e.reason, "upgrade-needed");
-        assert_non_null(strstr(e.message, "sluice upgrade tasks"));
-    }
-    struct sluice_upgrade done;
-    FINE(sluice_queue_upgrade(r.s, "tasks", SLUICE_UPGRADE_FORCE, &done, &error));
-    FINE(sluice_collect_open(r.s, "tasks", what, &c, &error));
-    sluice_collect_close(c);
-    rig_close(&r);
-}
-
 int main(int argc, char **argv)
 {
     if (argc != 2) return 2;
@@ -542,7 +516,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_workflow_is_collected),
         cmocka_unit_test(messages_of_a_workflow_that_ended_before_come_too),
         cmocka_unit_test(a_large_workflow_is_collected),
-        cmocka_unit_test(a_queue_of_older_rules_is_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -210,39 +210,6 @@ static void bad_results_and_progress_are_refused(void **state)
     rig_close(&r);
 }
 
-static void older_rules_are_refused_before_anything_is_written(void **state)
-{
-    (void)state;
-    struct rig r;
-    struct sluice_error e;
-    char id[SLUICE_ID_MAX];
-    rig_queue(&r, &(struct sluice_setting){"rules", "1"}, 1);
-    struct sluice_batch *b = hold(r.s, "x", id);
-    uint64_t entries = stats(r.s).entries;
-    struct sluice_ack ack = {.token = b->messages[0].token, .result = "1", .result_len = 1};
-    assert_int_equal(sluice_ack_with(r.s, "tasks", &ack, 1, NULL, &e), SLUICE_CONFLICT);
-    assert_string_equal(e.reason, "upgrade-needed");
-    assert_int_equal(stats(r.s).entries, entries);
-    struct sluice_outcome o;
-    struct sluice_batch *next = NULL;
-    struct sluice_receive ask = {
-        .worker = "w", .acks = &ack.token, .acks_len = 1, .acked = &o, .results = &ack};
-    assert_int_equal(sluice_receive(r.s, "tasks", &ask, &next, &e), SLUICE_CONFLICT);
-    assert_string_equal(e.reason, "upgrade-needed");
-    assert_int_equal(o.code, SLUICE_CONFLICT);
-    assert_int_equal(stats(r.s).entries, entries);
-    ack.result = NULL; // without a result it is an ack like any other
-    FINE(sluice_receive(r.s, "tasks", &ask, &next, &error));
-    assert_string_equal(o.status, "processed");
-    sluice_batch_free(next);
-    sluice_batch_free(b);
-    b = hold(r.s, "y", id);
-    ack.token = b->messages[0].token;
-    FINE(sluice_ack_with(r.s, "tasks", &ack, 1, NULL, &error));
-    sluice_batch_free(b);
-    rig_close(&r);
-}
-
 static size_t list(struct sluice *s, const char *state, const char *after,
                    struct sluice_batch **out)
 {
@@ -329,7 +296,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(progress_is_shown_while_the_message_is_locked),
         cmocka_unit_test(a_queue_without_retention_takes_a_result_and_says_so),
         cmocka_unit_test(bad_results_and_progress_are_refused),
-        cmocka_unit_test(older_rules_are_refused_before_anything_is_written),
         cmocka_unit_test(finished_messages_are_listed_newest_first_by_page),
         cmocka_unit_test(kept_bodies_of_finished_messages_are_shown_and_found),
     };

@@ -411,23 +411,6 @@ static void bad_input_is_refused_with_its_field(void **state)
     rig_close(&r);
 }
 
-static void a_queue_of_older_rules_is_refused_before_anything_is_written(void **state)
-{
-    (void)state;
-    struct rig r;
-    struct sluice_error e;
-    char id[SLUICE_ID_MAX];
-    rig_queue(&r, &(struct sluice_setting){"rules", "1"}, 1);
-    send_text(r.s, "x", id);
-    const char *ids[] = {id};
-    uint64_t entries = stats(r.s).entries;
-    struct sluice_signal what = steer(ids, 1);
-    assert_int_equal(sluice_signal(r.s, "tasks", &what, NULL, NULL, &e), SLUICE_CONFLICT);
-    assert_string_equal(e.reason, "upgrade-needed");
-    assert_int_equal(stats(r.s).entries, entries);
-    rig_close(&r);
-}
-
 // The next event of this type; `id` and the like are valid until the next call.
 static struct sluice_event event_of(struct sluice_events *events, const char *type)
 {
@@ -533,7 +516,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(each_refusal_has_its_row_and_the_others_are_sent),
         cmocka_unit_test(every_step_of_a_signal_is_an_event),
         cmocka_unit_test(bad_input_is_refused_with_its_field),
-        cmocka_unit_test(a_queue_of_older_rules_is_refused_before_anything_is_written),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -36,7 +36,6 @@ static int set_up(void **state)
     FINE(sluice_open(r.dir, NULL, &r.mine, &error));
     FINE(sluice_open(r.dir, NULL, &r.theirs, &error));
     FINE(sluice_queue_create(r.mine, "jobs", &shards, 1, &error));
-    FINE(sluice_queue_create(r.mine, "old", &(struct sluice_setting){"rules", "1"}, 1, &error));
     *state = &r;
     return 0;
 }
@@ -111,13 +110,8 @@ static void values_that_are_not_possible_are_refused(void **state)
     j = join;
     j.labels = "Kind=gpu";
     REFUSED(SLUICE_INVALID, "Kind=gpu", sluice_worker_join(r->mine, "jobs", &j, &error));
-    REFUSED(SLUICE_CONFLICT, "sluice upgrade old",
-            sluice_worker_join(r->mine, "old", &join, &error));
     struct sluice_send m = {.body = "x", .body_len = 1, .needs = "no label"};
     REFUSED(SLUICE_INVALID, "no label", sluice_send(r->mine, "jobs", &m, 1, NULL, NULL, &error));
-    m.needs = "kind=gpu";
-    REFUSED(SLUICE_CONFLICT, "sluice upgrade old",
-            sluice_send(r->mine, "old", &m, 1, NULL, NULL, &error));
     REFUSED(SLUICE_NOT_FOUND, "pod-9", sluice_worker_pause(r->mine, "jobs", "pod-9", &error));
 }
 

@@ -195,11 +195,6 @@ class Sluice:
         lasting = () if any(word.startswith("visibilityTimeout=") for word in settings) else ("visibilityTimeout=1h",)
         self.ok("queue", "create", queue, *settings, *lasting)
 
-    def create_new(self, queue, *settings):
-        """With the newest version of the rules."""
-        self.create(queue, *settings)
-        self.ok("upgrade", queue)
-
     def send(self, queue, body, *options):
         return self.ok("send", queue, *options, "--", body).out.strip()
 

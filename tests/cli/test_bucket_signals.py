@@ -9,7 +9,7 @@ ANSWERING = f"READY; read -r -u 3 line; echo '{{\"number\":1,\"answer\":\"here\"
 
 @case
 def renewals_tell_a_worker_of_its_signals(sluice):
-    sluice.create_new("tasks", "visibilityTimeout=6s")
+    sluice.create("tasks", "visibilityTimeout=6s")
     id = sluice.send("tasks", "x")
     worker = Worker(sluice, ANSWERING).runs()
     same(told(sluice, id, "ask"), ("acked", "here"))
@@ -19,7 +19,7 @@ def renewals_tell_a_worker_of_its_signals(sluice):
 
 @case
 def a_signal_comes_within_a_third_of_the_lock(sluice):
-    sluice.create_new("tasks", "visibilityTimeout=30s")
+    sluice.create("tasks", "visibilityTimeout=30s")
     id = sluice.send("tasks", "x")
     Worker(sluice, ANSWERING).runs()
     same(told(sluice, id, "ask"), ("acked", "here"))
@@ -39,7 +39,7 @@ def a_worker_that_holds_a_job_asks_only_to_renew(sluice):
     def renewals():
         return [path for command, path in asked if command == "PUT" and "/log/" in path]
 
-    sluice.create_new("tasks", "visibilityTimeout=12s")
+    sluice.create("tasks", "visibilityTimeout=12s")
     sluice.send("tasks", "x")
     with between(Noting) as env:
         sluice.on_store = sluice.on_store | env

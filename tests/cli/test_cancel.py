@@ -6,7 +6,7 @@ from terminal import Terminal
 
 def waiting(sluice, count):
     """A queue with so many messages, every second one delayed; returns their ids."""
-    sluice.create_new("tasks", "failureStrategy.maxRetries=0")
+    sluice.create("tasks", "failureStrategy.maxRetries=0")
     return [sluice.send("tasks", f"job {number}", "--header", f"n={number % 2}",
                         *(["--delay", "1h"] if number % 2 else [])) for number in range(count)]
 

@@ -31,17 +31,6 @@ def without_a_node_a_receive_is_refused_and_claims_nothing(sluice):
 
 
 @case
-def the_setting_needs_version_3_of_the_rules(sluice):
-    sluice.create("tasks", "shards=2", "rules=1")
-    sluice.refused(CONFLICT, "queue", "set", "tasks", "consume=owner", field="consume",
-                   says='consume=owner needs version 3 of the rules, and queue tasks has version 1; run "sluice upgrade '
-                        'tasks" first')
-    sluice.ok("upgrade", "tasks")
-    sluice.ok("queue", "set", "tasks", "consume=owner")
-    same(sluice.json("queue", "show", "tasks")["settings"]["consume"], "owner")
-
-
-@case
 def a_direct_worker_receives_through_the_owner(sluice):
     sluice.create("tasks", "consume=owner", "shards=2")
     with Node(sluice):

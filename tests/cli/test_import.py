@@ -176,7 +176,7 @@ def an_open_batch_whose_keys_have_expired_is_looked_up(sluice):
 
 @case
 def a_cancelled_message_has_left_the_queue(sluice):
-    sluice.create_new("mail", "dedupWindow=1ms")
+    sluice.create("mail", "dedupWindow=1ms")
     with Beanstalkd() as server:
         server.put("mail", [b"a", b"b"])
         sluice.ok("import", "mail", server.url("mail"), "--keep")

@@ -160,17 +160,6 @@ def status_of_a_finished_message(sluice):
 
 
 @case
-def retention_needs_version_4_of_the_rules(sluice):
-    sluice.create("tasks", "rules=1")
-    sluice.refused(CONFLICT, "queue", "set", "tasks", "retention=1d", says="sluice upgrade tasks", field="retention")
-    sluice.ok("upgrade", "tasks")
-    sluice.ok("queue", "set", "tasks", "retention=1d")
-    id = sluice.send("tasks", "x")
-    sluice.ok("ack", "tasks", sluice.one("tasks")["token"])
-    same(sluice.json("show", "tasks", id)["state"], "processed")
-
-
-@case
 def prices_are_checked_before_anything_is_opened(sluice):
     sluice.refused(INVALID, "stats", "--price", "put=0.004,gett=1", says='"gett=1"', field="--price")
     sluice.refused(INVALID, "stats", "--price", "put=", says="put", field="--price")

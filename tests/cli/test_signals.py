@@ -10,7 +10,7 @@ NONE = 11  # of collect: no message was processed
 
 def locked(sluice, *settings):
     """A message that the test holds."""
-    sluice.create_new("tasks", *settings)
+    sluice.create("tasks", *settings)
     sluice.send("tasks", "x")
     return sluice.one("tasks", "--worker", "w1")
 
@@ -111,7 +111,7 @@ def mistakes_of_a_worker_have_their_sentence(sluice):
                         (["--token", "nonsense"], '"nonsense" is not a lock token')]:
         sluice.refused(INVALID, "signals", "tasks", *words, says=says, input="x" * 262_145)
     sluice.refused(NOT_FOUND, "signals", "task", "--token", token, says="tasks")
-    sluice.create_new("other")
+    sluice.create("other")
     sluice.refused(NOT_FOUND, "signals", "other", "--token", token, says="belongs to another queue or shard")
     sluice.refused(NOT_FOUND, "signals", "other", "--token", token, "--ack", "1", says="belongs to another queue")
     sluice.ok("ack", "tasks", token)
@@ -157,13 +157,13 @@ def mistakes_have_their_sentence(sluice):
     sluice.refused(CONFLICT, "signal", "tasks", id, "ask", says=id)
     same(signals(sluice), [])
     sluice.ok("queue", "delete", "tasks", "--yes")
-    sluice.create_new("tasks")
+    sluice.create("tasks")
     sluice.refused(NOT_FOUND, "signal", "tasks", id, "ask", says="or to a former one of that name")
 
 
 @case
 def an_idle_message_waits_or_refuses(sluice):
-    sluice.create_new("tasks")
+    sluice.create("tasks")
     id = sluice.send("tasks", "x")
     sluice.refused(CONFLICT, "signal", "tasks", id, "ask", "--when-idle", "refuse", says=id)
     same(sluice.json("signal", "tasks", id, "ask")["state"], "pending")
@@ -184,7 +184,7 @@ def an_interrupt_ends_the_token(sluice):
 
 @case
 def all_messages_of_a_worker_or_a_workflow_get_a_signal(sluice):
-    sluice.create_new("tasks", "shards=2")
+    sluice.create("tasks", "shards=2")
     for number in range(3):
         sluice.send("tasks", str(number), "--workflow", "w")
     held = []
@@ -290,7 +290,7 @@ def finish(sluice, *results):
 
 @case
 def results_are_collected(sluice):
-    sluice.create_new("tasks", "failureStrategy.maxRetries=0")
+    sluice.create("tasks", "failureStrategy.maxRetries=0")
     ids = finish(sluice, "a", "b")
     status, rows, end = collected(sluice, *ids)
     same(status, 0)
@@ -302,7 +302,7 @@ def results_are_collected(sluice):
 
 @case
 def some_and_none_have_a_status_of_their_own(sluice):
-    sluice.create_new("tasks", "failureStrategy.maxRetries=0")
+    sluice.create("tasks", "failureStrategy.maxRetries=0")
     ids = finish(sluice, "a", None)
     status, rows, end = collected(sluice, *ids)
     same([status, end["processed"], end["failed"]], [1, 1, 1])
@@ -325,14 +325,14 @@ def some_and_none_have_a_status_of_their_own(sluice):
 
 @case
 def a_collect_without_a_terminal_prints_no_progress(sluice):
-    sluice.create_new("tasks")
+    sluice.create("tasks")
     waits = sluice.send("tasks", "y")
     same(sluice.run("collect", "tasks", waits, "--timeout", "2500ms").err, f"0 of 1 ended in 2.5s; still open:\n  {waits}\n")
 
 
 @case
 def a_collect_that_began_before_gets_what_comes(sluice):
-    sluice.create_new("tasks")
+    sluice.create("tasks")
     ids = [sluice.send("tasks", "x") for _ in range(2)]
     stream = sluice.start("collect", "tasks", *ids, "--stream", "--json")
     one, other = sluice.receive("tasks", "--max", "2")
@@ -347,7 +347,7 @@ def a_collect_that_began_before_gets_what_comes(sluice):
 
 @case
 def any_ends_with_the_first(sluice):
-    sluice.create_new("tasks", "failureStrategy.maxRetries=0")
+    sluice.create("tasks", "failureStrategy.maxRetries=0")
     done = finish(sluice, None, "a")
     waits = sluice.send("tasks", "y")
     status, rows, end = collected(sluice, *done, waits, "--any")
@@ -357,7 +357,7 @@ def any_ends_with_the_first(sluice):
 
 @case
 def a_workflow_is_collected_and_running_jobs_are_asked(sluice):
-    sluice.create_new("tasks")
+    sluice.create("tasks")
     sluice.send("tasks", "x", "--workflow", "w")
     message = sluice.one("tasks")
     thread = threading.Thread(target=lambda: until(lambda: signals(sluice), "the question arrives"))
@@ -386,7 +386,7 @@ def messages_of_a_workflow_that_are_not_kept_are_counted(sluice):
 
 @case
 def mistakes_of_a_collect_have_their_sentence(sluice):
-    sluice.create_new("tasks")
+    sluice.create("tasks")
     id = sluice.send("tasks", "x")
     sluice.refused(INVALID, "collect", "tasks", says="ID is missing", field="ID")
     sluice.refused(INVALID, "collect", "tasks", id, "--workflow", "w", says="exclude each other")

@@ -13,7 +13,7 @@ GRACE = ("--grace", "20s")  # longer than any case waits for it
 
 def started(sluice, script, *options, settings=()):
     """A worker that runs the script on a message; with the message's id."""
-    sluice.create_new("tasks", *settings)
+    sluice.create("tasks", *settings)
     id = sluice.send("tasks", "x")
     return Worker(sluice, script, *options).runs(), id
 
@@ -49,7 +49,7 @@ def a_program_is_steered_and_asked(sluice):
 
 @case
 def a_signal_that_was_sent_before_comes_with_the_message(sluice):
-    sluice.create_new("tasks")
+    sluice.create("tasks")
     id = sluice.send("tasks", "x")
     sluice.ok("signal", "tasks", id, "steer", "rate=7")
     out = sluice.path("line")
@@ -113,7 +113,7 @@ def now_is_kill_at_once(sluice):
 @case
 def then_says_what_becomes_of_the_message(sluice):
     for what, status, state in (("retry", "retrying", "ready"), ("dead-letter", "dead-lettered", "dead")):
-        sluice.create_new(what)
+        sluice.create(what)
         id = sluice.send(what, "x")
         worker = Worker(sluice, f"READY-{what}; {ENDLESS}".replace("READY", "touch " + sluice.path("ready")), name=what)
         worker.ready = sluice.path(f"ready-{what}")
@@ -223,7 +223,7 @@ def a_program_that_forks_and_exits_is_not_awaited(sluice):
 
 @case
 def one_worker_listens_for_all_its_jobs(sluice):
-    sluice.create_new("tasks")
+    sluice.create("tasks")
     ids = [sluice.send("tasks", str(number)) for number in range(4)]
     worker = Worker(sluice, "read -r -u 3 line; body=$(cat); "
                     "echo '{\"number\":1,\"answer\":\"job '$body'\"}' >&4", "-c", "4", once=False)
@@ -247,25 +247,6 @@ def a_worker_that_is_stopped_leaves_a_steer_to_the_next(sluice):
 
 
 @case
-def a_queue_of_an_older_version_runs_as_before(sluice):
-    sluice.create("tasks", "rules=1")
-    id = sluice.send("tasks", "x")
-    worker = Worker(sluice, "echo '{\"result\":\"r\",\"progress\":5}' >&4")
-    contains(worker.next(type="trouble")["message"], id, "sluice upgrade tasks")
-    same(worker.ends()["status"], "processed")
-
-
-@case
-def a_worker_listens_when_its_queue_is_upgraded(sluice):
-    sluice.create("tasks", "visibilityTimeout=1s", "rules=1")  # renewals tell of the first signal
-    id = sluice.send("tasks", "x")
-    worker = Worker(sluice, "READY; read -r -u 3 line; echo '{\"number\":1,\"answer\":\"here\"}' >&4").runs()
-    sluice.ok("upgrade", "tasks")
-    same(told(sluice, id, "ask"), ("acked", "here"))
-    same(worker.ends()["status"], "processed")
-
-
-@case
 def progress_is_shown(sluice):
     worker, id = started(sluice, f"echo '{{\"progress\":42,\"text\":\"half way\"}}' >&4; READY; {ENDLESS}",
                          settings=("visibilityTimeout=1s",))
@@ -278,7 +259,7 @@ def progress_is_shown(sluice):
 
 @case
 def the_table_shows_signals_and_progress(sluice):
-    sluice.create_new("tasks")
+    sluice.create("tasks")
     id = sluice.send("tasks", "picture")
     terminal = Terminal(sluice, "work", "tasks", "--", "bash", "-c",
                         f"echo '{{\"progress\":42,\"text\":\"half way\"}}' >&4; read -r -u 3 line; {ENDLESS}", columns=120)

@@ -10,14 +10,9 @@ def counts(row):
     return [row[key] for key in KEYS]
 
 
-def raised(sluice, *settings):
-    sluice.create("tasks", *settings)
-    sluice.ok("upgrade", "tasks")
-
-
 @case
 def a_workflow_completes_when_its_last_message_is_done(sluice):
-    raised(sluice)
+    sluice.create("tasks")
     sluice.ok("send", "tasks", "reserve", "--workflow", "order-7")
     sluice.ok("send", "tasks", "ship", "--workflow", "order-7", "--workflow-last")
     shown = sluice.json("workflow", "show", "tasks", "order-7")
@@ -26,7 +21,7 @@ def a_workflow_completes_when_its_last_message_is_done(sluice):
     for message in sluice.receive("tasks", "--max", "2"):
         sluice.ok("ack", "tasks", message["token"])
     same(counts(sluice.json("workflow", "show", "tasks", "order-7")), ["completed", 0, 2, 0, 0, 1, True])
-    events = [event for event in sluice.events("tasks") if event["type"] != "queue-upgraded"]
+    events = sluice.events("tasks")
     same(events[0]["type"], "workflow-submitted")
     same(events[-1]["type"], "workflow-completed")
     same(events[-1]["count"], 2)
@@ -38,12 +33,8 @@ def a_workflow_completes_when_its_last_message_is_done(sluice):
 
 @case
 def bad_input_has_its_sentence(sluice):
-    sluice.create("tasks", "shards=4", "rules=1")
+    sluice.create("tasks", "shards=4")
     sluice.refused(INVALID, "send", "tasks", "x", "--workflow-last", says="needs a workflow", field="workflowLast")
-    sluice.refused(CONFLICT, "send", "tasks", "x", "--workflow", "w", "--workflow-last",
-                   says="workflowLast needs version 5 of the rules", field="workflowLast")
-    sluice.ok("send", "tasks", "x", "--workflow", "w")  # before version 5 it is only a text
-    sluice.ok("upgrade", "tasks")
     sluice.refused(INVALID, "send", "tasks", "x", "--workflow", "w", "--group", "g",
                    says="both group and workflow needs a queue with one shard")
     sluice.refused(NOT_FOUND, "workflow", "show", "tasks", "w",
@@ -56,7 +47,7 @@ def bad_input_has_its_sentence(sluice):
 
 @case
 def all_messages_of_a_workflow_are_in_one_shard(sluice):
-    raised(sluice, "shards=4")
+    sluice.create("tasks", "shards=4")
     for number in range(8):
         for _ in range(3):
             sluice.ok("send", "tasks", "x", "--workflow", f"w{number}")
@@ -68,7 +59,7 @@ def all_messages_of_a_workflow_are_in_one_shard(sluice):
 
 @case
 def a_node_shows_workflows(sluice):
-    raised(sluice)
+    sluice.create("tasks")
     with Node(sluice) as node:
         url = f"http://{node.address}"
         status, sent = node.ask("POST", "/v1/queues/tasks/messages",
@@ -88,7 +79,7 @@ def a_node_shows_workflows(sluice):
 
 @case
 def a_workflow_shows_the_progress_of_its_jobs(sluice):
-    raised(sluice)
+    sluice.create("tasks")
     with Node(sluice) as node:
         for body in ("a", "b"):
             sluice.ok("send", "tasks", body, "--workflow", "w")

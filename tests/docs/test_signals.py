@@ -33,7 +33,6 @@ class Case:
         self.folder, self.run = folder, run
         self.env = KEEP | {"PATH": f"{os.path.dirname(PROGRAM)}:{os.environ['PATH']}", "HOME": folder, "SLUICE_STORE": os.path.join(folder, "store")}
         self.sluice("queue", "create", "tasks")
-        self.sluice("upgrade", "tasks")
 
     def sluice(self, *words, status=0):
         run = subprocess.run([PROGRAM, *words], cwd=self.folder, env=self.env, timeout=PATIENCE, capture_output=True,

@@ -39,8 +39,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
     decode(bytes_of(data, len));
     if (len < ENTRY_HEADER_LEN) return 0;
-    decode_sealed(data, len, ENTRY_FORMAT);
-    decode_sealed(data, len, ENTRY_FORMAT_RULES | (uint32_t)data[6] << 16);
-    decode_sealed(data, len, (ENTRY_FORMAT_RULES + 1) | (uint32_t)data[6] << 16);
+    decode_sealed(data, len, ENTRY_FORMAT | 1u << 16);
+    decode_sealed(data, len, ENTRY_FORMAT | (uint32_t)data[6] << 16);
+    decode_sealed(data, len, (ENTRY_FORMAT + 1) | (uint32_t)data[6] << 16);
     return 0;
 }

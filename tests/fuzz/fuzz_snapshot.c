@@ -46,8 +46,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     decode(bytes_of(data, len));
     decode_floor(bytes_of(data, len));
     if (len < 8) return 0;
-    decode_sealed(data, len, SNAPSHOT_FORMAT);
-    decode_sealed(data, len, SNAPSHOT_FORMAT_RULES | (uint32_t)data[6] << 16);
-    decode_sealed(data, len, (SNAPSHOT_FORMAT_RULES + 1) | (uint32_t)data[6] << 16);
+    decode_sealed(data, len, SNAPSHOT_FORMAT | 1u << 16);
+    decode_sealed(data, len, SNAPSHOT_FORMAT | (uint32_t)data[6] << 16);
+    decode_sealed(data, len, (SNAPSHOT_FORMAT + 1) | (uint32_t)data[6] << 16);
     return 0;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Prints the events of a queue's stream, as a consumer sees them, up to the stream's end:
 //   bus-dump URL QUEUE      one line "event SHARD SEQUENCE ID KEY" or "gap SHARD FIRST LAST" for
-//   each bus-dump URL --cluster  "cluster PUBLISHER TYPE NODE STATUS QUEUE SHARD", "-" for what is
-//   empty
-// After each stream: "messages M duplicates D". Exit status 1: the bus does not answer.
+//   each
+//   bus-dump URL --cluster  "cluster PUBLISHER TYPE NODE STATUS QUEUE SHARD", "-" for what is empty
+// After each stream: "messages M duplicates D of FIRST..LAST", as the bus numbers them. Exit status
+// 1: the bus does not answer, or it delivers no message for SILENT_MS.
 #include "bus/bus.h"
 #include "events/consumer.h"
 #include "os/clock.h"
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #define PATIENCE_MS 60000
+#define SILENT_MS   20000 // for example, because the server of the subscription was killed
 
 static const char *word(const char *text)
 {
@@ -40,24 +42,27 @@ static void print_all(struct consumer *c, int64_t now)
     }
 }
 
-static enum err read_all(struct bus *b, const char *stream, struct consumer *c, uint64_t *messages,
+static enum err read_all(struct bus *b, const char *stream, struct consumer *c,
+                         struct bus_stream_state *state, uint64_t *messages,
                          char why[static BUS_WHY_MAX])
 {
-    struct bus_stream_state state;
     struct bus_subscription *sub = NULL;
     struct bus_message m;
     uint64_t number = 0;
-    enum err e = bus_stream_state(b, stream, &state, why);
+    enum err e = bus_stream_state(b, stream, state, why);
     if (e == ERR_NOT_FOUND) return ERR_OK; // nothing was published yet
-    if (e || state.messages == 0) return e;
+    if (e || state->messages == 0) return e;
+    int64_t until = clock_boot_ms() + SILENT_MS;
     e = bus_subscribe(b, &(struct bus_start){.stream = stream, .sequence = 1}, &sub, why);
-    while (!e && number < state.last) {
+    while (!e && number < state->last) {
         e = bus_next(sub, 1000, &m, why);
-        if (e == ERR_NOT_FOUND || e == ERR_UNAVAILABLE || e == ERR_UNKNOWN) {
+        bool silent = e == ERR_NOT_FOUND || e == ERR_UNAVAILABLE || e == ERR_UNKNOWN;
+        if (silent && clock_boot_ms() < until) {
             e = ERR_OK;
             continue;
         }
         if (e) break;
+        until = clock_boot_ms() + SILENT_MS;
         number = m.sequence;
         (*messages)++;
         consumer_take(c, m.sequence, m.body, clock_boot_ms());
@@ -70,12 +75,13 @@ static enum err read_all(struct bus *b, const char *stream, struct consumer *c, 
 static enum err dump(struct bus *b, const char *stream, char why[static BUS_WHY_MAX])
 {
     uint64_t messages = 0;
+    struct bus_stream_state state = {0};
     struct schema_set *set = schema_set_new();
     struct consumer *c = consumer_new(&(struct consumer_config){.from_first = true}, set);
-    enum err e = read_all(b, stream, c, &messages, why);
+    enum err e = read_all(b, stream, c, &state, &messages, why);
     print_all(c, INT64_MAX / 2); // what is still held: its gap is final
-    printf("messages %" PRIu64 " duplicates %" PRIu64 "\n", messages,
-           consumer_counts(c).duplicates);
+    printf("messages %" PRIu64 " duplicates %" PRIu64 " of %" PRIu64 "..%" PRIu64 "\n", messages,
+           consumer_counts(c).duplicates, state.first, state.last);
     consumer_free(c);
     schema_set_free(set);
     return e;

@@ -66,15 +66,18 @@ def stream(queue, bus):
         time.sleep(0.2)
     holds(done.returncode == 0, f"bus-dump {queue}: status {done.returncode} {done.stderr.decode()}")
     out = done.stdout.decode()
-    shards, others, messages, duplicates = {}, [], 0, 0
+    shards, others, messages, duplicates, numbers = {}, [], 0, 0, []
     for line in out.splitlines():
         word, *rest = line.split(" ")
         if word == "event":
             shards.setdefault(int(rest[0]), []).append((int(rest[1]), rest[2]))
         elif word == "messages":
             messages, duplicates = messages + int(rest[0]), duplicates + int(rest[2])
+            numbers.append(rest[4])
         else:
             others.append(line)
+    if others:
+        print(f"# {queue}: the stream has {messages} messages, {numbers}, and {others[:3]}", flush=True)
     return shards, others, messages, duplicates
 
 
@@ -87,11 +90,10 @@ def equals(cluster, queue, bus=BUS):
     want = journal(cluster, queue)
 
     def published():
-        got, others, messages, _ = stream(queue, bus)
+        got, others, _, _ = stream(queue, bus)
         refused = [line for line in others if not line.startswith("gap ")]
         holds(not refused, f"a refusal: {refused[:3]}")
-        if others:  # a bus that lost messages has a gap until the publisher has repeated them
-            print(f"# {queue}: the stream has {messages} messages and {others[:3]}", flush=True)
+        # A bus that lost messages has a gap until the publisher has repeated them.
         return not others and all(got.get(shard, [])[-1:] == rows[-1:] for shard, rows in want.items())
     until(published, f"every event of {queue} is on the bus", 2 * PATIENCE)
     want = journal(cluster, queue)  # an entry of the cursor or of time has no events, but a late ack may

@@ -154,7 +154,6 @@ static void an_op_that_cannot_be_read_is_refused_and_harms_nothing(void **state)
     (void)state;
     struct rig r;
     rig_defaults(&r);
-    rig_raise(&r, RULES_KNOWN);
     for (uint16_t kind = OP_SEND; kind <= OP_KIND_END; kind++) {
         struct buf b;
         buf_init(&b, 64);
@@ -250,7 +249,6 @@ static void fill(struct rig *r)
 {
     struct queue_config c = dead_lettering();
     rig_init(r, &c);
-    rig_raise(r, RULES_WORKERS);
     struct grant g[4];
     for (int i = 0; i < 20; i++)
         rig_send_message(r, &(struct message){.priority = (uint8_t)(i % 3),

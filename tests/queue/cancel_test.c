@@ -32,7 +32,6 @@ static struct outcome_row cancel(struct rig *r, uint64_t seq)
 static void begin(struct rig *r, const struct queue_config *config)
 {
     rig_init(r, config);
-    rig_raise(r, RULES_SIGNALS);
 }
 
 static void begin_plain(struct rig *r)

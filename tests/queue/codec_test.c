@@ -498,7 +498,6 @@ static void a_cut_payload_is_malformed(void **state)
     (void)state;
     struct rig r;
     rig_defaults(&r);
-    rig_raise(&r, RULES_KNOWN);
     for (uint16_t kind = OP_SEND; kind < OP_KIND_END; kind++) {
         if (op_is_gone(kind)) continue;
         struct buf b = payload();
@@ -519,7 +518,6 @@ static void any_damage_leaves_a_sound_machine(void **state)
     rng_init(&rng, 1);
     struct rig r;
     rig_defaults(&r);
-    rig_raise(&r, RULES_KNOWN);
     for (int round = 0; round < 40; round++) {
         for (uint16_t kind = OP_SEND; kind < OP_KIND_END; kind++) {
             if (kind == OP_DELETE) continue;

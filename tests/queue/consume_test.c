@@ -43,16 +43,6 @@ static enum reason configure(struct rig *r, enum consume consume)
     return rig_reason(r, 0);
 }
 
-static void raise_to(struct rig *r, uint16_t to)
-{
-    struct buf b;
-    buf_init(&b, 64);
-    raise_encode(&b, &(struct op_raise){.to = to});
-    rig_op(r, OP_RAISE, &b);
-    rig_commit(r);
-    assert_int_equal(rig_reason(r, 0), REASON_NONE);
-}
-
 static enum reason publish(struct rig *r, uint64_t epoch, const char *worker)
 {
     struct buf rows, b;
@@ -102,7 +92,6 @@ static void tickets_are_published_and_taken_only_by_the_owner(void **state)
     (void)state;
     struct rig r = owner_only();
     rig_send(&r, "x", NULL);
-    raise_to(&r, RULES_WORKERS);
     rig_put_worker(&r, "w", 4, 60000);
     rig_commit(&r);
     assert_int_equal(publish(&r, DIRECT, "w"), REASON_NOT_OWNER);
@@ -123,8 +112,6 @@ static void without_the_setting_a_direct_claim_counts(void **state)
     (void)state;
     struct rig r;
     rig_defaults(&r);
-    raise_to(&r, 2);
-    raise_to(&r, 3);
     rig_send(&r, "x", NULL);
     assert_int_equal(publish(&r, DIRECT, "w"), REASON_NOT_OWNER);
     assert_int_equal(rig_events(&r, EVENT_CLAIM_REJECTED), 0);
@@ -155,8 +142,6 @@ static void the_setting_can_be_switched_at_any_time(void **state)
     (void)state;
     struct rig r;
     rig_defaults(&r);
-    raise_to(&r, 2);
-    raise_to(&r, 3);
     struct grant g;
     r.epoch = DIRECT;
     for (int i = 0; i < 4; i++)
@@ -171,36 +156,14 @@ static void the_setting_can_be_switched_at_any_time(void **state)
     rig_done(&r);
 }
 
-// A program of the version before cannot read the op. Its answer must be the same, and must not be
-// remembered by one of them alone.
-static void before_version_3_the_setting_is_refused_as_unreadable(void **state)
-{
-    (void)state;
-    for (uint16_t rules = 1; rules < RULES_CONSUME; rules++) {
-        struct rig r;
-        rig_defaults(&r);
-        if (rules > 1) raise_to(&r, rules);
-        uint64_t digest_rows = r.log_len;
-        assert_int_equal(configure(&r, CONSUME_OWNER), REASON_MALFORMED);
-        assert_int_equal(machine_config_version(r.m), 1);
-        assert_int_equal(machine_config(r.m)->consume, CONSUME_ANY);
-        assert_int_equal(rig_events(&r, EVENT_QUEUE_CONFIGURED), 0);
-        assert_int_equal(r.log_len, digest_rows + 1);
-        rig_done(&r);
-    }
-}
-
-static void a_queue_that_is_created_with_it_begins_with_version_3(void **state)
+static void a_queue_can_be_created_with_it(void **state)
 {
     (void)state;
     struct rig r = owner_only();
-    assert_int_equal(machine_rules(r.m), RULES_CONSUME);
     assert_true(machine_owner_only(r.m));
-    assert_int_equal(machine_rules_needed(r.m, NULL, 0), RULES_CONSUME);
     rig_send(&r, "x", NULL);
     assert_int_equal(rig_event(&r, EVENT_MESSAGE_ENQUEUED, 0)->sequence, 1);
     machine_reset(r.m);
-    assert_int_equal(machine_rules(r.m), RULES_CONSUME);
     rig_done(&r);
 }
 
@@ -252,8 +215,7 @@ int main(void)
         CASE(without_the_setting_a_direct_claim_counts),
         CASE(ack_fail_release_and_renew_stay_with_the_token),
         CASE(the_setting_can_be_switched_at_any_time),
-        CASE(before_version_3_the_setting_is_refused_as_unreadable),
-        CASE(a_queue_that_is_created_with_it_begins_with_version_3),
+        CASE(a_queue_can_be_created_with_it),
         CASE(a_refused_claim_is_not_remembered_for_its_request_id),
         CASE(the_count_of_refused_claims_is_in_the_snapshot),
     };

@@ -12,7 +12,6 @@
 static inline void fleet_start(struct rig *r, const struct queue_config *c)
 {
     rig_init(r, c);
-    rig_raise(r, RULES_WORKERS);
     r->epoch = 1;
 }
 

@@ -124,7 +124,6 @@ static void a_message_that_no_worker_holds_is_cancelled_at_once(void **state)
     (void)state;
     struct rig r;
     rig_defaults(&r);
-    rig_raise(&r, RULES_SIGNALS);
     uint64_t seq = rig_send(&r, "x", NULL).seq;
     rig_signal(&r, steer_op(1), seq);
     struct signal_row row = rig_signal(&r, interrupt_op(2, 30000, THEN_RETRY), seq);

@@ -35,7 +35,6 @@ static void begin(struct rig *r, bool strict)
     struct queue_config c = defaults();
     c.ordering_guarantee = strict;
     rig_init(r, &c);
-    rig_raise(r, RULES_SIGNALS);
 }
 
 static void only_the_chosen_messages_are_locked(void **state)
@@ -97,26 +96,12 @@ static void a_strict_queue_locks_only_what_is_next_in_its_group(void **state)
     rig_done(&r);
 }
 
-static void before_version_6_the_op_is_not_known(void **state)
-{
-    (void)state;
-    struct rig r;
-    struct queue_config c = defaults();
-    rig_init(&r, &c);
-    rig_send(&r, "x", NULL);
-    put_lock(&r, (const uint64_t[]){1}, 1);
-    rig_commit(&r);
-    assert_int_equal(rig_reason(&r, 0), REASON_UNKNOWN_OP);
-    rig_done(&r);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(only_the_chosen_messages_are_locked),
         CASE(a_pause_does_not_matter),
         CASE(a_strict_queue_locks_only_what_is_next_in_its_group),
-        CASE(before_version_6_the_op_is_not_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

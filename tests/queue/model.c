@@ -9,16 +9,6 @@
 
 #include <string.h>
 
-uint16_t model_rules_of(const struct queue_config *config)
-{
-    bool workers = config->dispatch != DISPATCH_AUTO || config->retention_ms != 3600000;
-    bool workflows = config->publish != PUBLISH_HOLD || config->workflow_order ||
-                     config->publish_keep_ms != CONFIG_DAY_MS ||
-                     config->publish_keep_bytes != UINT64_C(10) << 30;
-    if (config->retain_body) return 6;
-    return workflows ? 5 : workers ? 4 : config->consume == CONSUME_OWNER ? 3 : 1;
-}
-
 void model_init(struct model *m, const struct queue_id *queue, uint32_t shard,
                 const struct queue_config *config)
 {
@@ -27,7 +17,7 @@ void model_init(struct model *m, const struct queue_id *queue, uint32_t shard,
     m->shard = shard;
     m->config = *config;
     m->version = 1;
-    m->rules = model_rules_of(config);
+    m->rules = config->rules;
     m->now = TIME_UNKNOWN;
     events_init(&m->events);
     buf_init(&m->body, (size_t)16 << 20);
@@ -129,7 +119,7 @@ struct event *say(struct model *m, enum event_kind kind, uint64_t seq)
     struct event *e = &list->rows[list->len++];
     *e = (struct event){.slot = m->slot, .op = m->op, .kind = kind, .at = m->now, .seq = seq};
     e->n = m->op == EVENT_OP_TIME ? m->time_n++ : m->event_n++;
-    if (m->rules >= 2) e->sequence = ++m->event_count;
+    e->sequence = ++m->event_count;
     if (seq == 0) return e;
     say_key(m, e, seq);
     const struct model_message *x = at(m, seq);
@@ -251,9 +241,9 @@ int64_t model_backoff(const struct queue_config *c, uint32_t retry)
 void model_end(struct model *m, struct model_message *x, enum finished_outcome outcome,
                const char *worker)
 {
-    if (m->rules < 4 || m->config.retention_ms == 0) return;
+    if (m->config.retention_ms == 0) return;
     x->kept = true;
-    x->listed = m->rules >= 6 && x->row > 0 && outcome != FINISHED_REDRIVEN;
+    x->listed = x->row > 0 && outcome != FINISHED_REDRIVEN;
     model_keep(m, x, outcome);
     x->outcome = outcome;
     x->finished_at = m->now;
@@ -319,7 +309,7 @@ static void moment_comes(struct model *m, uint64_t seq)
     if (model_interrupted(m, seq, true, BYTES_EMPTY, &status)) return;
     status = model_fail(m, seq, false, &until);
     bool counted = x->retries > retries;
-    if (status != OUTCOME_DEAD_LETTERED && (m->rules < 2 || !counted)) return;
+    if (status != OUTCOME_DEAD_LETTERED && !counted) return;
     struct event *e = say(m, EVENT_MESSAGE_OUTCOME, seq);
     e->status = status;
     e->reason = REASON_LOCK_EXPIRED;
@@ -404,7 +394,7 @@ static void hold(struct model *m, const struct machine_entry *e)
         if (e->ops[i].kind < OP_RENEW || e->ops[i].kind > OP_RELEASE) continue;
         if (outcome_decode(e->ops[i].payload, &op) != ERR_OK) continue;
         if (op.shard != m->shard || memcmp(op.queue.bytes, m->queue.bytes, 16) != 0) continue;
-        if (!model_extras_ok(m, e->ops[i].kind, &op)) continue;
+        if (!model_extras_ok(e->ops[i].kind, &op)) continue;
         for (uint32_t k = 0; k < op.count; k++) {
             struct lock_ref ref = outcome_ref(&op, k);
             if (model_check(m, &ref) != REASON_NONE) continue;

@@ -16,7 +16,6 @@ void model_enter_published(struct model *m, uint64_t bytes)
 enum reason model_published(struct model *m, struct bytes payload)
 {
     struct op_published op;
-    if (m->rules < 5) return REASON_UNKNOWN_OP;
     if (published_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->epoch == 0) return REASON_NOT_OWNER;
     if (op.slot >= m->slot || op.sequence > m->event_count) return REASON_OUT_OF_RANGE;
@@ -89,7 +88,7 @@ enum reason model_raise(struct model *m, struct bytes payload)
 {
     struct op_raise op;
     if (raise_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (op.to > 6) return REASON_UNKNOWN_OP;
+    if (op.to > RULES_KNOWN + 1) return REASON_UNKNOWN_OP;
     if (m->deleted) return REASON_DELETED;
     if (op.to > m->rules + 1) return REASON_RULES_SKIPPED;
     if (op.to == m->rules + 1) {

@@ -30,7 +30,7 @@ static uint64_t enter(struct model *m, const struct message *msg, int64_t due, u
     name_of(scoped ? msg->workflow : msg->group, x->group);
     char workflow[MODEL_NAME_MAX];
     name_of(msg->workflow, workflow);
-    if (sent && m->rules >= 5 && workflow[0]) model_join(m, m->sent, workflow, msg->workflow_last);
+    if (sent && workflow[0]) model_join(m, m->sent, workflow, msg->workflow_last);
     say(m, EVENT_MESSAGE_ENQUEUED, m->sent);
     return m->sent;
 }
@@ -81,9 +81,9 @@ static enum reason do_send(struct model *m, struct bytes payload)
 {
     struct op_send op;
     if (send_open(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (op.rules > m->rules || m->deleted) {
+    if (m->deleted) {
         m->ordinal += op.count;
-        return op.rules > m->rules ? REASON_MALFORMED : REASON_DELETED;
+        return REASON_DELETED;
     }
     enum reason first = REASON_NONE;
     bool any = op.count == 0;
@@ -148,7 +148,7 @@ static uint64_t first_ticket(struct model *m, const char *worker)
 
 bool model_refuses(struct model *m, const char *worker, uint32_t wanted)
 {
-    if (m->rules < 3 || m->config.consume != CONSUME_OWNER || m->epoch > 0) return false;
+    if (m->config.consume != CONSUME_OWNER || m->epoch > 0) return false;
     struct event *e = say(m, EVENT_CLAIM_REJECTED, 0);
     e->reason = REASON_NOT_OWNER;
     e->count = wanted;
@@ -262,7 +262,7 @@ static enum reason do_outcome(struct model *m, uint16_t kind, struct bytes paylo
 {
     struct op_outcome op;
     if (outcome_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (!model_extras_ok(m, kind, &op)) return REASON_MALFORMED;
+    if (!model_extras_ok(kind, &op)) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     bool ours = op.shard == m->shard && memcmp(op.queue.bytes, m->queue.bytes, 16) == 0;
     enum reason first = REASON_NONE;
@@ -299,7 +299,7 @@ static enum reason do_configure(struct model *m, struct bytes payload)
 {
     struct op_configure op;
     if (configure_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (model_rules_of(&op.config) > m->rules) return REASON_MALFORMED;
+    if (op.config.rules > m->rules) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     if (config_check(&op.config, NULL, NULL) != ERR_OK) return REASON_CONFIG_INVALID;
     if (op.expected && op.expected != m->version) return REASON_CONFIG_CHANGED;
@@ -472,9 +472,7 @@ void model_answer(struct model *m, const struct op *op)
 {
     struct request_id id = {0};
     buf_clear(&m->body);
-    // Before version 6 of the rules, no payload of version 2 has a request id that can be read.
-    bool readable = !op_has_extras(op->kind) || op_rules(op) <= m->rules;
-    bool named = readable && op_request(op, &id) && request_id_set(&id);
+    bool named = op_request(op, &id) && request_id_set(&id);
     for (size_t i = 0; named && i < m->requests_len; i++) {
         const struct model_request *known = &m->requests[i];
         if (known->dropped || memcmp(known->id.bytes, id.bytes, 16) != 0) continue;

@@ -29,7 +29,6 @@ void model_recover(struct model *m, const char *worker);
 void model_end(struct model *m, struct model_message *x, enum finished_outcome outcome,
                const char *worker);
 enum reason model_check(struct model *m, const struct lock_ref *ref);
-uint16_t model_rules_of(const struct queue_config *config);
 enum reason model_spent(struct model *m, struct bytes payload);
 enum reason model_raise(struct model *m, struct bytes payload);
 enum reason model_admit(const struct model *m, const struct message *msg);
@@ -50,7 +49,7 @@ int64_t model_limit(const struct model *m, uint64_t seq); // of the deadline, by
 // The lock ends, and an interrupt is in force. False: none is.
 bool model_interrupted(struct model *m, uint64_t seq, bool expired, struct bytes text,
                        enum outcome_status *status);
-bool model_extras_ok(const struct model *m, uint16_t kind, const struct op_outcome *op);
+bool model_extras_ok(uint16_t kind, const struct op_outcome *op);
 // The message ends: what is kept of it. Then why, and what the op says.
 void model_keep(struct model *m, struct model_message *x, enum finished_outcome outcome);
 void model_why(struct model *m, uint64_t seq, uint64_t slot);

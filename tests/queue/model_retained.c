@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-bool model_extras_ok(const struct model *m, uint16_t kind, const struct op_outcome *op)
+bool model_extras_ok(uint16_t kind, const struct op_outcome *op)
 {
     if (op->extras.len == 0) return true;
-    if (m->rules < 6 || (kind != OP_ACK && kind != OP_RENEW)) return false;
+    if (kind != OP_ACK && kind != OP_RENEW) return false;
     for (uint32_t i = 0; i < op->count; i++) {
         struct outcome_extra extra = outcome_extra_of(op, i);
         if (kind == OP_ACK ? extra.has_progress : extra.has_result) return false;
@@ -23,13 +23,13 @@ void model_keep(struct model *m, struct model_message *x, enum finished_outcome 
                 outcome == FINISHED_DEAD_LETTERED;
     x->has_result = false;
     x->why_slot = 0;
-    x->body_kept = body && m->rules >= 6 && m->config.retain_body;
+    x->body_kept = body && m->config.retain_body;
 }
 
 void model_why(struct model *m, uint64_t seq, uint64_t slot)
 {
     struct model_message *x = at(m, seq);
-    if (m->rules >= 6 && x->kept) x->why_slot = slot;
+    if (x->kept) x->why_slot = slot;
 }
 
 void model_says(struct model *m, const struct op_outcome *op, uint32_t index, uint64_t seq)

@@ -406,7 +406,7 @@ void model_hold_settle(struct model *m, struct bytes payload)
 {
     struct op_signal_settle op;
     struct signal_answer row;
-    if (m->rules < 6 || signal_settle_decode(payload, &op) != ERR_OK) return;
+    if (signal_settle_decode(payload, &op) != ERR_OK) return;
     if (op.shard != m->shard || memcmp(op.queue.bytes, m->queue.bytes, 16) != 0) return;
     struct reader r = reader_of(op.rows);
     for (uint32_t i = 0; i < op.count; i++) {
@@ -498,7 +498,6 @@ static enum reason do_withdraw(struct model *m, struct bytes payload)
 
 enum reason model_signals(struct model *m, const struct op *op)
 {
-    if (m->rules < 6) return REASON_UNKNOWN_OP;
     switch (op->kind) {
     case OP_SIGNAL:
         return do_signal(m, op->payload);

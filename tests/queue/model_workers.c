@@ -106,7 +106,6 @@ static uint32_t named_row(char names[][MODEL_NAME_MAX], uint32_t *len, const cha
 enum reason model_dispatch(struct model *m, struct bytes payload)
 {
     struct op_dispatch op;
-    if (m->rules < RULES_WORKERS) return REASON_UNKNOWN_OP;
     if (dispatch_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     if (m->epoch == 0) return REASON_NOT_OWNER;
@@ -223,7 +222,6 @@ static enum reason change(struct model *m, const struct worker_change *c)
 enum reason model_workers(struct model *m, struct bytes payload)
 {
     struct op_workers op;
-    if (m->rules < RULES_WORKERS) return REASON_UNKNOWN_OP;
     if (workers_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     bool any = op.count == 0;

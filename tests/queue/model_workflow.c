@@ -15,7 +15,6 @@ static struct model_workflow *find(struct model *m, const char *id)
 
 enum reason model_admit(const struct model *m, const struct message *msg)
 {
-    if (m->rules < 5) return REASON_NONE;
     if (m->config.workflow_order && msg->group.len > 0) return REASON_WORKFLOW_ORDER_GROUP;
     if (msg->workflow_last && msg->workflow.len == 0) return REASON_LAST_WITHOUT_WORKFLOW;
     return REASON_NONE; // streams have one shard

@@ -300,27 +300,6 @@ static void there_are_at_most_16384_rows(void **state)
     rig_done(&r);
 }
 
-static void before_version_4_the_ops_are_unknown(void **state)
-{
-    (void)state;
-    for (uint16_t rules = 1; rules < RULES_WORKERS; rules++) {
-        struct rig r;
-        rig_defaults(&r);
-        rig_raise(&r, rules);
-        struct worker_change c = fleet_joins("w1", 7, 3, "");
-        r.epoch = 1;
-        fleet_put(&r, &c);
-        fleet_put_dispatch(&r, 1);
-        rig_commit(&r);
-        assert_int_equal(rig_reason(&r, 0), REASON_UNKNOWN_OP);
-        assert_int_equal(rig_reason(&r, 1), REASON_UNKNOWN_OP);
-        struct message m = {.body = bytes_str("x"), .requires = bytes_str("a=b")};
-        assert_int_equal(rig_send_message(&r, &m).reason, REASON_MALFORMED);
-        assert_int_equal(machine_rows(r.m), 0);
-        rig_done(&r);
-    }
-}
-
 static void a_deleted_queue_has_no_rows(void **state)
 {
     (void)state;
@@ -380,7 +359,6 @@ int main(void)
         CASE(a_row_counts_what_its_worker_did),
         CASE(one_op_changes_many_rows_and_answers_each),
         CASE(there_are_at_most_16384_rows),
-        CASE(before_version_4_the_ops_are_unknown),
         CASE(a_deleted_queue_has_no_rows),
         CASE(every_flipped_bit_of_a_registry_is_noticed),
     };

@@ -61,7 +61,7 @@ uint32_t rig_claim_lease(struct rig *r, const char *worker, uint32_t max, int64_
 struct outcome_row rig_word(struct rig *r, uint16_t kind, const struct grant *g);
 void rig_put_word(struct rig *r, uint16_t kind, const struct grant *g, int64_t arrived_at);
 void rig_put_claim(struct rig *r, uint16_t kind, const char *worker, uint32_t max, int64_t lease);
-// A worker joins; since RULES_WORKERS.
+// A worker joins.
 void rig_put_worker(struct rig *r, const char *worker, uint32_t capacity, int64_t ttl);
 void rig_put_publish(struct rig *r, const char *worker, uint32_t max, int64_t ticket_ms);
 void rig_put_plain(struct rig *r, uint16_t kind);

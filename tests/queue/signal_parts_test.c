@@ -11,7 +11,6 @@ static struct rig begin(void)
     struct rig r;
     struct queue_config c = defaults();
     rig_init(&r, &c);
-    rig_raise(&r, RULES_SIGNALS);
     struct message m = {.body = bytes_str("x"), .workflow = bytes_str("flow")};
     for (uint32_t left = MESSAGES, count; left > 0; left -= count) {
         struct buf b;

@@ -124,7 +124,6 @@ static inline struct grant rig_running(struct rig *r, const struct queue_config 
 {
     struct grant g;
     rig_init(r, config);
-    rig_raise(r, RULES_SIGNALS);
     rig_send(r, "x", NULL);
     assert_int_equal(rig_claim(r, "w", 1, &g), 1);
     return g;

@@ -99,7 +99,6 @@ static void a_signal_before_the_message_runs_comes_with_the_claim(void **state)
     struct rig r;
     struct grant g;
     rig_defaults(&r);
-    rig_raise(&r, RULES_SIGNALS);
     uint64_t seq = rig_send(&r, "x", NULL).seq;
     struct op_signal op = steer_op(1);
     op.flags = SIGNAL_REFUSE_IDLE;
@@ -211,7 +210,6 @@ static void a_shard_takes_100000_signals(void **state)
     struct buf seqs;
     const uint32_t messages = 500, each = SIGNALS_OF_SHARD_MAX / 500;
     rig_init(&r, &c);
-    rig_raise(&r, RULES_SIGNALS);
     buf_init(&seqs, messages * sizeof(uint64_t));
     for (uint32_t i = 0; i < messages; i++)
         buf_put_u64(&seqs, rig_send(&r, "x", NULL).seq);
@@ -245,7 +243,6 @@ static void a_workflow_and_a_worker_are_targets(void **state)
     struct rig r;
     struct grant g[3];
     rig_defaults(&r);
-    rig_raise(&r, RULES_SIGNALS);
     struct message m = {.body = bytes_str("x"), .workflow = bytes_str("flow")};
     for (int i = 0; i < 3; i++)
         rig_send_message(&r, &m);
@@ -282,7 +279,6 @@ static void a_ticket_that_is_not_taken_gets_no_signal(void **state)
     struct rig r;
     struct grant g;
     rig_defaults(&r);
-    rig_raise(&r, RULES_SIGNALS);
     rig_send(&r, "x", NULL);
     rig_put_worker(&r, "w", 4, 60000);
     rig_put_publish(&r, "w", 1, 30000);

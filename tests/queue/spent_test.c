@@ -126,29 +126,6 @@ static void snapshots_hold_the_costs_and_the_digest_covers_them(void **state)
     rig_done(&r);
 }
 
-static void a_snapshot_of_the_format_before_has_no_costs(void **state)
-{
-    (void)state;
-    struct rig r;
-    rig_defaults(&r);
-    rig_send(&r, "x", NULL);
-    uint64_t digest = machine_digest(r.m);
-    CLEANUP(buf_done) struct buf b = saved(&r);
-    CLEANUP(buf_done) struct buf old;
-    buf_init(&old, 1 << 20);
-    size_t added = 8 + 80; // no bodies, and the books
-    buf_put(&old, bytes_of(b.data, b.len - 8 - added));
-    buf_put(&old, bytes_of(b.data + b.len - 8, 8));
-    old.data[4] = 1;
-    rig_send(&r, "y", NULL);
-    assert_int_equal(machine_load(r.m, buf_bytes(&old)), ERR_OK);
-    assert_int_equal(machine_digest(r.m), digest);
-    assert_int_equal(rig_count(&r, STATE_READY), 1);
-    old.data[4] = 0;
-    assert_int_equal(machine_load(r.m, buf_bytes(&old)), ERR_CORRUPT);
-    rig_done(&r);
-}
-
 int main(void)
 {
     const struct CMUnitTest cases[] = {
@@ -157,7 +134,6 @@ int main(void)
         CASE(a_deleted_queue_keeps_no_costs),
         CASE(an_impossible_cost_is_malformed),
         CASE(snapshots_hold_the_costs_and_the_digest_covers_them),
-        CASE(a_snapshot_of_the_format_before_has_no_costs),
     };
     return RUN(cases);
 }

@@ -79,9 +79,9 @@ static void add_message(struct stream *s, struct buf *b, bool odd)
     if (chance(s, 2)) m.body.len = sizeof body; // too large
     if (chance(s, 8)) refer(s, &m);
     char workflow[16];
-    if (s->raises >= RULES_WORKFLOWS && chance(s, odd ? 60 : 20)) {
+    if (chance(s, odd ? 60 : 20)) {
         if (chance(s, 90)) m.workflow = random_name(s, "f", 5, workflow);
-        m.workflow_last = chance(s, 15) && s->model->rules >= RULES_WORKFLOWS;
+        m.workflow_last = chance(s, 15);
         if (chance(s, 80)) m.group = BYTES_EMPTY;
     }
     send_add(b, &m);
@@ -133,7 +133,7 @@ static void ask_word(struct stream *s, uint16_t kind, struct buf *b)
     if (kind == OP_FAIL) op.reason = bytes_str("it did not work");
     if (chance(s, 2)) op.queue.bytes[3] ^= 1;
     struct buf extras = payload();
-    if (s->raises >= RULES_SIGNALS) op.extras = stream_extras(s, kind, count, &extras);
+    op.extras = stream_extras(s, kind, count, &extras);
     outcome_encode(b, &op);
     buf_done(&refs);
     buf_done(&extras);
@@ -178,10 +178,10 @@ static void ask_configure(struct stream *s, struct buf *b)
     if (chance(s, 90)) op.config.ordering_guarantee = s->model->config.ordering_guarantee;
     if (chance(s, 5)) op.config.shards = 2;
     if (chance(s, 5)) op.config.dead_letter_queue[0] = '\0';
-    if (s->raises && chance(s, 60)) op.config.consume = CONSUME_OWNER;
-    if (s->raises >= RULES_WORKERS && chance(s, 30)) op.config.retention_ms = random_retention(s);
-    if (s->raises >= RULES_SIGNALS) op.config.retain_body = chance(s, 30);
-    if (s->raises >= RULES_WORKFLOWS && chance(s, 50)) random_publish(s, &op.config);
+    if (chance(s, 60)) op.config.consume = CONSUME_OWNER;
+    if (chance(s, 30)) op.config.retention_ms = random_retention(s);
+    op.config.retain_body = chance(s, 30);
+    if (chance(s, 50)) random_publish(s, &op.config);
     configure_encode(b, &op);
 }
 
@@ -232,8 +232,7 @@ static void ask_arrive(struct stream *s, struct buf *b)
     if (chance(s, 20)) op.message.priority = (uint8_t)below(s, 10);
     if (chance(s, 30)) refer(s, &op.message);
     char workflow[16];
-    if (s->raises >= RULES_WORKFLOWS && chance(s, 30))
-        op.message.workflow = random_name(s, "f", 5, workflow);
+    if (chance(s, 30)) op.message.workflow = random_name(s, "f", 5, workflow);
     arrive_encode(b, &op);
 }
 
@@ -324,8 +323,7 @@ static void ask(struct stream *s)
 static void ask_raise(struct stream *s)
 {
     struct buf b = payload();
-    struct op_raise op = {stream_request(s), (uint16_t)(1 + below(s, s->raises + 1))};
-    if (op.to > s->raises) op.to = RULES_KNOWN + 1;
+    struct op_raise op = {stream_request(s), (uint16_t)(1 + below(s, RULES_KNOWN + 2))};
     raise_encode(&b, &op);
     if (chance(s, 5)) b.len -= 1 + below(s, b.len);
     rig_op(&s->rig, OP_RAISE, &b);
@@ -335,7 +333,7 @@ static bool step(struct stream *s)
 {
     int64_t pass = chance(s, 60) ? (int64_t)below(s, 12) : (int64_t)below(s, 120);
     if (chance(s, 1)) pass = REQUEST_KEEP_MS / 2;
-    if (s->raises >= RULES_WORKERS && chance(s, 2)) // registrations end
+    if (chance(s, 2)) // registrations end
         pass = (int64_t)below(s, 2 * WORKER_TTL_MIN_MS);
     if (chance(s, 3)) pass = -(int64_t)below(s, 50); // the store's clock seems to step back
     s->rig.time.lo += pass;
@@ -344,12 +342,10 @@ static bool step(struct stream *s)
     size_t ops = below(s, chance(s, 90) ? 4 : RIG_OPS_MAX);
     for (size_t i = 0; i < ops; i++)
         ask(s);
-    if (s->raises && s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 4)) ask_raise(s);
-    if (s->raises >= RULES_WORKFLOWS) {
-        s->rig.entry_bytes = below(s, UINT64_C(1) << (10 + below(s, 16)));
-        if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 15)) ask_published(s);
-    }
-    if (s->raises >= RULES_SIGNALS) stream_ask_signals(s);
+    if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 4)) ask_raise(s);
+    s->rig.entry_bytes = below(s, UINT64_C(1) << (10 + below(s, 16)));
+    if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 15)) ask_published(s);
+    stream_ask_signals(s);
     if (chance(s, 3)) {
         rig_commit_void(&s->rig);
         return true;
@@ -367,18 +363,17 @@ static bool step(struct stream *s)
     return good;
 }
 
-static bool run(uint64_t seed, size_t entries, uint16_t raises, uint64_t *print, char *trouble)
+static bool run(uint64_t seed, size_t entries, uint64_t *print, char *trouble)
 {
     struct stream *s = NEW(struct stream);
     s->trouble = trouble;
-    s->raises = raises;
     rng_init(&s->rng, seed);
     struct queue_config config;
     random_config(s, &config);
-    if (raises && chance(s, 20)) config.consume = CONSUME_OWNER;
-    if (raises >= RULES_WORKERS && chance(s, 30)) config.retention_ms = random_retention(s);
-    if (raises >= RULES_WORKFLOWS && chance(s, 30)) random_publish(s, &config);
-    if (raises >= RULES_SIGNALS) config.retain_body = chance(s, 20);
+    if (chance(s, 20)) config.consume = CONSUME_OWNER;
+    if (chance(s, 30)) config.retention_ms = random_retention(s);
+    if (chance(s, 30)) random_publish(s, &config);
+    config.retain_body = chance(s, 20);
     rig_init(&s->rig, &config);
     s->model = NEW(struct model);
     model_init(s->model, &s->rig.queue, RIG_SHARD, &config);
@@ -397,18 +392,13 @@ static bool run(uint64_t seed, size_t entries, uint16_t raises, uint64_t *print,
 
 bool stream_run(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX])
 {
-    return run(seed, entries, 0, NULL, trouble);
+    return run(seed, entries, NULL, trouble);
 }
 
-bool stream_run_raised(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX])
-{
-    return run(seed, entries, RULES_KNOWN, NULL, trouble);
-}
-
-uint64_t stream_fingerprint(uint64_t seed, size_t entries, uint16_t raises)
+uint64_t stream_fingerprint(uint64_t seed, size_t entries)
 {
     char trouble[STREAM_TROUBLE_MAX];
     uint64_t fingerprint = 0;
-    CHECK(run(seed, entries, raises, &fingerprint, trouble));
+    CHECK(run(seed, entries, &fingerprint, trouble));
     return fingerprint;
 }

@@ -11,8 +11,5 @@
 // Runs one stream; the seed decides everything. False: they disagree, trouble says where and in
 // what.
 bool stream_run(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX]);
-// The same stream with ops in it that raise the version of the rules.
-bool stream_run_raised(uint64_t seed, size_t entries, char trouble[STREAM_TROUBLE_MAX]);
-// A hash over the events, digests and snapshots of the stream, with raises up to that version; 0:
-// without raises.
-uint64_t stream_fingerprint(uint64_t seed, size_t entries, uint16_t raises);
+// A hash over the events, digests and snapshots of the stream.
+uint64_t stream_fingerprint(uint64_t seed, size_t entries);

@@ -29,7 +29,6 @@ struct stream {
     struct upload uploads[UPLOADS_KEPT];
     size_t uploads_len;
     uint64_t arrivals;
-    uint16_t raises; // up to this version of the rules; 0: never
     uint64_t fingerprint;
     char *trouble;
 };
@@ -56,7 +55,7 @@ __attribute__((format(printf, 2, 3))) bool stream_differs(struct stream *s, cons
                                                           ...);
 
 struct request_id stream_request(struct stream *s);
-void stream_ask_signals(struct stream *s); // ops of RULES_SIGNALS, into the next entry
+void stream_ask_signals(struct stream *s); // into the next entry
 // What the refs of an ack or renew carry, if this one carries anything.
 struct bytes stream_extras(struct stream *s, uint16_t kind, uint32_t count, struct buf *out);
 int64_t stream_ticket_ms(struct stream *s);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of version 6 of the rules in a random stream.
+// The ops of signals, and the cancel of chosen messages, in a random stream.
 #include "stream_parts.h"
 
 #include <stdio.h>
@@ -261,18 +261,8 @@ bool stream_same_signals(struct stream *s)
                           machine_signal_count(s->rig.m), pending);
 }
 
-// Without help, few streams come as far as version 6.
-static void ask_next_version(struct stream *s)
-{
-    struct buf b = payload();
-    raise_encode(&b, &(struct op_raise){.to = (uint16_t)(s->model->rules + 1)});
-    rig_op(&s->rig, OP_RAISE, &b);
-}
-
 void stream_ask_signals(struct stream *s)
 {
-    bool early = s->model->rules < RULES_SIGNALS && s->rig.next.ops_len < RIG_OPS_MAX;
-    if (early && chance(s, 30)) ask_next_version(s);
     if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 12)) ask_cancel(s);
     if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 12)) ask_lock(s);
     if (s->rig.next.ops_len < RIG_OPS_MAX && chance(s, 30)) ask_signal(s);

@@ -5,7 +5,6 @@
 static void start(struct rig *r, int messages)
 {
     rig_defaults(r);
-    rig_raise(r, RULES_WORKERS);
     for (int i = 0; i < messages; i++)
         rig_send(r, "x", NULL);
     rig_put_worker(r, "w1", 2, 10000);
@@ -187,7 +186,6 @@ static void a_strict_scope_has_one_ticket_at_a_time(void **state)
     struct rig r;
     struct grant g[16];
     rig_init(&r, &c);
-    rig_raise(&r, RULES_WORKERS);
     rig_send(&r, "1", NULL);
     rig_send(&r, "2", NULL);
     rig_put_worker(&r, "w1", 9, 60000);

@@ -4,14 +4,13 @@
 
 #define MINUTE INT64_C(60000)
 
-static struct rig begin(uint16_t rules)
+static struct rig begin(void)
 {
     struct rig r;
     struct queue_config c = defaults();
     c.retries_max = 0;
     c.retention_ms = MINUTE;
     rig_init(&r, &c);
-    rig_raise(&r, rules);
     return r;
 }
 
@@ -57,7 +56,7 @@ static void expect(const struct rig *r, const char *id, const uint64_t *seqs, si
 static void they_are_found_in_the_order_of_their_ends(void **state)
 {
     (void)state;
-    struct rig r = begin(RULES_SIGNALS);
+    struct rig r = begin();
     struct grant g[3];
     uint64_t other = send(&r, "b", false), first = send(&r, "a", false);
     uint64_t second = send(&r, "a", false);
@@ -76,7 +75,7 @@ static void they_are_found_in_the_order_of_their_ends(void **state)
 static void they_go_with_how_they_ended(void **state)
 {
     (void)state;
-    struct rig r = begin(RULES_SIGNALS);
+    struct rig r = begin();
     uint64_t seqs[2] = {send(&r, "a", false), send(&r, "a", false)};
     finish(&r, OP_ACK);
     rig_tick(&r, MINUTE / 2);
@@ -96,7 +95,7 @@ static void they_go_with_how_they_ended(void **state)
 static void a_purge_lists_them_by_number(void **state)
 {
     (void)state;
-    struct rig r = begin(RULES_SIGNALS);
+    struct rig r = begin();
     struct buf b;
     uint64_t seqs[2];
     seqs[0] = send(&r, "a", false);
@@ -119,7 +118,7 @@ static void a_purge_lists_them_by_number(void **state)
 static void a_message_that_is_redriven_is_replaced(void **state)
 {
     (void)state;
-    struct rig r = begin(RULES_SIGNALS);
+    struct rig r = begin();
     send(&r, "a", false);
     uint64_t second = send(&r, "a", false), left[4];
     finish(&r, OP_FAIL);
@@ -140,7 +139,7 @@ static void a_message_that_is_redriven_is_replaced(void **state)
 static void the_next_run_begins_with_none(void **state)
 {
     (void)state;
-    struct rig r = begin(RULES_SIGNALS);
+    struct rig r = begin();
     uint64_t first = send(&r, "a", true);
     finish(&r, OP_ACK);
     expect(&r, "a", &first, 1);
@@ -149,40 +148,10 @@ static void the_next_run_begins_with_none(void **state)
     rig_done(&r);
 }
 
-static void before_version_6_none_is_listed(void **state)
-{
-    (void)state;
-    struct rig r = begin(RULES_WORKFLOWS);
-    send(&r, "a", false);
-    finish(&r, OP_ACK);
-    expect(&r, "a", NULL, 0);
-    rig_raise(&r, RULES_SIGNALS);
-    uint64_t seq = send(&r, "a", false);
-    finish(&r, OP_ACK);
-    expect(&r, "a", &seq, 1);
-    rig_done(&r);
-}
-
-static void only_a_snapshot_with_them_has_another_version(void **state)
-{
-    (void)state;
-    struct rig r = begin(RULES_SIGNALS);
-    struct buf b;
-    send(&r, "a", false);
-    for (int version = 8; version <= 9; version++) {
-        buf_init(&b, 1 << 20);
-        machine_save(r.m, &b);
-        assert_int_equal(b.data[4], version);
-        buf_done(&b);
-        if (version == 8) finish(&r, OP_ACK);
-    }
-    rig_done(&r);
-}
-
 static void every_flipped_bit_of_the_list_is_noticed(void **state)
 {
     (void)state;
-    struct rig r = begin(RULES_SIGNALS);
+    struct rig r = begin();
     struct buf b;
     for (int i = 0; i < 3; i++)
         send(&r, "a", false);
@@ -210,8 +179,6 @@ int main(void)
         CASE(a_purge_lists_them_by_number),
         CASE(a_message_that_is_redriven_is_replaced),
         CASE(the_next_run_begins_with_none),
-        CASE(before_version_6_none_is_listed),
-        CASE(only_a_snapshot_with_them_has_another_version),
         CASE(every_flipped_bit_of_the_list_is_noticed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,7 +5,6 @@
 static void begin(struct rig *r, const struct queue_config *config)
 {
     rig_init(r, config);
-    rig_raise(r, RULES_WORKFLOWS);
 }
 
 static struct message of(const char *workflow, bool last)
@@ -408,31 +407,6 @@ static void every_flipped_bit_of_the_table_is_noticed(void **state)
     rig_done(&r);
 }
 
-static void before_version_5_a_workflow_is_only_a_text(void **state)
-{
-    (void)state;
-    struct rig r;
-    rig_defaults(&r);
-    rig_raise(&r, RULES_WORKERS);
-    struct message m = of("a", false);
-    assert_int_equal(rig_send_message(&r, &m).reason, REASON_NONE);
-    assert_int_equal(r.events.len, 1);
-    assert_int_equal(machine_workflow_count(r.m), 0);
-    struct buf b;
-    buf_init(&b, 1 << 10);
-    m.workflow_last = true;
-    send_begin(&b, &(struct request_id){0});
-    send_add(&b, &m);
-    send_end(&b, 0, 1);
-    rig_op(&r, OP_SEND, &b);
-    rig_commit(&r);
-    assert_int_equal(rig_reason(&r, 0), REASON_MALFORMED); // an older program cannot read it
-    rig_raise(&r, RULES_WORKFLOWS);
-    finish(&r, OP_ACK); // it was sent before: it does not count
-    assert_int_equal(machine_workflow_count(r.m), 0);
-    rig_done(&r);
-}
-
 static void workflows_are_listed_by_number_with_their_messages(void **state)
 {
     (void)state;
@@ -476,7 +450,6 @@ int main(void)
         CASE(every_event_has_an_ordering_key),
         CASE(the_workflow_is_known_without_the_entry_of_the_send),
         CASE(every_flipped_bit_of_the_table_is_noticed),
-        CASE(before_version_5_a_workflow_is_only_a_text),
         CASE(workflows_are_listed_by_number_with_their_messages),
     };
     return RUN(tests);

@@ -68,7 +68,6 @@ struct shard_runner *runner_open_of(struct rig *r, const char *queue, uint32_t s
     struct shard_runner *runner = NULL;
     struct runner_config config = {.id = {.shard = shard}, .patience_ms = DEADLINE_MS};
     config_defaults(&config.birth);
-    config_begin(&config.birth, RULES_KNOWN); // as a new queue
     config.birth.shards = shards;
     struct queue_id id = queue_id_of(r, queue);
     memcpy(config.id.queue, id.bytes, sizeof config.id.queue);

@@ -170,11 +170,11 @@ static void two_processes_of_one_worker_are_heard_apart(void **state)
     int64_t ago;
     bool gone;
     two.instance = 2;
-    assert_false(presence_heard(p, &one, &ago, &gone));
+    assert_false(presence_of(p, &one, &ago, &gone));
     presence_begin(p, &one);
     presence_note(p, &one, 7);
-    assert_true(presence_heard(p, &one, &ago, &gone) && ago == 0 && !gone);
-    assert_false(presence_heard(p, &two, &ago, &gone));
+    assert_true(presence_of(p, &one, &ago, &gone) && ago == 0 && !gone);
+    assert_false(presence_of(p, &two, &ago, &gone));
     struct waiting_list l = {0};
     presence_list(p, "mail", "a", &l);
     assert_int_equal(l.len, 1);
@@ -185,9 +185,9 @@ static void two_processes_of_one_worker_are_heard_apart(void **state)
     l = listed(p, "mail");
     assert_int_equal(l.len, 0);
     waiting_list_done(&l);
-    assert_true(presence_heard(p, &one, &ago, &gone) && gone);
+    assert_true(presence_of(p, &one, &ago, &gone) && gone);
     presence_note(p, &one, 0);
-    assert_true(presence_heard(p, &one, &ago, &gone) && !gone);
+    assert_true(presence_of(p, &one, &ago, &gone) && !gone);
 }
 
 int main(void)

@@ -25,9 +25,8 @@ def workers(node, queue, headers=None):
     return {row["name"]: row for row in node.does(200, "GET", f"/{queue}/workers", headers=headers)["workers"]}
 
 
-def version_4(sluice, queue, *settings):
+def made(sluice, queue, *settings):
     sluice.ok("queue", "create", queue, *settings)
-    sluice.ok("upgrade", queue)
 
 
 def join(node, queue, name, status=200, **more):

@@ -4,7 +4,7 @@ import signal
 import time
 
 from harness import case, contains, holds, main, same, until
-from registering import Receive, join, version_4, workers
+from registering import Receive, join, made, workers
 from serving import Node
 
 LONG = "10m"  # a row that ends by itself after the test
@@ -20,7 +20,7 @@ def try_join(node, queue, name, **more):
 
 @case
 def a_worker_that_was_killed_comes_back_under_its_name(sluice):
-    version_4(sluice, "jobs", "shards=2")
+    made(sluice, "jobs", "shards=2")
     with Node(sluice) as node:
         url = "http://" + node.address
         at_work = ("--store", url, "work", "jobs", "--worker", "pod-1", "--register", "--ttl", LONG, "--", "true")
@@ -48,7 +48,7 @@ def a_worker_that_was_killed_comes_back_under_its_name(sluice):
 
 @case
 def a_refused_join_and_a_receive_of_another_process_do_not_extend_a_row(sluice):
-    version_4(sluice, "jobs")
+    made(sluice, "jobs")
     with Node(sluice) as node:
         join(node, "jobs", "w1", ttl="5s")
         seen = workers(node, "jobs")["w1"]["seenAt"]
@@ -66,7 +66,7 @@ def a_refused_join_and_a_receive_of_another_process_do_not_extend_a_row(sluice):
 
 @case
 def a_process_that_disconnected_loses_its_name_to_the_next_one(sluice):
-    version_4(sluice, "jobs", "shards=3")
+    made(sluice, "jobs", "shards=3")
     with Node(sluice) as node:
         row = join(node, "jobs", "w1", ttl=LONG)
         receive = Receive(node, "jobs", "w1", signs(row, "w1"))
@@ -79,7 +79,7 @@ def a_process_that_disconnected_loses_its_name_to_the_next_one(sluice):
 
 @case
 def a_worker_at_another_node_keeps_its_name(sluice):
-    version_4(sluice, "jobs")
+    made(sluice, "jobs")
     with Node(sluice, "--node", "a") as a, Node(sluice, "--node", "b") as b:
         row = join(a, "jobs", "w1", ttl=LONG)
         receive = Receive(a, "jobs", "w1", signs(row, "w1"))
@@ -97,7 +97,7 @@ def a_worker_at_another_node_keeps_its_name(sluice):
 
 @case
 def a_renewal_is_a_sign_of_life(sluice):
-    version_4(sluice, "jobs")
+    made(sluice, "jobs")
     with Node(sluice) as node:
         row = join(node, "jobs", "w1", ttl="5s")
         node.does(201, "POST", "/jobs/messages", {"body": "x"})

@@ -264,7 +264,6 @@ def answers_about_messages_are_what_the_file_says(sluice):
 @case
 def workflows_are_what_the_file_says(sluice):
     sluice.ok("queue", "create", "tasks")
-    sluice.ok("upgrade", "tasks")
     with Node(sluice) as node:
         node.ask("sendMessages", 201, {"body": "x", "workflow": "order-7"})
         same([row["id"] for row in node.ask("listWorkflows", 200)["workflows"]], ["order-7"])
@@ -296,28 +295,20 @@ def workers_are_what_the_file_says(sluice):
         node.ask("leaveWorker", 204, query=f"?worker=pod-3&instance={other['instance']}")
         node.ask("leaveWorker", 204, query=f"?worker=pod-3&instance={other['instance']}")
         refused(node, "leaveWorker", "instance", query="?worker=pod-3")
-        sluice.ok("queue", "create", "old", "rules=1")
-        same(node.ask("joinWorker", 409, me, queue="old")["field"], "queue")
-        node.ask("leaveWorker", 409, query="?worker=a&instance=7a83757786631f37", queue="old")
         for name in WORKERS[2:]:
             same(node.ask(name, 404, {"worker": "unknown"})["reason"], "unknown-worker")
             refused(node, name, "worker", {})
-            node.ask(name, 409, {"worker": "pod-1"}, queue="old")
             node.ask(name, 404, {"worker": "pod-1"}, queue="nowhere")
         node.ask("joinWorker", 404, me, queue="nowhere")
         node.ask("leaveWorker", 404, query="?worker=a&instance=7a83757786631f37", queue="nowhere")
         refused(node, "sendMessages", "requires", {"body": "x", "requires": "no label"})
-        same(node.ask("sendMessages", 409, {"body": "x", "requires": "kind=gpu"}, queue="old")["field"], "requires")
 
 
 @case
 def acting_on_messages_is_what_the_file_says(sluice):
-    sluice.ok("queue", "create", "tasks", "rules=1")
+    sluice.ok("queue", "create", "tasks")
     with Node(sluice) as node:
         one = node.ask("sendMessages", 201, {"body": "a"})["id"]
-        same(node.ask("cancelMessage", 409, id=one)["reason"], "upgrade-needed")
-        same(node.ask("cancelMessages", 409, {"ids": [one]})["reason"], "upgrade-needed")
-        sluice.ok("upgrade", "tasks")
         same(node.ask("cancelMessage", 200, id=one, query="?reason=late")["status"], "cancelled")
         same(node.ask("cancelMessage", 409, id=one)["reason"], "terminal")
         held, _ = node.lock()
@@ -337,15 +328,11 @@ def acting_on_messages_is_what_the_file_says(sluice):
 @case
 def signals_are_what_the_file_says(sluice):
     sluice.ok("queue", "create", "tasks")
-    sluice.ok("queue", "create", "old", "rules=1")
     with Node(sluice) as node:
         stop = {"kind": "interrupt"}
         node.ask("sendMessages", 201, {"body": "a", "workflow": "order-7"})
         held = node.ask("receiveMessages", 200, {"worker": "pod-1"})["messages"][0]
         one, token = held["id"], held["token"]
-        for name in ("signalMessage", "signalWorkflow", "signalWorker", "sendSignal"):
-            body = stop | ({"ids": [one]} if name == "sendSignal" else {})
-            same(node.ask(name, 409, body, queue="old", id=one)["field"], "queue")
         sent = node.ask("signalMessage", 200, {"kind": "steer", "payload": {"speed": 1.10, "a": [1]}}, id=one)
         same((sent["signals"][0]["number"], sent["signals"][0]["state"]), (1, "pending"))
         row = node.ask("listMessageSignals", 200, id=one)["signals"][0]
@@ -382,7 +369,6 @@ def signals_are_what_the_file_says(sluice):
         same(node.ask("listSignals", 200)["signals"][0]["payloadBase64"], "/w==")
         same(node.ask("withdrawMessageSignal", 200, id=one, signal=ask)["signals"][0]["state"], "withdrawn")
         node.ask("withdrawMessageSignal", 409, id=one, signal=ask)
-        node.ask("withdrawSignal", 409, query=f"?signal={ask}", queue="old")
         again = {"Sluice-Request": "00112233445566778899aabbccddee00"}
         for _ in range(2):
             rows = node.ask("sendSignal", 200, {"ids": [one, one[:8] + "-0-99"], "kind": "ask"}, headers=again)
@@ -417,8 +403,6 @@ def results_and_progress_are_what_the_file_says(sluice):
     with Node(sluice) as node:
         node.ask("createQueue", 201, {"retainBody": True})
         node.ask("createQueue", 201, {"retention": 0}, queue="brief")
-        sluice.ok("upgrade", "brief")
-        sluice.ok("queue", "create", "old", "rules=1")
         one, token = node.lock()
         refused(node, "renewLocks", "progress", {"tokens": [token], "progress": 5})
         refused(node, "renewLocks", "progress", {"token": token, "progress": 101})
@@ -448,8 +432,6 @@ def results_and_progress_are_what_the_file_says(sluice):
         _, token = node.lock("brief")
         done = node.ask("ackMessages", 200, {"token": token, "result": "x"}, queue="brief")
         same((done["status"], done["reason"]), ("processed", "result-not-kept"))
-        _, token = node.lock("old")
-        same(node.ask("ackMessages", 409, {"token": token, "result": "x"}, queue="old")["reason"], "upgrade-needed")
 
 
 @case
@@ -500,7 +482,6 @@ def a_poll_whose_client_is_gone_ends(sluice):
 @case
 def a_collect_can_be_a_stream(sluice):
     sluice.ok("queue", "create", "tasks")
-    sluice.ok("upgrade", "tasks")
     with Node(sluice) as node:
         ids = [node.ask("sendMessages", 201, {"body": str(i)})["id"] for i in range(3)]
         connection = node.connect()
@@ -526,7 +507,6 @@ def a_collect_can_be_a_stream(sluice):
 @case
 def a_workflow_is_collected_with_what_ended_before(sluice):
     sluice.ok("queue", "create", "tasks")
-    sluice.ok("queue", "create", "old", "rules=5")
     with Node(sluice) as node:
         for i in range(3):
             node.ask("sendMessages", 201, {"body": str(i), "workflow": "order-7"})
@@ -548,8 +528,6 @@ def a_workflow_is_collected_with_what_ended_before(sluice):
         node.ask("collectMessages", 404, {"workflow": "order-8"})
         refused(node, "collectMessages", "workflow", {"workflow": ""})
         refused(node, "collectMessages", "workflow", {"workflow": "order-7", "ids": first["left"]})
-        for body in ({"workflow": "order-7"}, {"ids": first["left"], "wait": "10s"}):
-            same(node.ask("collectMessages", 409, body, queue="old")["reason"], "upgrade-needed")
 
 
 @case
@@ -870,7 +848,6 @@ def the_scope_signal_acts_on_messages_and_nothing_else(sluice):
         lines.append(made["line"])
         tokens[name] = {"Authorization": "Bearer " + made["token"]}
     sluice.ok("queue", "create", "tasks")
-    sluice.ok("upgrade", "tasks")
     for body in ("a", "b"):
         sluice.ok("send", "tasks", body)
     with Node(sluice, "--tokens", sluice.path("tokens", "\n".join(lines) + "\n")) as node:

@@ -76,7 +76,6 @@ def one_stream_has_the_events_of_many_queues(sluice):
 def signals_and_cancels_are_in_the_stream(sluice):
     with Node(sluice) as node:
         node.does(201, "PUT", "/a")
-        sluice.ok("upgrade", "a")
         made = opened(node, "?queue=a&type=signal-sent&type=signal-delivered&type=signal-ended&type=message-outcome")
         send(node, "a", "x")
         held = node.does(200, "POST", "/a/receive", {"worker": "one"})["messages"][0]["id"]
@@ -122,7 +121,6 @@ def filters_hold_and_the_place_moves_past_what_they_hide(sluice):
 @case
 def a_workflow_can_be_watched_alone(sluice):
     sluice.ok("queue", "create", "tasks")
-    sluice.ok("upgrade", "tasks")
     with Node(sluice) as node:
         made = opened(node, "?workflow=order-7")
         send(node, "tasks", "x", workflow="order-8")

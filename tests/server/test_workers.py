@@ -3,7 +3,7 @@
 import time
 
 from harness import case, contains, holds, main, same, until
-from registering import Receive, join, version_4, workers
+from registering import Receive, join, made, workers
 from serving import Node, guarded
 from terminal import Terminal
 
@@ -159,7 +159,7 @@ def no_worker_is_missed_in_a_dead_letter_queue_and_in_a_paused_one(sluice):
 
 @case
 def a_registered_worker_is_shown_and_expires_without_a_sign_of_life(sluice):
-    version_4(sluice, "jobs")
+    made(sluice, "jobs")
     with Node(sluice) as node:
         join(node, "jobs", "w1", capacity=3, labels="kind=gpu,host=a", ttl="5s")
         row = workers(node, "jobs")["w1"]
@@ -170,7 +170,7 @@ def a_registered_worker_is_shown_and_expires_without_a_sign_of_life(sluice):
 
 @case
 def a_worker_counts_once_and_has_the_capacity_that_it_joined_with(sluice):
-    version_4(sluice, "wide", "shards=4")
+    made(sluice, "wide", "shards=4")
     with Node(sluice) as node:
         url = "http://" + node.address
         works = [sluice.start("--store", url, "work", "wide", "--worker", f"w{i}", "-c", str(i), "--", "true")
@@ -194,7 +194,7 @@ def a_worker_counts_once_and_has_the_capacity_that_it_joined_with(sluice):
 
 @case
 def a_receive_that_waits_keeps_the_registration(sluice):
-    version_4(sluice, "jobs", "shards=2")
+    made(sluice, "jobs", "shards=2")
     with Node(sluice) as node:
         row = join(node, "jobs", "w1", ttl="5s")
         receive = Receive(node, "jobs", "w1", {"Sluice-Worker": f"{row['instance']} w1"})
@@ -207,7 +207,7 @@ def a_receive_that_waits_keeps_the_registration(sluice):
 
 @case
 def done_and_failed_count_since_the_worker_joined(sluice):
-    version_4(sluice, "jobs", "failureStrategy.maxRetries=0")
+    made(sluice, "jobs", "failureStrategy.maxRetries=0")
     with Node(sluice) as node:
         join(node, "jobs", "w1")
         for outcome in ("ack", "ack", "fail"):
@@ -220,7 +220,7 @@ def done_and_failed_count_since_the_worker_joined(sluice):
 
 @case
 def a_paused_worker_gets_nothing_and_keeps_what_it_has(sluice):
-    version_4(sluice, "jobs")
+    made(sluice, "jobs")
     with Node(sluice) as node:
         join(node, "jobs", "w1")
         node.does(200, "POST", "/jobs/messages", {"messages": [{"body": "a"}, {"body": "b"}]})
@@ -234,8 +234,8 @@ def a_paused_worker_gets_nothing_and_keeps_what_it_has(sluice):
 
 @case
 def a_receive_that_waits_learns_of_an_order_at_once(sluice):
-    version_4(sluice, "jobs")
-    version_4(sluice, "wide", "shards=3")
+    made(sluice, "jobs")
+    made(sluice, "wide", "shards=3")
     with Node(sluice) as node:
         for queue in ("jobs", "wide"):
             for order, reason in (("pause", "worker-paused"), ("drain", "worker-draining"), ("evict", "worker-evicted")):
@@ -251,7 +251,7 @@ def a_receive_that_waits_learns_of_an_order_at_once(sluice):
 
 @case
 def eviction_releases_the_locks_and_makes_the_tokens_invalid(sluice):
-    version_4(sluice, "jobs")
+    made(sluice, "jobs")
     with Node(sluice) as node:
         join(node, "jobs", "w1")
         node.does(201, "POST", "/jobs/messages", {"body": "x"})
@@ -265,7 +265,7 @@ def eviction_releases_the_locks_and_makes_the_tokens_invalid(sluice):
 
 @case
 def sluice_work_registers_through_a_node_and_ends_when_it_is_drained(sluice):
-    version_4(sluice, "jobs")
+    made(sluice, "jobs")
     with Node(sluice) as node:
         url = "http://" + node.address
         sluice.ok("--store", url, "send", "jobs", "x")
@@ -286,7 +286,7 @@ def sluice_work_registers_through_a_node_and_ends_when_it_is_drained(sluice):
 
 @case
 def the_live_screen_follows_the_orders_of_an_operator(sluice):
-    version_4(sluice, "jobs")
+    made(sluice, "jobs")
     with Node(sluice) as node:
         join(node, "jobs", "w1", capacity=7, labels="kind=gpu")
         url = "http://" + node.address
@@ -302,7 +302,7 @@ def the_live_screen_follows_the_orders_of_an_operator(sluice):
 
 @case
 def the_owner_grants_tickets_in_turn_where_the_queue_says_so(sluice):
-    version_4(sluice, "jobs", "dispatch=tickets")
+    made(sluice, "jobs", "dispatch=tickets")
     with Node(sluice) as node:
         names = [f"w{i}" for i in range(4)]
         for name in names:
@@ -316,7 +316,7 @@ def the_owner_grants_tickets_in_turn_where_the_queue_says_so(sluice):
 
 @case
 def a_receive_that_waits_is_served_before_tickets(sluice):
-    version_4(sluice, "jobs", "dispatch=tickets")
+    made(sluice, "jobs", "dispatch=tickets")
     with Node(sluice) as node:
         join(node, "jobs", "idle", capacity=5)
         receive = Receive(node, "jobs", "waits")
@@ -330,7 +330,7 @@ def a_receive_that_waits_is_served_before_tickets(sluice):
 
 @case
 def peek_and_show_name_the_labels_that_a_message_requires(sluice):
-    version_4(sluice, "jobs")
+    made(sluice, "jobs")
     sluice.ok("send", "jobs", "x", "--requires", "kind=gpu,host=a")
     sluice.ok("send", "jobs", "y")
     with Node(sluice) as node:
@@ -351,16 +351,13 @@ def peek_and_show_name_the_labels_that_a_message_requires(sluice):
 
 @case
 def labels_and_settings_that_are_none_are_refused_with_a_sentence(sluice):
-    version_4(sluice, "jobs")
+    made(sluice, "jobs")
     sluice.refused(2, "queue", "set", "jobs", "dispatch=maybe", says=["maybe", "auto, tickets, affinity"])
     sluice.refused(2, "send", "jobs", "x", "--requires", "Kind=gpu", says=["Kind=gpu", "a-z"])
     sluice.refused(2, "work", "jobs", "--capacity", "0", "--", "true", says=["capacity", "1"])
     sluice.refused(2, "work", "jobs", "--capacity", "10001", "--", "true", says=["capacity", "10000"])
     sluice.refused(2, "work", "jobs", "--ttl", "1s", "--", "true", says=["ttl", "5s"])
     sluice.refused(2, "work", "jobs", "--labels", "gpu", "--", "true", says=["gpu", "key=value"])
-    sluice.ok("queue", "create", "old", "rules=1")
-    sluice.refused(4, "work", "old", "--register", "--", "true", says=["version", "sluice upgrade old"])
-    sluice.refused(4, "send", "old", "x", "--requires", "kind=gpu", says=["version", "sluice upgrade old"])
 
 
 main()

@@ -161,14 +161,6 @@ static void a_direct_claim_that_comes_after_the_switch_is_refused_by_the_fold(vo
     struct store *s = store_mem_new();
     struct shard_config c = rig_config();
     struct rig a = rig_on(s, &c), b = rig_on(s, &c);
-    for (uint16_t to = 2; to <= RULES_CONSUME; to++) {
-        CLEANUP(buf_done) struct buf payload;
-        buf_init(&payload, 64);
-        raise_encode(&payload, &(struct op_raise){rig_request(), to});
-        shard_submit(a.shard, 1000 + to, (struct op){OP_RAISE, buf_bytes(&payload)}, TIME_NEVER,
-                     rig_time(&a));
-        rig_does(&a, 1000 + to);
-    }
     rig_sent(&a, "x");
     rig_look(&b);
     uint64_t ticket = rig_receive(&b, "w", 1, 0);

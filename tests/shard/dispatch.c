@@ -17,7 +17,7 @@ static struct pair pair_new(enum dispatch dispatch)
 {
     struct shard_config c = rig_config();
     struct pair p = {.store = store_mem_new()};
-    c.birth.dispatch = dispatch; // so it begins with RULES_WORKERS
+    c.birth.dispatch = dispatch;
     p.a = rig_on(p.store, &c);
     p.b = rig_on(p.store, &c);
     rig_does(&p.a, rig_own(&p.a, 1));

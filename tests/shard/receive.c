@@ -30,7 +30,7 @@ static struct pair pair_new(void)
 static struct pair registry_pair(void)
 {
     struct shard_config config = rig_config();
-    config.birth.dispatch = DISPATCH_TICKETS; // so it begins with RULES_WORKERS
+    config.birth.dispatch = DISPATCH_TICKETS;
     return pair_with(&config);
 }
 
@@ -326,7 +326,7 @@ static void owner_writes_nothing_for_times_sake_while_nothing_is_locked(void **s
 {
     (void)state;
     struct shard_config config = rig_config();
-    config.birth.retention_ms = 1000; // so it begins with RULES_WORKERS
+    config.birth.retention_ms = 1000;
     struct pair p = pair_with(&config);
     rig_does(&p.a, rig_own(&p.a, 1));
     rig_does(&p.a, rig_worker(&p.a, "one", 1, 10000));

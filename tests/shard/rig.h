@@ -77,7 +77,7 @@ uint64_t rig_receive_acking(struct rig *r, const struct rig_answer *held, int64_
 uint64_t rig_fetch(struct rig *r, struct place place);
 uint64_t rig_letters(struct rig *r);
 uint64_t rig_word(struct rig *r, uint16_t kind, const struct rig_answer *held, const char *why);
-// It joins; only if the shard begins with RULES_WORKERS.
+// It joins.
 uint64_t rig_worker(struct rig *r, const char *name, uint32_t capacity, int64_t ttl_ms);
 uint64_t rig_plain(struct rig *r, uint16_t kind); // pause, resume, delete
 uint64_t rig_purge(struct rig *r);                // pending messages

@@ -86,20 +86,6 @@ __attribute__((unused)) static uint64_t settle_send(struct rig *r, const struct 
     return tickets;
 }
 
-__attribute__((unused)) static void raise_rules(struct rig *r)
-{
-    static uint64_t tickets = 900000;
-    while (machine_rules(shard_machine(r->shard)) < RULES_SIGNALS) {
-        CLEANUP(buf_done) struct buf payload;
-        buf_init(&payload, 1 << 12);
-        uint16_t next = (uint16_t)(machine_rules(shard_machine(r->shard)) + 1);
-        raise_encode(&payload, &(struct op_raise){.request = rig_request(), .to = next});
-        shard_submit(r->shard, ++tickets, (struct op){OP_RAISE, buf_bytes(&payload)}, TIME_NEVER,
-                     rig_time(r));
-        rig_does(r, tickets);
-    }
-}
-
 struct stage {
     struct store *store;
     struct rig sender, worker;
@@ -110,7 +96,6 @@ __attribute__((unused)) static struct stage stage_with(const struct shard_config
 {
     struct stage s = {.store = store_mem_new()};
     s.sender = rig_on(s.store, config);
-    raise_rules(&s.sender);
     rig_sent(&s.sender, "job");
     s.worker = rig_on(s.store, config);
     s.held = rig_claimed(&s.worker, "w", 1);

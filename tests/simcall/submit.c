@@ -103,12 +103,6 @@ void submit_signal(struct world *w, const struct node *n, const struct held_lock
     buf_init(&payload, 1 << 12);
     buf_init(&seqs, 8);
     buf_put_u64(&seqs, lock->ref.seq);
-    for (uint16_t to = machine_rules(shard_machine(s)) + 1; to <= RULES_SIGNALS; to++) {
-        buf_clear(&payload);
-        raise_encode(&payload, &(struct op_raise){.request = draw_request(w), .to = to});
-        shard_submit(s, RELEASES, (struct op){OP_RAISE, buf_bytes(&payload)}, deadline,
-                     node_now(n));
-    }
     buf_clear(&payload);
     signal_encode(&payload, &(struct op_signal){.request = draw_request(w),
                                                 .kind = SIGNAL_STEER,

@@ -273,22 +273,8 @@ static bool is_over(struct world *w)
     return true;
 }
 
-// Version 4 of the rules has the registry of workers.
-static void raise_rules(struct world *w)
-{
-    for (uint16_t to = RULES_FIRST + 1; to <= RULES_WORKERS; to++) {
-        CLEANUP(buf_done) struct buf payload;
-        buf_init(&payload, SIZE_MAX);
-        raise_encode(&payload, &(struct op_raise){.to = to});
-        struct op one = {.kind = OP_RAISE, .payload = buf_bytes(&payload)};
-        CHECK(commit(w, 0, &one, 1, TIME_NEVER));
-    }
-    CHECK(machine_rules(w->machine) == RULES_WORKERS);
-}
-
 void world_run(struct world *w)
 {
-    raise_rules(w);
     nodes_start(w);
     workers_start(w);
     at(w, w->now, send, 0, 0, 1);

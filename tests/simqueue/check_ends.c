@@ -23,13 +23,13 @@ static bool is_end(enum message_state to, enum finished_outcome *out)
 void end_note(struct reference *g, struct row *row, enum message_state to)
 {
     enum finished_outcome outcome;
-    if (!is_end(to, &outcome) || g->rules < RULES_WORKERS || g->config.retention_ms == 0) return;
+    if (!is_end(to, &outcome) || g->config.retention_ms == 0) return;
     bool held = row->state == STATE_LOCKED && !row->ticket;
     bool by_worker = outcome == FINISHED_PROCESSED || outcome == FINISHED_DEAD_LETTERED ||
                      (outcome == FINISHED_CANCELLED && held);
     bool keeps = outcome == FINISHED_PROCESSED || outcome == FINISHED_DEAD_LETTERED ||
                  outcome == FINISHED_CANCELLED;
-    row->body_kept = keeps && g->rules >= RULES_SIGNALS && g->config.retain_body;
+    row->body_kept = keeps && g->config.retain_body;
     row->end_kept = true;
     row->outcome = outcome;
     row->ended_at = g->now;

@@ -16,7 +16,7 @@ void check_event_ids(struct reference *g, size_t from)
         for (size_t k = from; k < i; k++)
             before += g->events.rows[k].op == e->op;
         uint64_t last = i > 0 ? g->events.rows[i - 1].sequence : 0;
-        uint64_t next = g->rules > 1 || e->kind == EVENT_QUEUE_UPGRADED || last > 0 ? last + 1 : 0;
+        uint64_t next = last + 1;
         if (e->sequence != next)
             findings_add(&g->world->findings, "I9",
                          "lane %u: slot %" PRIu64 ": event %zu is number %" PRIu64

@@ -93,7 +93,7 @@ void workflow_scope(const struct reference *g, struct row *row, const struct mes
 void workflow_sent(struct reference *g, struct row *row, const struct message *m)
 {
     uint32_t i = index_of(m->workflow);
-    if (i == NO_INDEX || g->rules < RULES_WORKFLOWS) return;
+    if (i == NO_INDEX) return;
     join(g, row, i);
     g->workflows[i].saw_last = g->workflows[i].saw_last || m->workflow_last;
     g->workflows[i].just_began = false;

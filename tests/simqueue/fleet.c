@@ -55,10 +55,10 @@ void fleet_draw(struct world *w)
     life_after(w, rng_range(rng, SECOND, 10 * SECOND), LIFE_EVICT, 0, 0);
 }
 
-const char *fleet_requires(struct world *w, const struct lane *l)
+const char *fleet_requires(struct world *w)
 {
     struct rng *rng = &w->life->fleet_rng;
-    if (!w->life->fleet || l->reference.rules < RULES_WORKERS) return "";
+    if (!w->life->fleet) return "";
     return rng_chance(rng, 2500) ? texts[rng_range(rng, 1, 3)] : "";
 }
 

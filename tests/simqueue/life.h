@@ -334,7 +334,7 @@ enum dispatch fleet_dispatch(struct world *w, bool strict); // for a configurati
 void fleet_beat(struct world *w, uint32_t worker);          // joins, beats, leaves, begins again
 void fleet_operate(struct world *w);                        // pauses, drains, evicts
 void fleet_submit(struct world *w, uint32_t lane, const struct worker_change *rows, uint32_t count);
-const char *fleet_requires(struct world *w, const struct lane *l); // of a message; "": nothing
+const char *fleet_requires(struct world *w); // of a message; "": nothing
 uint32_t fleet_labels(struct bytes text);                          // labels as bits
 
 void workflows_draw(struct world *w);

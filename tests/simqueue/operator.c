@@ -47,9 +47,9 @@ static void configure(struct world *w, struct lane *l)
     // The order changes only while nothing is held, so mostly it is left as it is.
     if (rng_chance(&w->rng, 8000))
         op.config.ordering_guarantee = l->reference.config.ordering_guarantee;
-    if (l->reference.rules >= RULES_CONSUME && rng_chance(&w->life->consume, 6000))
+    if (rng_chance(&w->life->consume, 6000))
         op.config.consume = CONSUME_OWNER;
-    if (l->reference.rules >= RULES_WORKERS) op.config.retention_ms = draw_retention(w);
+    op.config.retention_ms = draw_retention(w);
     if (w->life->fleet) op.config.dispatch = fleet_dispatch(w, op.config.ordering_guarantee);
     workflows_configure(w, l, &op.config);
     signals_configure(w, &op.config);
@@ -64,7 +64,7 @@ void operator_raise(struct world *w, struct lane *l)
     struct buf *out = &w->life->scratch;
     uint32_t ask = sim_call_new(w, SIM_CALL_OP, OP_RAISE, l->index);
     buf_clear(out);
-    uint16_t to = l->reference.rules < RULES_KNOWN ? l->reference.rules + 1 : RULES_KNOWN;
+    uint16_t to = RULES_KNOWN + 1;
     raise_encode(out, &(struct op_raise){.request = w->life->calls[ask].request, .to = to});
     submit(w, ask, out);
 }

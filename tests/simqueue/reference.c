@@ -14,12 +14,7 @@ void reference_init(struct reference *g, struct world *w, uint32_t lane)
 {
     struct lane *l = &w->life->lanes[lane];
     *g = (struct reference){
-        .world = w, .lane = lane, .config = l->birth, .now = TIME_UNKNOWN, .rules = 1};
-    if (l->birth.consume == CONSUME_OWNER) g->rules = RULES_CONSUME;
-    if (l->birth.dispatch != DISPATCH_AUTO) g->rules = RULES_WORKERS;
-    if (l->birth.retention_ms != RETENTION_DEFAULT) g->rules = RULES_WORKERS;
-    if (w->life->workflows) g->rules = RULES_WORKFLOWS;
-    if (l->birth.retain_body) g->rules = RULES_SIGNALS;
+        .world = w, .lane = lane, .config = l->birth, .now = TIME_UNKNOWN, .rules = l->birth.rules};
     g->machine = machine_new(&l->id, l->shard, &l->birth);
     events_init(&g->events);
     buf_init(&g->text, SIZE_MAX);

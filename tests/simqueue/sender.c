@@ -55,7 +55,7 @@ void sender_send(struct world *w)
         char name[BODY_NAME_LEN + 1];
         buf_clear(&body);
         draw_message(w, l, &m);
-        m.requires = bytes_str(fleet_requires(w, l));
+        m.requires = bytes_str(fleet_requires(w));
         char workflow[4];
         workflows_name(w, l, &m, workflow);
         m.body = draw_body(w, ask, k, &body);

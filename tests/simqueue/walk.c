@@ -36,7 +36,7 @@ static void on_expired(struct reference *g, const struct event *e)
     struct route r = check_route(g, row, false);
     walk_ended(g, row, &r, BYTES_EMPTY, false);
     if (r.state != STATE_READY) g->dying = e->seq;
-    if (r.counted && g->rules > 1) g->retrying = e->seq;
+    if (r.counted) g->retrying = e->seq;
 }
 
 void walk_recovered(struct reference *g, const struct event *e)

@@ -228,7 +228,6 @@ void worker_beat(struct world *w, uint32_t worker)
     }
     life_after(w, rng_range(&w->rng, SECOND, 4 * SECOND), LIFE_BEAT, worker, 0);
     if (w->now < c->gone_until && !life_drains(w)) return;
-    if (w->life->lanes[c->lane].reference.rules < RULES_WORKERS) return; // there is no registry
     uint64_t r = life_drains(w) ? 99 : rng_below(&w->rng, 100);
     if (r < 3) c->gone_until = w->now + rng_range(&w->rng, SECOND, 20 * SECOND);
     if (r >= 3 && r < 8) c->stalls_until = w->now + rng_range(&w->rng, SECOND, 15 * SECOND);

@@ -51,5 +51,15 @@ export async function holder(page, url, method) {
   return { held, begin, letGo };
 }
 
+// Changes the JSON that the node answers to such requests of the page.
+export const changes = (page, url, change) =>
+  page.route(url, async (route) => {
+    const response = await route.fetch().catch(() => null); // null: the page is closed
+    if (!response) return;
+    const json = await response.json();
+    change(json);
+    await route.fulfill({ response, json }).catch(() => {}); // or gave it up
+  });
+
 // The page follows the stream: it polls no more.
 export const streams = (page) => page.locator("#live[data-stream=open]").waitFor();

@@ -207,7 +207,8 @@ await run({
     await shows(body, '{"big":12345678901234567890,"list":[1,{}],"none":null}');
     const value = '{"big":12345678901234567890,"half":1.50}';
     await page.route(`**/v1/queues/bodies/messages/${json}`, async (route) => {
-      const response = await route.fetch();
+      const response = await route.fetch().catch(() => null); // null: the page is closed
+      if (!response) return;
       const text = (await response.text()).replace(/"body":"(?:[^"\\]|\\.)*"/, `"body":${value}`);
       await route.fulfill({ response, body: text });
     });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why a message failed is on the page: reason, worker and time of every failed attempt.
 import { holds, run, same, until } from "./harness.mjs";
-import { DIES_AT_ONCE, holder, kill, shows } from "./steps.mjs";
+import { DIES_AT_ONCE, changes, holder, kill, shows } from "./steps.mjs";
 
 const RETRIES_ONCE = {
   "failureStrategy.maxRetries": 1,
@@ -98,10 +98,9 @@ await run({
       { attempt: 1, at: 1767225600000, worker: "w7", reason: "lock-expired", kind: "lock-expired" },
       { attempt: 2, at: 1767225601000, worker: "w8", reason: "no such user", kind: "failed" },
     ];
-    await page.route(`**/v1/queues/kept/messages/${id}`, async (route) => {
-      const response = await route.fetch();
-      await route.fulfill({ response, json: { ...(await response.json()), failures } });
-    });
+    await changes(page, `**/v1/queues/kept/messages/${id}`, (message) =>
+      Object.assign(message, { failures }),
+    );
     page.expected.push("ERR_");
     await page.route("**/v1/queues/kept/events*", (route) => route.abort());
     await page.visit(`#/queues/kept/message/${id}`);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is wrong comes first: dead messages, paused queues, a store or a node that does not work.
 import { holds, run, same, until } from "./harness.mjs";
-import { DIES_AT_ONCE, LIST, kill, shows } from "./steps.mjs";
+import { DIES_AT_ONCE, LIST, changes, kill, shows } from "./steps.mjs";
 
 const rowOf = (page, queue) =>
   page.locator("tbody tr").filter({ has: page.getByRole("link", { name: queue, exact: true }) });
@@ -194,12 +194,9 @@ await run({
   async a_queue_with_messages_and_no_worker_is_told({ page, node }) {
     await node.create("waits");
     await node.send("waits", { body: "x" });
-    await page.route(LIST, async (route) => {
-      const response = await route.fetch();
-      const list = await response.json();
+    await changes(page, LIST, (list) => {
       for (const { stats } of list.queues.filter(({ name }) => name === "waits"))
         stats.oldestAgeMs += 120000; // it has waited for two minutes
-      await route.fulfill({ response, json: list });
     });
     await page.visit("");
     const line = page.locator(".trouble", { hasText: "no worker" }).first();
@@ -213,12 +210,9 @@ await run({
     await until(async () => (await node.stats("source-dead")).ready === 1, "the letter arrives");
     await node.create("waits");
     await node.send("waits", { body: "x" });
-    await page.route(LIST, async (route) => {
-      const response = await route.fetch();
-      const list = await response.json();
+    await changes(page, LIST, (list) => {
       list.queues = list.queues.filter(({ name }) => name !== "source"); // a token may hide it
       for (const { stats } of list.queues) stats.oldestAgeMs += 120000;
-      await route.fulfill({ response, json: list });
     });
     await page.visit("", node);
     await shows(page.locator(".trouble-untaken strong"), "1 queue has messages and no worker");
@@ -230,12 +224,9 @@ await run({
   async a_dead_letter_on_its_way_is_a_problem_after_a_minute({ page, node }) {
     let age = 2000;
     await node.create("outgoing", LETTERS("outgoing-dead"));
-    await page.route(LIST, async (route) => {
-      const response = await route.fetch();
-      const list = await response.json();
+    await changes(page, LIST, (list) => {
       const { stats } = list.queues.find(({ name }) => name === "outgoing");
       Object.assign(stats, { outbound: 7, outboundAgeMs: age });
-      await route.fulfill({ response, json: list });
     });
     await page.visit("#/queues/outgoing");
     const moved = page.locator(".amounts div", { hasText: "Moved to the dead-letter" });
@@ -252,14 +243,11 @@ await run({
 
   async a_queue_that_cannot_be_read_is_told_first({ page, node }) {
     await node.create("torn");
-    await page.route(LIST, async (route) => {
-      const response = await route.fetch();
-      const list = await response.json();
+    await changes(page, LIST, (list) => {
       for (const row of list.queues.filter(({ name }) => name === "torn")) {
         delete row.stats;
         Object.assign(row, { code: "CORRUPT", detail: "entry 7 fails its check" });
       }
-      await route.fulfill({ response, json: list });
     });
     await page.visit("");
     const line = page.locator(".trouble").first();

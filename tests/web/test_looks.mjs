@@ -11,7 +11,6 @@ async function furnish(node, queue) {
     headers: { long: "y".repeat(300) },
   };
   await node.create(queue, DIES_AT_ONCE);
-  await node.ask("POST", `v1/queues/${queue}/upgrade`, {});
   await kill(node, queue, message);
   await node.send(queue, message);
   await node.settle(queue, "ack", (await node.receive(queue, "worker")).token);

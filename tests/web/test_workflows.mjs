@@ -7,7 +7,6 @@ const ID = "order/77 & more"; // the address has to be encoded
 
 async function begin(node, queue) {
   await node.create(queue, DIES_AT_ONCE);
-  await node.ask("POST", `v1/queues/${queue}/upgrade`, {});
   const ids = [];
   for (const workflowLast of [false, true])
     ids.push(await node.send(queue, { body: "x", workflow: ID, workflowLast }));

@@ -99,19 +99,13 @@ static void note(struct worker_pool *p, const struct renewal_batch *r, enum slui
     }
 }
 
-// An older queue cannot keep a progress. The locks are renewed all the same.
 static enum sluice_code renew(struct worker_pool *p, struct renewal_batch *r,
                               struct sluice_error *error)
 {
     struct sluice *store = atomic_load(&p->store);
     const char *queue = p->options.queue;
-    if (r->reports) {
-        enum sluice_code code =
-            sluice_renew_with(store, queue, r->rows, r->len, r->lease_ms, r->outcomes, error);
-        if (code == SLUICE_OK || strcmp(error->reason, "upgrade-needed") != 0) return code;
-        for (size_t i = 0; i < r->len; i++)
-            r->outcomes[i] = (struct sluice_outcome){.code = NOT_SAID};
-    }
+    if (r->reports)
+        return sluice_renew_with(store, queue, r->rows, r->len, r->lease_ms, r->outcomes, error);
     return sluice_renew(store, queue, r->views, r->len, r->lease_ms, r->outcomes, error);
 }
 

@@ -67,16 +67,12 @@ static enum sluice_code ack_once(struct slot *s, const struct sluice_ack *result
     return sluice_ack(store, queue, &token, 1, outcome, error);
 }
 
-// An older queue cannot keep a result, which must not fail the job. The refusal wrote nothing.
 static enum sluice_code ack(struct slot *s, const struct job_conversation *talk,
                             struct sluice_outcome *outcome, struct sluice_error *error)
 {
     if (!talk || !talk->has_result) return ack_once(s, NULL, outcome, error);
     struct sluice_ack result = result_of(s, talk);
-    enum sluice_code code = ack_once(s, &result, outcome, error);
-    if (code == SLUICE_OK || strcmp(error->reason, "upgrade-needed") != 0) return code;
-    work_ui_trouble(s->pool, "the result of %s is not kept: %s", s->id, error->message);
-    return ack_once(s, NULL, outcome, error);
+    return ack_once(s, &result, outcome, error);
 }
 
 static enum sluice_code settle_once(struct slot *s, enum settle_word word, const char *reason,

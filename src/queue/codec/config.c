@@ -7,23 +7,21 @@
 #include "base/nearly.h"
 #include "queue/core/rules.h"
 
-#include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-static uint8_t last_needed(const struct queue_config *c);
+#define CONFIG_VERSION 1
 
 void config_defaults(struct queue_config *c)
 {
-    *c = (struct queue_config){0};
+    *c = (struct queue_config){.rules = RULES_FIRST};
     for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
         const struct setting *s = &queue_settings[i];
         if (s->kind == SETTING_NAME) continue;
         CHECK(s->min <= s->initial && s->initial <= s->max);
         setting_put(s, c, s->initial);
     }
-    CHECK(last_needed(c) == 0); // a new queue needs no raised rules
 }
 
 static char *name_in(const struct queue_config *c, const struct setting *s)
@@ -250,82 +248,16 @@ bool config_get(const struct queue_config *c, const char *key, struct config_pai
     return s && print(c, (size_t)(s - queue_settings), false, out);
 }
 
-// The settings of the versions up to 1 + last, in the order of storage: version by version, first
-// the numbers and then the names. Returns their number.
-static size_t stored(uint8_t last, const struct setting *out[static QUEUE_SETTINGS_LEN])
-{
-    size_t len = 0;
-    for (unsigned block = 0; block < 2U * (last + 1U); block++)
-        for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
-            const struct setting *s = &queue_settings[i];
-            if (s->later == block / 2 && (s->kind == SETTING_NAME) == block % 2) out[len++] = s;
-        }
-    CHECK(len <= QUEUE_SETTINGS_LEN); // each setting is in one block
-    return len;
-}
-
-static bool is_set(const struct setting *s, const struct queue_config *c)
-{
-    return s->kind == SETTING_NAME ? *name_in(c, s) : setting_get(s, c) != s->initial;
-}
-
-// The lowest `later` that has every setting without its default, and is not before config_begin.
-static uint8_t last_needed(const struct queue_config *c)
-{
-    uint8_t last = c->stored;
-    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
-        const struct setting *s = &queue_settings[i];
-        if (s->later > last && is_set(s, c)) last = s->later;
-    }
-    return last;
-}
-
-static const uint16_t stored_rules[] = {RULES_FIRST, RULES_CONSUME, RULES_WORKERS, RULES_WORKFLOWS,
-                                        RULES_SIGNALS};
-#define STORED_LEN (sizeof stored_rules / sizeof *stored_rules)
-// A new version of the rules needs a stored version, so that queues can begin with it.
-static_assert(RULES_KNOWN == RULES_SIGNALS, "stored_rules ends with the newest version");
-
-static uint16_t rules_of(uint8_t later)
-{
-    CHECK(later < STORED_LEN);
-    return stored_rules[later];
-}
-
-void config_begin(struct queue_config *c, uint16_t rules)
-{
-    CHECK(rules >= RULES_FIRST);
-    c->stored = 0;
-    while (c->stored + 1U < STORED_LEN && stored_rules[c->stored + 1] <= rules)
-        c->stored++;
-}
-
-uint16_t config_rules(const struct queue_config *c)
-{
-    return rules_of(last_needed(c));
-}
-
-const char *config_rules_key(const struct queue_config *c, uint16_t rules)
-{
-    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
-        const struct setting *s = &queue_settings[i];
-        if (rules_of(s->later) > rules && is_set(s, c)) return s->key;
-    }
-    return NULL;
-}
-
 void config_encode(const struct queue_config *c, struct buf *out)
 {
-    const struct setting *order[QUEUE_SETTINGS_LEN];
-    uint8_t last = last_needed(c);
-    buf_put_u8(out, last + 1);
-    size_t len = stored(last, order);
-    CHECK(len > 0 && rules_of(last) == config_rules(c));
-    for (size_t i = 0; i < len; i++)
-        if (order[i]->kind == SETTING_NAME)
-            buf_put_sized(out, bytes_str(name_in(c, order[i])));
+    CHECK(c->rules > 0);
+    buf_put_u8(out, CONFIG_VERSION);
+    buf_put_u16(out, c->rules);
+    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++)
+        if (queue_settings[i].kind == SETTING_NAME)
+            buf_put_sized(out, bytes_str(name_in(c, &queue_settings[i])));
         else
-            buf_put_u64(out, setting_get(order[i], c));
+            buf_put_u64(out, setting_get(&queue_settings[i], c));
 }
 
 static bool decode_name(struct reader *r, char *out)
@@ -344,31 +276,17 @@ static bool decode_number(struct reader *r, const struct setting *s, struct queu
     return true;
 }
 
-// The newest version of a stored configuration that this program knows.
-static uint8_t newest_version(void)
-{
-    uint8_t last = 0;
-    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
-        uint8_t later = queue_settings[i].later;
-        if (later > last && rules_of(later) <= rules_newest()) last = later;
-    }
-    CHECK(rules_of(last) <= rules_newest());
-    return last + 1;
-}
-
 enum err config_decode(struct reader *r, struct queue_config *out)
 {
-    const struct setting *order[QUEUE_SETTINGS_LEN];
     uint8_t version = read_u8(r);
     config_defaults(out);
-    if (version == 0) return ERR_INVALID;
-    if (version > newest_version()) return ERR_UNAVAILABLE;
-    size_t len = stored(version - 1, order);
-    out->stored = version - 1;
-    for (size_t i = 0; i < len; i++)
-        if (order[i]->kind == SETTING_NAME ? !decode_name(r, name_in(out, order[i]))
-                                           : !decode_number(r, order[i], out))
+    out->rules = read_u16(r);
+    if (!reader_ok(r) || version == 0 || out->rules == 0) return ERR_INVALID;
+    if (version > CONFIG_VERSION || out->rules > rules_newest()) return ERR_UNAVAILABLE;
+    for (size_t i = 0; i < QUEUE_SETTINGS_LEN; i++) {
+        const struct setting *s = &queue_settings[i];
+        if (s->kind == SETTING_NAME ? !decode_name(r, name_in(out, s)) : !decode_number(r, s, out))
             return ERR_INVALID;
-    CHECK(last_needed(out) + 1 == version); // it is written again with the same version
+    }
     return reader_ok(r) ? ERR_OK : ERR_INVALID;
 }

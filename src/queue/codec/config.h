@@ -43,18 +43,7 @@ bool config_get(const struct queue_config *c, const char *key, struct config_pai
 // The same with readable values, which config_set accepts too: "1MiB", "1.5".
 bool config_show(const struct queue_config *c, size_t index, struct config_pair *out);
 
-// The version of the rules (queue/core/rules.h) with which such a queue begins. It has every
-// setting with a value other than its default, and is at least that of config_begin.
-uint16_t config_rules(const struct queue_config *c);
-// A queue that is created with this configuration begins with this version of the rules, or with
-// the newest one before it that a stored configuration can tell.
-void config_begin(struct queue_config *c, uint16_t rules);
-// The first setting that is not its default and that needs more than this version; NULL: none.
-const char *config_rules_key(const struct queue_config *c, uint16_t rules);
-
-// Writes the oldest version that has every setting with a value other than its default, or a later
-// one after config_begin. Readers learn config_rules from it.
+// Writes all settings.
 void config_encode(const struct queue_config *c, struct buf *out);
-// ERR_INVALID on damage. ERR_UNAVAILABLE for a version of a later release. A test build of the
-// release before knows only the settings of its rules.
+// ERR_INVALID on damage. ERR_UNAVAILABLE for a version of a later release.
 MUST_USE enum err config_decode(struct reader *r, struct queue_config *out);

@@ -155,7 +155,7 @@ void emit_key(struct machine *m, struct event *e, uint64_t seq, uint32_t h)
 struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
 {
     struct events *list = m->events;
-    m->event_count += m->rules >= RULES_EVENTS && (list || !MUTANT(EVENTS_UNHEARD));
+    m->event_count += list || !MUTANT(EVENTS_UNHEARD);
     if (!list) return NULL;
     if (list->len == list->cap) {
         list->cap = list->cap < 64 ? 64 : list->cap * 2;

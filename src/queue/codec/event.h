@@ -73,7 +73,7 @@ struct event {
     // the version of the rules; claim-rejected: messages wanted; workflow-submitted: the number of
     // the run; workflow-completed: messages that were done; workflow-failed: messages that failed.
     uint64_t count;
-    uint64_t sequence;  // number of the event in its shard, from 1; 0: before RULES_EVENTS
+    uint64_t sequence;  // number of the event in its shard, from 1
     uint64_t from;      // message-enqueued: the redriven dead message
     uint32_t worker_at; // offset in events.text
     uint32_t worker_len;
@@ -103,8 +103,8 @@ void events_done(struct events *e);
 void events_clear(struct events *e); // keeps the memory
 struct bytes event_worker(const struct events *list, const struct event *e);
 struct bytes event_failure_text(const struct events *list, const struct event *e);
-// The workflow of the message, or the one that the event is about; empty: none. Known since the
-// rules have RULES_WORKFLOWS, for as long as the message exists.
+// The workflow of the message, or the one that the event is about; empty: none. Known
+// for as long as the message exists.
 struct bytes event_workflow(const struct events *list, const struct event *e);
 
 // The message that died in another queue, for the message-enqueued event of its arrival. Views into

@@ -12,49 +12,24 @@
 
 #define SEQS_MAX REFS_MAX
 
-static void head_put(struct buf *out, uint8_t version, const struct request_id *request)
-{
-    CHECK(version > 0);
-    buf_put_u8(out, version);
-    buf_put(out, bytes_of(request->bytes, sizeof request->bytes));
-}
-
 void op_head_put(struct buf *out, const struct request_id *request)
 {
-    head_put(out, OPS_VERSION, request);
-}
-
-// Returns the version.
-static uint8_t head_read(struct reader *r, uint8_t newest, struct request_id *request)
-{
-    CHECK(newest >= OPS_VERSION);
-    uint8_t version = read_u8(r);
-    if (version < OPS_VERSION || version > newest) r->bad = true;
-    struct bytes id = read_bytes(r, sizeof request->bytes);
-    if (id.len > 0) memcpy(request->bytes, id.data, sizeof request->bytes);
-    return version;
+    buf_put_u8(out, OPS_VERSION);
+    buf_put(out, bytes_of(request->bytes, sizeof request->bytes));
 }
 
 void op_head_read(struct reader *r, struct request_id *request)
 {
-    (void)head_read(r, OPS_VERSION, request);
+    if (read_u8(r) != OPS_VERSION) r->bad = true;
+    struct bytes id = read_bytes(r, sizeof request->bytes);
+    if (id.len > 0) memcpy(request->bytes, id.data, sizeof request->bytes);
 }
 
 bool op_request(const struct op *op, struct request_id *out)
 {
     struct reader r = reader_of(op->payload);
-    (void)head_read(&r, op_has_extras(op->kind) ? OPS_VERSION_EXTRA : OPS_VERSION, out);
+    op_head_read(&r, out);
     return reader_ok(&r);
-}
-
-uint16_t op_rules(const struct op *op)
-{
-    bool extra = op_has_extras(op->kind) && op->payload.len > 0;
-    if (extra && op->payload.data[0] == OPS_VERSION_EXTRA) return RULES_SIGNALS;
-    CHECK(op->kind >= OP_KIND_MACHINE);
-    if (op->kind >= OP_SIGNAL) return RULES_SIGNALS;
-    if (op->kind >= OP_PUBLISHED) return RULES_WORKFLOWS;
-    return op->kind >= OP_WORKERS ? RULES_WORKERS : RULES_FIRST;
 }
 
 static void read_fixed(struct reader *r, void *to, size_t len)
@@ -139,7 +114,7 @@ void outcome_encode(struct buf *out, const struct op_outcome *op)
 {
     CHECK(op->refs.len == (size_t)op->count * LOCK_REF_BYTES);
     CHECK(op->count <= REFS_MAX && op->reason.len <= FAIL_REASON_MAX); // as outcome_decode asks
-    head_put(out, op->extras.len > 0 ? OPS_VERSION_EXTRA : OPS_VERSION, &op->request);
+    op_head_put(out, &op->request);
     buf_put(out, bytes_of(op->queue.bytes, sizeof op->queue.bytes));
     buf_put_u32(out, op->shard);
     buf_put_i64(out, op->arrived_at);
@@ -167,7 +142,7 @@ enum err outcome_decode(struct bytes payload, struct op_outcome *out)
 {
     struct reader r = reader_of(payload);
     out->extras = BYTES_EMPTY;
-    uint8_t version = head_read(&r, OPS_VERSION_EXTRA, &out->request);
+    op_head_read(&r, &out->request);
     read_fixed(&r, out->queue.bytes, sizeof out->queue.bytes);
     out->shard = read_u32(&r);
     out->arrived_at = read_i64(&r);
@@ -175,15 +150,16 @@ enum err outcome_decode(struct bytes payload, struct op_outcome *out)
     out->reason = read_sized(&r, FAIL_REASON_MAX);
     out->count = read_count(&r, REFS_MAX);
     out->refs = read_bytes(&r, (size_t)out->count * LOCK_REF_BYTES);
-    if (version == OPS_VERSION_EXTRA && (r.bad || !read_extras(&r, out))) return ERR_INVALID;
+    if (r.left > 0 && (r.bad || !read_extras(&r, out))) return ERR_INVALID;
     CHECK(r.bad || out->refs.len == (size_t)out->count * LOCK_REF_BYTES); // as outcome_ref needs
     return end(&r);
 }
 
 bool outcome_has_extras(const struct op *op)
 {
-    bool may = op->kind == OP_ACK || op->kind == OP_RENEW;
-    return may && op->payload.len > 0 && op->payload.data[0] == OPS_VERSION_EXTRA;
+    struct op_outcome outcome;
+    return op_has_extras(op->kind) && outcome_decode(op->payload, &outcome) == ERR_OK &&
+           outcome.extras.len > 0;
 }
 
 void ticket_row_put(struct buf *rows, const struct ticket_row *row)

@@ -27,16 +27,14 @@ enum op_kind {
     OP_PURGE = OP_KIND_MACHINE + 13,
     OP_REDRIVE = OP_KIND_MACHINE + 14,
     OP_DELETE = OP_KIND_MACHINE + 15,
-    OP_ARRIVE = OP_KIND_MACHINE + 16, // a dead letter reaches its queue
-    OP_OUTBOX = OP_KIND_MACHINE + 17, // the source drops letters that have arrived
-    OP_SPENT = OP_KIND_MACHINE + 18,  // reports the cost of store requests for the shard
-    OP_RAISE = OP_KIND_MACHINE + 19,  // raises the version of the rules (queue/core/rules.h)
-    // RULES_WORKERS:
-    OP_WORKERS = OP_KIND_MACHINE + 20,  // changes of the registry of workers
-    OP_DISPATCH = OP_KIND_MACHINE + 21, // the owner grants ready messages to registered workers
-    // RULES_WORKFLOWS:
+    OP_ARRIVE = OP_KIND_MACHINE + 16,    // a dead letter reaches its queue
+    OP_OUTBOX = OP_KIND_MACHINE + 17,    // the source drops letters that have arrived
+    OP_SPENT = OP_KIND_MACHINE + 18,     // reports the cost of store requests for the shard
+    OP_RAISE = OP_KIND_MACHINE + 19,     // raises the version of the rules (queue/core/rules.h)
+    OP_WORKERS = OP_KIND_MACHINE + 20,   // changes of the registry of workers
+    OP_DISPATCH = OP_KIND_MACHINE + 21,  // the owner grants ready messages to registered workers
     OP_PUBLISHED = OP_KIND_MACHINE + 22, // the owner reports up to where events are on the bus
-    // RULES_SIGNALS (queue/codec/ops_signals.h):
+    // queue/codec/ops_signals.h:
     OP_SIGNAL = OP_KIND_MACHINE + 23,          // steers, asks or interrupts messages
     OP_SIGNAL_SETTLE = OP_KIND_MACHINE + 24,   // the holder acknowledges or declines signals
     OP_SIGNAL_WITHDRAW = OP_KIND_MACHINE + 25, // the sender withdraws a signal
@@ -46,7 +44,6 @@ enum op_kind {
 };
 
 #define OPS_VERSION       1
-#define OPS_VERSION_EXTRA 2 // ack and renew with a result or progress, since RULES_SIGNALS
 #define SEND_COUNT_MAX    10000
 #define CLAIM_COUNT_MAX   10000
 #define REFS_MAX          10000
@@ -75,9 +72,6 @@ static inline bool op_has_extras(uint16_t kind)
 
 // Gets the request id of any op of the machine. False: the payload is too short to have one.
 bool op_request(const struct op *op, struct request_id *out);
-// The version of the rules that knows this kind of op and this version of its payload. A message of
-// an OP_SEND may need a later one (struct op_send).
-uint16_t op_rules(const struct op *op);
 
 void send_begin(struct buf *out, const struct request_id *request);
 // CHECKs the limits: the caller must keep them.
@@ -87,7 +81,6 @@ void send_end(struct buf *out, size_t start, uint32_t count); // start: out->len
 struct op_send {
     struct request_id request;
     uint32_t count;
-    uint16_t rules; // the version that has all fields of the messages
     struct reader messages;
 };
 

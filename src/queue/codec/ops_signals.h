@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The ops of version 6 of the rules: signals to messages, their ends, and the cancel of chosen
-// messages. Further fields of ack and renew are here, too (struct outcome_extra).
+// The ops of signals to messages, of their ends, and the cancel of chosen messages. Further fields
+// of ack and renew are here, too (struct outcome_extra).
 #pragma once
 
 #include "queue/codec/ops.h"
@@ -142,8 +142,8 @@ void lock_encode(struct buf *out, const struct op_lock *op);
 MUST_USE enum err lock_decode(struct bytes payload, struct op_lock *out);
 uint64_t lock_seq(const struct op_lock *op, uint32_t index);
 
-// What one ref of an ack or a renew carries, in a payload of version 2: op_outcome.extras has one
-// for each ref. An op without any is encoded as version 1 (extras is empty).
+// What one ref of an ack or a renew carries: op_outcome.extras has one for each ref, at the end of
+// the payload. It is empty if no ref carries anything.
 struct outcome_extra {
     bool has_result; // ack: up to RESULT_CONTENT_MAX bytes
     bool has_progress;
@@ -155,6 +155,6 @@ struct outcome_extra {
 
 void outcome_extra_put(struct buf *extras, const struct outcome_extra *extra);
 bool outcome_extra_next(struct reader *extras, struct outcome_extra *out); // false: damaged
-bool outcome_has_extras(const struct op *op); // an ack or renew of version 2; reads only its head
+bool outcome_has_extras(const struct op *op); // an ack or renew that carries something
 // The extra of one ref; all empty if the op has none.
 struct outcome_extra outcome_extra_of(const struct op_outcome *op, uint32_t index);

@@ -23,8 +23,8 @@ enum outcome_status {
     OUTCOME_PROCESSED,
     OUTCOME_RETRYING,
     OUTCOME_DEAD_LETTERED,
-    OUTCOME_CANCELLED, // since RULES_SIGNALS
-    OUTCOME_PURGED,    // OP_CANCEL of a dead message
+    OUTCOME_CANCELLED,
+    OUTCOME_PURGED, // OP_CANCEL of a dead message
     OUTCOME_STATUS_COUNT
 };
 const char *outcome_status_name(enum outcome_status s); // "retrying"

@@ -18,8 +18,8 @@ enum message_field {
     FIELD_WORKFLOW = 64,
     FIELD_HEADERS = 128,
     FIELD_REFERENCE = 256,
-    FIELD_REQUIRES = 512, // RULES_WORKERS
-    FIELD_LAST = 1024,    // RULES_WORKFLOWS; the bit is the value
+    FIELD_REQUIRES = 512,
+    FIELD_LAST = 1024, // the bit is the value
     FIELD_ALL = 2047
 };
 
@@ -192,14 +192,11 @@ enum err send_open(struct bytes payload, struct op_send *out)
 {
     if (!send_head(payload, out)) return ERR_INVALID;
     struct reader r = out->messages;
-    out->rules = RULES_FIRST;
     for (uint32_t i = 0; i < out->count; i++) {
         struct message m;
         struct bytes body;
         if (read_plain(&r, &body)) continue;
         if (!message_read(&r, &m)) return ERR_INVALID;
-        if (m.requires.len > 0 && out->rules < RULES_WORKERS) out->rules = RULES_WORKERS;
-        if (m.workflow_last) out->rules = RULES_WORKFLOWS;
     }
     return reader_end(&r) ? ERR_OK : ERR_INVALID;
 }

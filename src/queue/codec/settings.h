@@ -66,7 +66,7 @@ struct queue_config {
     uint64_t publish_keep_bytes;
     enum workflow_order workflow_order;
     bool retain_body; // finished messages keep their bodies for `retention`
-    uint8_t stored;   // at least this version less one of the stored configuration (config.h)
+    uint16_t rules;   // with which the queue begins (queue/core/rules.h)
 };
 
 // In the order of storage; a new setting comes last. The columns: key, kind, field of struct
@@ -126,33 +126,32 @@ struct queue_config {
       .meaning = "How many journals share the load: the number is fixed at creation.")             \
     X("consume", CHOICE, consume, 0, CONSUME_OWNER, CONSUME_ANY, "Delivery", "Handed out by",      \
       .choices = "any, owner", .labels = "any process|only the node that owns the shard",          \
-      .later = 1,                                                                                  \
       .meaning = "Which processes may hand out messages: any, or only the shard's owner.")         \
     X("dispatch", CHOICE, dispatch, 0, DISPATCH_AFFINITY, DISPATCH_AUTO, "Delivery",               \
       "Tickets for workers", .choices = "auto, tickets, affinity",                                 \
       .labels = "only workers that reach no node|all registered workers|a group stays with its "   \
                 "worker",                                                                          \
-      .later = 2, .meaning = "Which registered workers get tickets from the shard's owner.")       \
+      .meaning = "Which registered workers get tickets from the shard's owner.")                   \
     X("retention", DURATION, retention_ms, 0, CONFIG_RETENTION_MAX_MS, 3600000, "Limits",          \
-      "Finished messages", .later = 2,                                                             \
+      "Finished messages",                                                                         \
       .meaning = "How long Sluice keeps how a message ended, for sluice show (0: not at all).")    \
     X("publish", CHOICE, publish, 0, PUBLISH_OFF, PUBLISH_HOLD, "Events", "Unpublished events",    \
       .choices = "hold, skip, off", .labels = "keep them|keep them for a while|publish none",      \
-      .later = 3, .meaning = "Whether journal entries stay until their events are on the bus.")    \
+      .meaning = "Whether journal entries stay until their events are on the bus.")                \
     X("publishKeep", DURATION, publish_keep_ms, 1000, CONFIG_RETENTION_MAX_MS, CONFIG_DAY_MS,      \
-      "Events", "Age limit", .later = 3,                                                           \
+      "Events", "Age limit",                                                                       \
       .meaning = "Entries unpublished for so long: hold raises an alarm, skip may collect "        \
                  "them.")                                                                          \
     X("publishKeepBytes", BYTES, publish_keep_bytes, CONFIG_PUBLISH_BYTES_MIN,                     \
-      CONFIG_PUBLISH_BYTES_MAX, UINT64_C(10) << 30, "Events", "Size limit", .later = 3,            \
+      CONFIG_PUBLISH_BYTES_MAX, UINT64_C(10) << 30, "Events", "Size limit",                        \
       .meaning = "The same limit for the size of all unpublished entries of a shard.")             \
     X("workflowOrder", CHOICE, workflow_order, 0, WORKFLOW_ORDER_ON, WORKFLOW_ORDER_OFF,           \
       "Delivery", "Order of workflows", .choices = "off, on",                                      \
-      .labels = "no|yes, in each workflow", .later = 3,                                            \
+      .labels = "no|yes, in each workflow",                                                        \
       .meaning = "Strict order of the messages of a workflow, as of a group.")                     \
     X("retainBody", FLAG, retain_body, false, true, false, "Limits",                               \
       "Bodies of finished messages", .choices = "false, true",                                     \
-      .labels = "deleted|kept for the retention", .later = 4,                                      \
+      .labels = "deleted|kept for the retention",                                                  \
       .meaning = "Whether the body of a finished message stays for the time of retention.")
 
 enum setting_kind {
@@ -174,7 +173,6 @@ struct setting {
     uint64_t max;
     uint64_t initial;
     const char *choices; // CHOICE and FLAG: the words, as a sentence lists them
-    uint8_t later;       // 0: version 1 of the stored configuration has it; 1: only version 2; ...
     bool fixed;          // at creation
     const char *meaning; // one sentence
     // The dashboard:

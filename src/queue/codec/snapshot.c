@@ -2,14 +2,6 @@
 // The state as bytes: scalars, ranges, records by seq, dedup keys and answers; never a body. Equal
 // states have equal bytes, however they were reached. The last eight bytes are the digest. If the
 // rows do not add up to it, the snapshot is corrupt.
-//
-// A state without failures is written as version 2, with the same bytes as before failures existed.
-// Version 1 has no bodies and no costs. Version 4 has the version of the rules, if that was raised.
-// Version 5 has the count of refused claims, if the rules have the setting `consume`. Version 6 has
-// the registry of workers and how messages ended, if the rules have it. Version 7 has the
-// publisher's cursor and the workflows, if the rules have them. Version 8 has signals, cancelled
-// messages, results and progress, if the rules have them. Version 9 has the finished messages of
-// workflows, if there are any.
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/tables/registry.h"
@@ -17,45 +9,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SNAPSHOT_MAGIC    0x4d514c53u // "SLQM" in the stored byte order
-#define VERSION_BODIES    2           // the first version with bodies and costs
-#define VERSION_FAILURES  3           // ... with failures
-#define VERSION_RULES     4           // ... with the version of the rules
-#define VERSION_CONSUME   5           // ... with the count of refused claims
-#define VERSION_WORKERS   6           // ... with the registry of workers
-#define VERSION_WORKFLOWS 7           // ... with the publisher's cursor and workflows
-#define VERSION_SIGNALS   8           // ... with signals and cancelled messages
-#define VERSION_ENDED     9           // ... with finished messages of workflows
+#define SNAPSHOT_MAGIC 0x4d514c53u // "SLQM" in the stored byte order
 
 uint64_t machine_digest(const struct machine *m)
 {
     CHECK(m->edited == 0);
-    const uint64_t scalars[] = {
-        m->config_version,
-        (uint64_t)m->paused | (uint64_t)m->deleted << 1 | (uint64_t)m->backlog.open << 2,
-        m->slot,
-        (uint64_t)m->now,
-        m->seq_next,
-        m->fence,
-        m->order,
-        m->deaths,
-        m->serial,
-        m->sent,
-        m->tickets,
-        m->waiting,
-        m->duplicates};
+    const uint64_t scalars[] = {m->config_version,
+                                (uint64_t)m->paused | (uint64_t)m->deleted << 1 |
+                                    (uint64_t)m->backlog.open << 2,
+                                m->slot,
+                                (uint64_t)m->now,
+                                m->seq_next,
+                                m->fence,
+                                m->order,
+                                m->deaths,
+                                m->serial,
+                                m->sent,
+                                m->tickets,
+                                m->waiting,
+                                m->duplicates,
+                                m->rules,
+                                m->event_count,
+                                m->refused_claims,
+                                m->workflows.serial,
+                                m->workflows.listings};
     uint64_t h = m->digest;
     for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
         h = mix(h, scalars[i]);
-    for (size_t i = 0; i < STATE_CANCELLED; i++)
+    for (size_t i = 0; i < STATE_COUNT; i++)
         h = mix(h, m->counts[i]);
     h = spent_mix(&m->spent, h);
-    if (m->rules > RULES_FIRST) h = mix(mix(h, m->rules), m->event_count);
-    if (m->rules >= RULES_CONSUME) h = mix(h, m->refused_claims);
-    if (m->rules >= RULES_WORKERS) h = mix(h, finished_digest(m));
-    if (m->rules >= RULES_WORKFLOWS)
-        h = mix(mix(cursor_mix(m, h), m->workflows.serial), m->workflows.listings);
-    if (m->rules >= RULES_SIGNALS) h = mix(h, m->counts[STATE_CANCELLED]);
+    h = cursor_mix(m, mix(h, finished_digest(m)));
     struct buf config;
     buf_init(&config, 4096);
     config_encode(&m->config, &config);
@@ -64,24 +48,11 @@ uint64_t machine_digest(const struct machine *m)
     return h;
 }
 
-// The oldest version that has every part of the state.
-static uint8_t version_needed(const struct machine *m)
-{
-    CHECK(m->rules <= RULES_KNOWN);
-    if (m->workflows.ended_len > 0) return VERSION_ENDED;
-    if (m->rules >= RULES_SIGNALS) return VERSION_SIGNALS;
-    if (m->rules >= RULES_WORKFLOWS) return VERSION_WORKFLOWS;
-    if (m->rules >= RULES_WORKERS) return VERSION_WORKERS;
-    if (m->rules >= RULES_CONSUME) return VERSION_CONSUME;
-    if (m->rules > RULES_FIRST) return VERSION_RULES;
-    return m->failures.messages > 0 ? VERSION_FAILURES : VERSION_BODIES;
-}
-
 static void save_scalars(const struct machine *m, struct buf *out)
 {
-    CHECK(m->rules >= RULES_FIRST && m->rules <= RULES_KNOWN);
     buf_put_u32(out, SNAPSHOT_MAGIC);
-    buf_put_u8(out, version_needed(m));
+    buf_put_u8(out, SNAPSHOT_VERSION);
+    buf_put_u16(out, machine_rules(m));
     buf_put(out, bytes_of(m->queue.bytes, sizeof m->queue.bytes));
     buf_put_u32(out, m->shard);
     config_encode(&m->config, out);
@@ -97,7 +68,9 @@ static void save_scalars(const struct machine *m, struct buf *out)
     buf_put_u64(out, m->deaths);
     buf_put_u64(out, m->serial);
     buf_put_u64(out, m->duplicates);
-    for (size_t i = 0; i < STATE_CANCELLED; i++)
+    buf_put_u64(out, m->event_count);
+    buf_put_u64(out, m->refused_claims);
+    for (size_t i = 0; i < STATE_COUNT; i++)
         buf_put_u64(out, m->counts[i]);
 }
 
@@ -151,7 +124,7 @@ static void save_record(const struct machine *m, uint32_t h, struct buf *out)
     buf_put_u8(out, msg->state);
     buf_put_u8(out, msg->priority);
     buf_put_u8(out, msg->flags);
-    if (m->rules >= RULES_WORKERS) buf_put_u8(out, requirement_number(m, msg->lane));
+    buf_put_u8(out, requirement_number(m, msg->lane));
     if (is_strict(m)) buf_put_u64(out, m->scopes[msg->scope].group);
     if (msg->state == STATE_DELAYED) buf_put_i64(out, heap_get(&m->timers, h)->key);
     save_lock(m, msg, out);
@@ -214,34 +187,21 @@ void machine_save(const struct machine *m, struct buf *out)
     CHECK(machine_is_sound(m));
     save_scalars(m, out);
     save_backlog(m, out);
-    if (m->rules >= RULES_WORKERS) requirements_save(m, out);
+    requirements_save(m, out);
     save_records(m, out);
     save_memory(m, out);
     CHECK(m->registrations.len == m->rows); // registry_save writes all of them
-    buf_put_u64(out, 0);                    // not used
     bodies_save(m, out);
     spent_save(&m->spent, out);
-    if (version_needed(m) >= VERSION_FAILURES) failures_save(m, out);
-    if (version_needed(m) >= VERSION_RULES) {
-        buf_put_u16(out, m->rules);
-        buf_put_u64(out, m->event_count);
-    }
-    if (version_needed(m) >= VERSION_CONSUME) buf_put_u64(out, m->refused_claims);
-    if (version_needed(m) >= VERSION_WORKERS) {
-        registry_save(m, out);
-        bonds_save(m, out);
-        finished_save(m, out);
-    }
-    if (version_needed(m) >= VERSION_WORKFLOWS) {
-        cursor_save(m, out);
-        workflows_save(m, out);
-    }
-    if (version_needed(m) >= VERSION_SIGNALS) {
-        buf_put_u64(out, m->counts[STATE_CANCELLED]);
-        signals_save(m, out);
-        retained_save(m, out);
-    }
-    if (version_needed(m) >= VERSION_ENDED) workflow_ended_save(m, out);
+    failures_save(m, out);
+    registry_save(m, out);
+    bonds_save(m, out);
+    finished_save(m, out);
+    cursor_save(m, out);
+    workflows_save(m, out);
+    signals_save(m, out);
+    retained_save(m, out);
+    workflow_ended_save(m, out);
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -252,13 +212,13 @@ static bool read_bool(struct reader *r)
     return v == 1;
 }
 
-// Returns the version.
-static uint8_t load_scalars(struct machine *m, struct reader *r)
+static void load_scalars(struct machine *m, struct reader *r)
 {
     CHECK(m->sent == 0 && m->slot == 0); // it was reset
     if (read_u32(r) != SNAPSHOT_MAGIC) r->bad = true;
-    uint8_t version = read_u8(r);
-    if (version == 0 || version > SNAPSHOT_VERSION) r->bad = true;
+    if (read_u8(r) != SNAPSHOT_VERSION) r->bad = true;
+    m->rules = read_u16(r);
+    if (m->rules < RULES_FIRST || m->rules > rules_newest()) r->bad = true;
     struct bytes id = read_bytes(r, sizeof m->queue.bytes);
     if (!bytes_equal(id, bytes_of(m->queue.bytes, sizeof m->queue.bytes))) r->bad = true;
     if (read_u32(r) != m->shard) r->bad = true;
@@ -275,11 +235,13 @@ static uint8_t load_scalars(struct machine *m, struct reader *r)
     m->deaths = read_u64(r);
     m->serial = read_u64(r);
     m->duplicates = read_u64(r);
-    for (size_t i = 0; i < STATE_CANCELLED; i++) {
+    m->event_count = read_u64(r);
+    m->refused_claims = read_u64(r);
+    for (size_t i = 0; i < STATE_COUNT; i++) {
         m->counts[i] = read_u64(r);
         m->sent += m->counts[i];
     }
-    return version;
+    if (!r->bad && m->config.rules > m->rules) r->bad = true;
 }
 
 static void load_backlog(struct machine *m, struct reader *r, uint64_t *ready)
@@ -308,7 +270,6 @@ struct loaded_lists {
     size_t tickets_len;
     size_t dead_list_len;
     uint64_t counts[STATE_COUNT];
-    bool has_lanes;                      // records have the number of their requirement
     uint8_t lanes[REQUIREMENTS_MAX + 1]; // by that number
 };
 
@@ -411,7 +372,7 @@ static uint64_t load_record(struct machine *m, struct reader *r, uint64_t after,
     row.state = read_u8(r);
     row.priority = read_u8(r);
     row.flags = read_u8(r);
-    uint8_t number = l->has_lanes ? read_u8(r) : 0;
+    uint8_t number = read_u8(r);
     uint64_t group = is_strict(m) ? read_u64(r) : 0;
     int64_t due = row.state == STATE_DELAYED ? read_i64(r) : 0;
     if (row.seq <= after || row.seq >= m->seq_next || row.slot > m->slot) r->bad = true;
@@ -495,29 +456,6 @@ static void load_memory(struct machine *m, struct reader *r)
     }
 }
 
-static void load_rules(struct machine *m, struct reader *r, uint8_t version)
-{
-    CHECK(version >= VERSION_RULES);
-    bool consume = version >= VERSION_CONSUME;
-    m->rules = read_u16(r);
-    m->event_count = read_u64(r);
-    if (consume) m->refused_claims = read_u64(r);
-    if (m->rules <= RULES_FIRST || m->rules > RULES_KNOWN) r->bad = true;
-    if ((m->rules >= RULES_CONSUME) != consume) r->bad = true;
-    if ((m->rules >= RULES_WORKERS) != (version >= VERSION_WORKERS)) r->bad = true;
-    if ((m->rules >= RULES_WORKFLOWS) != (version >= VERSION_WORKFLOWS)) r->bad = true;
-    if ((m->rules >= RULES_SIGNALS) != (version >= VERSION_SIGNALS)) r->bad = true;
-}
-
-static void load_signals(struct machine *m, struct reader *r)
-{
-    CHECK(m->counts[STATE_CANCELLED] == 0);
-    m->counts[STATE_CANCELLED] = read_u64(r);
-    m->sent += m->counts[STATE_CANCELLED];
-    if (reader_ok(r)) signals_load(m, r);
-    if (reader_ok(r)) retained_load(m, r);
-}
-
 static bool counts_ok(const struct machine *m, const struct loaded_lists *l)
 {
     const enum message_state held[] = {STATE_READY, STATE_DELAYED, STATE_LOCKED, STATE_DEAD,
@@ -527,34 +465,28 @@ static bool counts_ok(const struct machine *m, const struct loaded_lists *l)
     return true;
 }
 
+static void load_spent(struct machine *m, struct reader *r)
+{
+    spent_load(&m->spent, r);
+}
+
 enum err machine_load(struct machine *m, struct bytes saved)
 {
     machine_reset(m);
     struct reader r = reader_of(saved);
     struct loaded_lists l = {0};
-    uint8_t version = load_scalars(m, &r);
-    bool all = version >= VERSION_BODIES;
+    load_scalars(m, &r);
     if (reader_ok(&r)) load_backlog(m, &r, &l.counts[STATE_READY]);
-    l.has_lanes = version >= VERSION_WORKERS;
-    if (l.has_lanes && reader_ok(&r)) requirements_load(m, &r, l.lanes);
+    if (reader_ok(&r)) requirements_load(m, &r, l.lanes);
     if (reader_ok(&r)) load_records(m, &r, &l);
     if (reader_ok(&r)) load_memory(m, &r);
-    if (read_u64(&r) != 0) r.bad = true; // not used
-    if (all && reader_ok(&r)) bodies_load(m, &r);
-    if (all && reader_ok(&r)) spent_load(&m->spent, &r);
-    if (version >= VERSION_FAILURES && reader_ok(&r)) failures_load(m, &r);
-    if (version < VERSION_RULES) m->rules = RULES_FIRST;
-    if (version >= VERSION_RULES && reader_ok(&r)) load_rules(m, &r, version);
-    if (version >= VERSION_WORKERS && reader_ok(&r)) registry_load(m, &r);
-    if (version >= VERSION_WORKERS && reader_ok(&r)) bonds_load(m, &r);
-    if (version >= VERSION_WORKERS && reader_ok(&r)) finished_load(m, &r);
-    if (version >= VERSION_WORKFLOWS && reader_ok(&r)) cursor_load(m, &r);
-    if (version >= VERSION_WORKFLOWS && reader_ok(&r)) workflows_load(m, &r);
-    if (version >= VERSION_SIGNALS && reader_ok(&r)) load_signals(m, &r);
-    if (version >= VERSION_ENDED && reader_ok(&r)) workflow_ended_load(m, &r);
-    if (!r.bad && config_rules(&m->config) > m->rules) r.bad = true;
+    void (*const tables[])(struct machine *, struct reader *) = {
+        bodies_load,  load_spent,    failures_load,      registry_load,
+        bonds_load,   finished_load, cursor_load,        workflows_load,
+        signals_load, retained_load, workflow_ended_load};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables && reader_ok(&r); i++)
+        tables[i](m, &r);
     if (!r.bad && !bodies_live(m)) r.bad = true;
-    if (version == VERSION_FAILURES && m->failures.messages == 0) r.bad = true;
     memory_free(l.tickets);
     memory_free(l.dead_list);
     uint64_t digest = read_u64(&r);

@@ -217,7 +217,6 @@ static uint32_t check_list(const struct machine *m, enum workflow_list list)
 void workflows_check(const struct machine *m)
 {
     const struct workflows *t = &m->workflows;
-    CHECK(m->rules >= RULES_WORKFLOWS || (t->used == 0 && t->serial == 0));
     CHECK(t->pending_len == 0 && t->by_seq.len == t->members_len && t->by_hash.len == t->used);
     uint64_t *open = memory_zeroed(t->len + (size_t)1, sizeof *open);
     uint32_t *refs = memory_zeroed(t->len + (size_t)1, sizeof *refs), used = 0, listed = 0;

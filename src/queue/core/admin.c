@@ -34,7 +34,7 @@ enum reason apply_configure(struct machine *m, struct bytes payload)
     CHECK(machine_is_sound(m));
     if (configure_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     // A program that does not know the setting cannot read the op.
-    if (config_rules(&op.config) > m->rules) return REASON_MALFORMED;
+    if (op.config.rules > m->rules) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     enum reason reason = config_allowed(m, &op);
     if (reason != REASON_NONE) return reason;
@@ -45,7 +45,7 @@ enum reason apply_configure(struct machine *m, struct bytes payload)
     m->config_version++;
     if (reorder) ready_rebuild(m);
     if (redirect) idle_rebuild(m);
-    CHECK(config_rules(&m->config) <= m->rules);
+    CHECK(m->config.rules <= m->rules);
     struct event *e = emit(m, EVENT_QUEUE_CONFIGURED, 0);
     if (e) e->count = m->config_version;
     result_begin(&m->result, REASON_NONE);

@@ -162,7 +162,7 @@ static inline void note_end(struct machine *m, uint32_t h, enum finished_outcome
     const struct worker *w = &m->workers[lock_of(m, msg)->worker];
     CHECK(msg->state == STATE_LOCKED);
     finished_note(m, msg->seq, 1, msg->deliveries, bytes_of(w->name, w->name_len), outcome);
-    if (m->rules >= RULES_SIGNALS) retained_note(m, h, what);
+    retained_note(m, h, what);
 }
 
 void lock_finish(struct machine *m, uint32_t h, const struct retained_source *result)
@@ -315,7 +315,7 @@ void lock_expire(struct machine *m, uint32_t h)
     int64_t until;
     uint32_t retries = msg->retries;
     enum outcome_status status = lock_fail(m, h, false, &until);
-    bool counted = m->rules >= RULES_EVENTS && msg_at(m, h)->retries != retries;
+    bool counted = msg_at(m, h)->retries != retries;
     if (status != OUTCOME_DEAD_LETTERED && !counted) return;
     e = emit(m, EVENT_MESSAGE_OUTCOME, h);
     if (!e) return;

@@ -27,8 +27,8 @@ static void init(struct machine *m, const struct queue_id *queue, uint32_t shard
 {
     *m = (struct machine){.queue = *queue, .shard = shard, .birth = *birth, .config = *birth};
     m->config_version = 1;
-    m->rules = config_rules(birth);
-    CHECK(m->rules >= RULES_FIRST && m->rules <= RULES_KNOWN);
+    m->rules = birth->rules;
+    CHECK(m->rules >= RULES_FIRST && m->rules <= rules_newest());
     m->seq_next = 1;
     m->now = TIME_UNKNOWN;
     rows_init(m);
@@ -197,13 +197,13 @@ static enum reason dispatch(struct machine *m, const struct op *op)
     case OP_RAISE:
         return apply_raise(m, p);
     case OP_WORKERS:
-        return m->rules >= RULES_WORKERS ? apply_workers(m, p) : REASON_UNKNOWN_OP;
+        return apply_workers(m, p);
     case OP_DISPATCH:
-        return m->rules >= RULES_WORKERS ? apply_dispatch(m, p) : REASON_UNKNOWN_OP;
+        return apply_dispatch(m, p);
     case OP_PUBLISHED:
-        return m->rules >= RULES_WORKFLOWS ? apply_published(m, p) : REASON_UNKNOWN_OP;
+        return apply_published(m, p);
     default:
-        return m->rules >= RULES_SIGNALS ? dispatch_signals(m, op) : REASON_UNKNOWN_OP;
+        return dispatch_signals(m, op);
     }
 }
 
@@ -228,18 +228,16 @@ static bool is_remembered(const struct machine *m, uint16_t kind, enum reason re
     return result.count > 0;
 }
 
-// The payload of an older program has no version 2, and so no request id that it could read.
-static bool has_request(const struct machine *m, const struct op *op, struct request_id *id)
+static bool has_request(const struct op *op, struct request_id *id)
 {
-    if (!op_request(op, id) || !request_id_set(id)) return false;
-    return !op_has_extras(op->kind) || op_rules(op) <= m->rules;
+    return op_request(op, id) && request_id_set(id);
 }
 
 static enum reason answer(struct machine *m, const struct op *op)
 {
     buf_clear(&m->result);
     struct request_id id;
-    bool named = has_request(m, op, &id);
+    bool named = has_request(op, &id);
     const struct request_row *row = named ? request_find(m, &id) : NULL;
     if (row && row->kind == op->kind) {
         CHECK(row->body.len > 0);
@@ -301,7 +299,7 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
                     struct buf *text)
 {
     struct request_id id;
-    const struct request_row *row = has_request(m, op, &id) ? request_find(m, &id) : NULL;
+    const struct request_row *row = has_request(op, &id) ? request_find(m, &id) : NULL;
     if (!row) return false;
     CHECK(row->body.len > 0);
     uint8_t reused = REASON_REQUEST_REUSED;

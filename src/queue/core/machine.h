@@ -60,7 +60,7 @@ bool machine_recall(const struct machine *m, const struct op *op, struct op_resu
 #define BODY_AGE_MAX_MS   (INT64_C(3600) * 1000) // limit of a body's age when it is sent
 #define WORKERS_MAX       16384
 #define REQUIREMENTS_MAX  64 // different `requires` of pending messages
-#define SNAPSHOT_VERSION  9
+#define SNAPSHOT_VERSION  1
 
 void machine_save(const struct machine *m, struct buf *out);
 // CORRUPT: the state is reset.
@@ -104,10 +104,10 @@ int64_t machine_wake_at(const struct machine *m);
 bool machine_has_locks(const struct machine *m); // as folded: some may have expired since
 const struct queue_config *machine_config(const struct machine *m);
 uint64_t machine_config_version(const struct machine *m); // 1 at birth
-uint16_t machine_rules(const struct machine *m); // queue/core/rules.h; RULES_FIRST at birth
+uint16_t machine_rules(const struct machine *m);          // queue/core/rules.h
 // The version that an entry with these ops needs: the state's, or one to which an op raises it.
 uint16_t machine_rules_needed(const struct machine *m, const struct op *ops, size_t ops_len);
-uint64_t machine_event_count(const struct machine *m); // events so far; 0 before RULES_EVENTS
+uint64_t machine_event_count(const struct machine *m); // events so far
 // The publisher's cursor: the events of all slots up to `slot` are on the bus, and `sequence` is
 // the number of the last one. False: the shard is not published (never, or no longer).
 bool machine_published(const struct machine *m, uint64_t *slot, uint64_t *sequence);
@@ -151,7 +151,7 @@ enum message_state {
     STATE_MOVED,    // arrived in the dead-letter queue
     STATE_REDRIVEN, // a new message replaces it
     STATE_PURGED,
-    STATE_CANCELLED, // since RULES_SIGNALS
+    STATE_CANCELLED,
     STATE_COUNT
 };
 const char *message_state_name(enum message_state s);
@@ -242,15 +242,15 @@ struct failure_view {
 size_t machine_failures(const struct machine *m, uint64_t seq, int64_t now,
                         struct failure_view out[static FAILURES_KEPT + 1]);
 // How a message ended. Kept for the setting `retention`, for the newest FINISHED_MAX rows of
-// messages, and only since the rules have RULES_WORKERS. False: not kept, or it did not end.
+// messages. False: not kept, or it did not end.
 // A dead letter that is still OUTBOUND has a row, too: machine_find has its present state.
 #define FINISHED_MAX 100000
 enum finished_outcome {
     FINISHED_PROCESSED,
     FINISHED_DEAD_LETTERED,
     FINISHED_PURGED,
-    FINISHED_REDRIVEN,  // a new message replaces it
-    FINISHED_CANCELLED, // since RULES_SIGNALS
+    FINISHED_REDRIVEN, // a new message replaces it
+    FINISHED_CANCELLED,
     FINISHED_COUNT
 };
 const char *finished_outcome_name(enum finished_outcome outcome); // "dead-lettered"
@@ -260,7 +260,7 @@ struct finished_view {
     int64_t at;
     uint32_t attempts;
     struct bytes worker; // the last one; empty: none took part. View into the machine
-    // Since RULES_SIGNALS (queue/tables/signal_view.h); slot 0: none.
+    // queue/tables/signal_view.h; slot 0: none.
     struct op_place result; // PROCESSED: of the ack that carried it
     struct op_place reason; // CANCELLED, DEAD_LETTERED: of the op that says why
     struct place body;      // retainBody: where the message's bytes are; not of purged messages
@@ -273,7 +273,7 @@ bool machine_finished(const struct machine *m, uint64_t seq, int64_t now,
 size_t machine_finished_list(const struct machine *m, int64_t now,
                              const struct finished_view *before, struct finished_view *out,
                              size_t max);
-// Workflows, since the rules have RULES_WORKFLOWS. A run begins with its first message. It ends
+// Workflows. A run begins with its first message. It ends
 // when a message that is marked as the last was sent and none is open. The rows of ended workflows
 // stay for the setting `retention`, and those that wait for a message for a day.
 #define WORKFLOWS_MAX 100000
@@ -301,7 +301,7 @@ size_t machine_workflow_messages(const struct machine *m, struct bytes id, uint6
                                  size_t max);
 // The messages of the workflow's run that have finished and of which machine_finished tells more,
 // in the order in which they ended, without those that were redriven. It knows the newest 100,000
-// such messages of all workflows, since RULES_SIGNALS. machine_workflow_messages has none of them.
+// such messages of all workflows. machine_workflow_messages has none of them.
 size_t machine_workflow_finished(const struct machine *m, struct bytes id, int64_t now,
                                  uint64_t *out, size_t max);
 uint32_t machine_workflow_count(const struct machine *m);

@@ -43,13 +43,13 @@ static void hold_ref(struct machine *m, const struct lock_ref *ref, int64_t arri
     if (heap_has(&m->timers, h)) hold(m, h);
 }
 
-static bool extras_ok(const struct machine *m, uint16_t kind, const struct op_outcome *op);
+static bool extras_ok(uint16_t kind, const struct op_outcome *op);
 
 static void hold_op(struct machine *m, uint16_t kind, struct bytes payload)
 {
     struct op_outcome op;
     if (outcome_decode(payload, &op) != ERR_OK || !is_ours(m, &op)) return;
-    if (!extras_ok(m, kind, &op)) return;
+    if (!extras_ok(kind, &op)) return;
     for (uint32_t i = 0; i < op.count; i++) {
         struct lock_ref ref = outcome_ref(&op, i);
         hold_ref(m, &ref, op.arrived_at);
@@ -59,7 +59,7 @@ static void hold_op(struct machine *m, uint16_t kind, struct bytes payload)
 static void hold_settle(struct machine *m, struct bytes payload)
 {
     struct op_signal_settle op;
-    if (m->rules < RULES_SIGNALS || signal_settle_decode(payload, &op) != ERR_OK) return;
+    if (signal_settle_decode(payload, &op) != ERR_OK) return;
     if (!is_here(m, &op.queue, op.shard)) return;
     struct reader rows = reader_of(op.rows);
     struct signal_answer row;
@@ -222,11 +222,11 @@ static struct outcome_row apply_one(struct machine *m, uint16_t kind, const stru
     return row;
 }
 
-// An ack may carry results, and a renew progress, since the rules have RULES_SIGNALS.
-static bool extras_ok(const struct machine *m, uint16_t kind, const struct op_outcome *op)
+// An ack may carry results, and a renew progress.
+static bool extras_ok(uint16_t kind, const struct op_outcome *op)
 {
     if (op->extras.len == 0) return true;
-    if (m->rules < RULES_SIGNALS || !op_has_extras(kind)) return false;
+    if (!op_has_extras(kind)) return false;
     struct reader r = reader_of(op->extras);
     struct outcome_extra extra;
     while (r.left > 0 && outcome_extra_next(&r, &extra))
@@ -238,7 +238,7 @@ static bool extras_ok(const struct machine *m, uint16_t kind, const struct op_ou
 enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload)
 {
     struct op_outcome op;
-    if (outcome_decode(payload, &op) != ERR_OK || !extras_ok(m, kind, &op)) return REASON_MALFORMED;
+    if (outcome_decode(payload, &op) != ERR_OK || !extras_ok(kind, &op)) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     enum reason first = REASON_NONE;
     uint32_t applied = 0;

@@ -29,7 +29,7 @@ static enum reason admit(const struct machine *m, const struct message *msg, int
     if (message_body_len(msg) > c->message_bytes_max) return REASON_TOO_LARGE;
     if (body_is_stale(m, &msg->reference) && !MUTANT(BODY_STALE_OFF)) return REASON_BODY_STALE;
     if (is_strict(m) && msg->priority > 0) return REASON_STRICT_PRIORITY;
-    enum reason refused = m->rules >= RULES_WORKFLOWS ? workflow_admit(m, msg) : REASON_NONE;
+    enum reason refused = workflow_admit(m, msg);
     if (refused != REASON_NONE) return refused;
     return due_of(m, msg, due);
 }
@@ -109,7 +109,7 @@ static enum reason send_one(struct machine *m, const struct message *msg, uint32
     if (named && m->dedup.len >= m->config.capacity) return REASON_DEDUP_FULL;
     if (msg->requires.len > 0 && requirement_need(m, msg->requires) == 0)
         return REASON_REQUIRES_FULL;
-    bool in_workflow = m->rules >= RULES_WORKFLOWS && msg->workflow.len > 0;
+    bool in_workflow = msg->workflow.len > 0;
     if (in_workflow && !workflow_has_room(m, msg->workflow)) return REASON_WORKFLOWS_FULL;
     *seq = message_enter(m, msg, due, skip, in_workflow);
     if (named)
@@ -124,11 +124,6 @@ enum reason apply_send(struct machine *m, struct bytes payload)
 {
     struct op_send op;
     if (send_open(payload, &op) != ERR_OK) return REASON_MALFORMED;
-    if (op.rules > m->rules) { // an older program cannot read it
-        m->ordinal += op.count;
-        backlog_break(m);
-        return REASON_MALFORMED;
-    }
     if (m->deleted && !MUTANT(DELETED_SENDS)) {
         m->ordinal += op.count;
         backlog_break(m);

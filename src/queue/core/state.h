@@ -146,23 +146,23 @@ struct machine {
     uint64_t tickets;
     uint64_t waiting;
     uint64_t duplicates;
-    uint16_t rules;       // queue/core/rules.h
-    uint64_t event_count; // events since the rules have RULES_EVENTS, whether or not they are kept
-    uint64_t refused_claims; // by `consume`, since the rules have RULES_CONSUME
+    uint16_t rules;          // queue/core/rules.h
+    uint64_t event_count;    // whether or not events are kept
+    uint64_t refused_claims; // by `consume`
     uint64_t expired;        // locks that expired while it folded; a metric, not part of the state
     struct cost_ledger spent;
-    struct cursor cursor;           // since the rules have RULES_WORKFLOWS
-    struct workflows workflows;     // ... too
-    struct signals signals;         // since the rules have RULES_SIGNALS
-    struct retained_table retained; // ... too
+    struct cursor cursor;
+    struct workflows workflows;
+    struct signals signals;
+    struct retained_table retained;
 
     struct backlog backlog;
     struct dedup dedup;
     struct requests requests;
     struct bodies bodies;
-    struct failures failures;       // not part of the digest
-    struct finished_table finished; // since the rules have RULES_WORKERS
-    struct letter_source *sources;  // by queue id and shard
+    struct failures failures; // not part of the digest
+    struct finished_table finished;
+    struct letter_source *sources; // by queue id and shard
     size_t sources_len;
     size_t sources_cap;
 
@@ -265,8 +265,7 @@ static inline bool finished_due(const struct machine *m)
 
 static inline bool is_owner_only(const struct machine *m)
 {
-    bool owner = m->config.consume == CONSUME_OWNER && !MUTANT(CONSUME_OFF);
-    return m->rules >= RULES_CONSUME && owner;
+    return m->config.consume == CONSUME_OWNER && !MUTANT(CONSUME_OFF);
 }
 
 // What holds between any two ops, as far as a few counters tell. machine_check has all of it.

@@ -32,7 +32,7 @@ static void thin_out(struct cursor *c)
 void cursor_enter(struct machine *m, uint64_t bytes)
 {
     struct cursor *c = &m->cursor;
-    CHECK(c->published && m->rules >= RULES_WORKFLOWS);
+    CHECK(c->published);
     if (is_all_published(m)) c->marks_len = 0;
     const struct cursor_mark *last = c->marks_len > 0 ? &c->marks[c->marks_len - 1] : NULL;
     if (!last || m->now - last->at >= MARK_MS || c->bytes - last->bytes >= MARK_BYTES) {
@@ -82,7 +82,6 @@ enum reason apply_published(struct machine *m, struct bytes payload)
 
 bool machine_published(const struct machine *m, uint64_t *slot, uint64_t *sequence)
 {
-    CHECK(!m->cursor.published || m->rules >= RULES_WORKFLOWS);
     *slot = m->cursor.slot;
     *sequence = m->cursor.sequence;
     return m->cursor.published;
@@ -186,7 +185,6 @@ void cursor_load(struct machine *m, struct reader *r)
 void cursor_check(const struct machine *m)
 {
     const struct cursor *c = &m->cursor;
-    CHECK(m->rules >= RULES_WORKFLOWS || (!c->published && c->slot == 0 && c->sequence == 0));
     CHECK(c->published || (c->marks_len == 0 && c->bytes == 0));
     CHECK(c->sequence <= m->event_count && (c->slot < m->slot || c->slot == 0));
     CHECK(c->marks_len <= CURSOR_MARKS_MAX);

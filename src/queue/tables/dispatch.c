@@ -165,7 +165,6 @@ static uint32_t grant_one(struct machine *m, const struct op_dispatch *op, int64
 enum reason apply_dispatch(struct machine *m, struct bytes payload)
 {
     struct op_dispatch op;
-    CHECK(m->rules >= RULES_WORKERS);
     if (dispatch_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     if (m->epoch == 0 && !MUTANT(DISPATCH_ANY)) return REASON_NOT_OWNER;

@@ -96,7 +96,7 @@ static inline bool has_worker(const struct finished_table *f, const struct finis
 void finished_note(struct machine *m, uint64_t seq, uint32_t count, uint32_t attempts,
                    struct bytes worker, enum finished_outcome outcome)
 {
-    if (m->rules < RULES_WORKERS || m->config.retention_ms == 0) return;
+    if (m->config.retention_ms == 0) return;
     CHECK(seq + count <= m->seq_next);
     if (m->workflows.members_len > 0 && outcome != FINISHED_REDRIVEN)
         workflow_ended_note(m, seq, count);
@@ -400,7 +400,6 @@ void finished_check(const struct machine *m)
 {
     const struct finished_table *f = &m->finished;
     size_t named = 0;
-    CHECK(f->len == 0 || m->rules >= RULES_WORKERS);
     CHECK(f->len <= f->cap && (f->head < f->cap || f->cap == 0));
     for (uint32_t i = 0; i < f->len; i++) {
         const struct finished_row *row = row_at(f, i);

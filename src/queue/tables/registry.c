@@ -290,7 +290,6 @@ static enum reason change(struct machine *m, const struct worker_change *c)
 enum reason apply_workers(struct machine *m, struct bytes payload)
 {
     struct op_workers op;
-    CHECK(m->rules >= RULES_WORKERS);
     if (workers_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
     enum reason first = REASON_NONE;
@@ -411,5 +410,4 @@ void registry_check(const struct machine *m)
         CHECK(w->row->labels_len == 0 || labels_are_canonical(registry_labels(w->row)));
     }
     CHECK(rows == m->rows && evicted == m->rows_evicted);
-    CHECK(m->rules >= RULES_WORKERS || rows == 0);
 }

@@ -87,7 +87,7 @@ static void add(struct machine *m, const struct retained_row *row)
 
 void retained_note(struct machine *m, uint32_t h, const struct retained_source *what)
 {
-    if (m->rules < RULES_SIGNALS || m->config.retention_ms == 0) return;
+    if (m->config.retention_ms == 0) return;
     const struct msg *msg = msg_at(m, h);
     CHECK(msg->seq > 0 && what->place.slot <= m->slot);
     struct retained_row row = {.seq = msg->seq};
@@ -138,7 +138,6 @@ void retained_clear(struct machine *m)
 void retained_save(const struct machine *m, struct buf *out)
 {
     const struct retained_table *t = &m->retained;
-    CHECK(m->rules >= RULES_SIGNALS);
     buf_put_u32(out, t->len);
     for (uint32_t i = 0; i < t->len; i++) {
         const struct retained_row *row = row_at(t, i);
@@ -218,7 +217,6 @@ void retained_check(const struct machine *m)
 {
     const struct retained_table *t = &m->retained;
     uint64_t results = 0, bytes = 0, bodies = 0, uploads = 0;
-    CHECK(m->rules >= RULES_SIGNALS || t->len == 0);
     for (uint32_t i = 0; i < t->len; i++) {
         const struct retained_row *row = row_at(t, i);
         CHECK(row_ok(m, row));

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What readers see of signals, results, progress and finished messages, since the rules have
-// RULES_SIGNALS. The state has no payloads, answers, results or texts: a place names the op that
+// What readers see of signals, results, progress and finished messages. The state has no payloads, answers, results or texts: a place names the op that
 // carries them, and the slot is kept as long as the place is shown.
 #pragma once
 

@@ -70,7 +70,7 @@ struct workflows {
     uint32_t *pending;
     uint32_t pending_len;
     uint32_t pending_cap;
-    struct workflow_end_row *ended; // a ring, since the rules have RULES_SIGNALS
+    struct workflow_end_row *ended; // a ring
     uint32_t ended_head;
     uint32_t ended_len;
     uint32_t ended_cap;

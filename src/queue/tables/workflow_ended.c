@@ -86,7 +86,6 @@ void workflow_ended_note(struct machine *m, uint64_t seq, uint32_t count)
 {
     const struct workflows *t = &m->workflows;
     CHECK(count > 0);
-    if (m->rules < RULES_SIGNALS) return;
     if (count > t->members_len) {
         note_many(m, seq, count);
         return;
@@ -125,7 +124,6 @@ size_t machine_workflow_finished(const struct machine *m, struct bytes id, int64
 void workflow_ended_save(const struct machine *m, struct buf *out)
 {
     const struct workflows *t = &m->workflows;
-    CHECK(t->ended_len > 0 && m->rules >= RULES_SIGNALS);
     buf_put_u32(out, t->ended_len);
     for (uint32_t i = 0; i < t->ended_len; i++) {
         buf_put_u64(out, row_at(t, i)->seq);
@@ -157,7 +155,7 @@ void workflow_ended_load(struct machine *m, struct reader *r)
 {
     uint32_t count = read_u32(r);
     CHECK(m->workflows.ended_len == 0);
-    if (count == 0 || count > WORKFLOW_ENDED_MAX || count > r->left / ROW_BYTES) r->bad = true;
+    if (count > WORKFLOW_ENDED_MAX || count > r->left / ROW_BYTES) r->bad = true;
     for (uint32_t i = 0; i < count && reader_ok(r); i++) {
         struct workflow_end_row row = {
             .seq = read_u64(r), .serial = read_u64(r), .run = read_u32(r)};
@@ -170,6 +168,5 @@ void workflow_ended_load(struct machine *m, struct reader *r)
 
 void workflow_ended_check(const struct machine *m)
 {
-    CHECK(m->rules >= RULES_SIGNALS || m->workflows.ended_len == 0);
     CHECK(is_in_order(m));
 }

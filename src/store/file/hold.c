@@ -78,10 +78,10 @@ static enum err wait_step(struct file_log *l, int64_t waited_ms, bool *moved,
     struct log_look look;
     enum log_page_kind kind = watch_step(l, &look);
     if (kind == LOG_PAGE_FAILED) return disk_refuse(a, "read the page of", l->key);
-    *moved = kind != LOG_PAGE_OLD && look.fenced;
+    *moved = look.fenced;
     if (*moved) return ERR_OK;
     int64_t patience_ms = l->disk->patience_ms;
-    if (kind != LOG_PAGE_OLD && is_stalled(l, &look)) {
+    if (is_stalled(l, &look)) {
         *moved = true;
         return file_log_take_over(l, look.state.stalls, a);
     }
@@ -229,10 +229,6 @@ static enum err settle(struct file_log *l, bool *moved, struct store_answer *a)
     struct log_look look;
     enum log_page_kind kind = log_page_look(l->page, &look);
     if (kind == LOG_PAGE_FAILED) return disk_refuse(a, "read the page of", l->key);
-    if (kind == LOG_PAGE_OLD) {
-        *moved = true;
-        return file_log_convert_held(l, look.old_next, a);
-    }
     *moved = look.fenced; // a later fence is detected after a publish
     if (*moved) return ERR_OK;
     l->state = look.state;

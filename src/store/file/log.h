@@ -132,8 +132,6 @@ enum err file_log_attach(struct file_log *l, bool create, struct store_answer *a
 void file_log_detach(struct file_log *l);
 // Fences the page and makes its successor.
 enum err file_log_take_over(struct file_log *l, uint64_t stalls, struct store_answer *a);
-// Replaces a page of version 1, whose lock is held, with a page of the current version.
-enum err file_log_convert_held(struct file_log *l, uint64_t proved, struct store_answer *a);
 
 // Makes a new segment that holds `records`, complete and durable under its name, and makes it
 // current. It does not publish the tail.

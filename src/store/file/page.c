@@ -44,11 +44,6 @@ static_assert(offsetof(struct page_layout, wake) == 256, "the layout is on disk"
 static_assert(offsetof(struct page_layout, second) == 264, "the layout is on disk");
 static_assert(sizeof(struct page_layout) <= LOG_PAGE_LEN, "it is one page");
 
-// Version 1: a turn at 24, two tails at 32 and 80, each of five words and a check.
-#define OLD_VERSION 1
-#define OLD_TAILS   32
-#define OLD_WORDS   5
-
 static uint64_t copy_check(const struct copy *c)
 {
     return hash64_of(bytes_of(c, offsetof(struct copy, check)), LOG_PAGE_VERSION);
@@ -104,18 +99,6 @@ void log_page_drop(struct log_page *p)
     memory_free(p);
 }
 
-static uint64_t old_next(const uint8_t *page)
-{
-    uint64_t next = 0;
-    for (size_t i = 0; i < 2; i++) {
-        uint64_t word[OLD_WORDS + 1];
-        memcpy(word, page + OLD_TAILS + i * sizeof word, sizeof word);
-        uint64_t check = hash64_of(bytes_of(word, OLD_WORDS * sizeof *word), OLD_VERSION);
-        if (check == word[OLD_WORDS] && word[0] > next) next = word[0];
-    }
-    return next;
-}
-
 static bool look_once(const struct page_layout *page, struct log_look *to)
 {
     const struct copy *best = NULL;
@@ -143,10 +126,6 @@ enum log_page_kind log_page_look(struct log_page *p, struct log_look *to)
         to->holder = page.holder;
         to->thread = page.thread;
         to->turn = page.turn;
-        if (page.version == OLD_VERSION) {
-            to->old_next = old_next((const uint8_t *)&page);
-            return LOG_PAGE_OLD;
-        }
         if (look_once(&page, to) && page.version == LOG_PAGE_VERSION) return LOG_PAGE_GOOD;
         if (page.first.sequence == 0 && page.second.sequence == 0) break; // no writer is at work
     }

@@ -21,7 +21,7 @@
 #include <stdint.h>
 
 #define LOG_PAGE_LEN     4096
-#define LOG_PAGE_VERSION 2
+#define LOG_PAGE_VERSION 1
 
 struct log_tail {
     uint64_t next;       // the next slot to write
@@ -58,7 +58,6 @@ struct log_page {
 enum log_page_kind {
     LOG_PAGE_GOOD,
     LOG_PAGE_DAMAGED, // no copy of the state is intact
-    LOG_PAGE_OLD,     // of version 1: a process that still uses it would not see ours
     LOG_PAGE_FAILED,  // it cannot be read: errno
 };
 
@@ -71,7 +70,6 @@ struct log_look {
     uint64_t holder;        // process that last took the lock, in its pid namespace
     uint64_t thread;        // thread of that process
     uint64_t turn;          // counts how often the lock was taken
-    uint64_t old_next;      // OLD: the next slot in version 1
 };
 
 // Takes ownership of the descriptor.

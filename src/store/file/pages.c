@@ -163,7 +163,7 @@ static enum err boot_of(struct file_log *l, struct log_state *s, struct store_an
                          "cannot read /proc/sys/kernel/random/boot_id; mount /proc");
 }
 
-static enum err page_put(struct file_log *l, uint64_t number, const struct log_state *s, bool fresh,
+static enum err page_put(struct file_log *l, uint64_t number, const struct log_state *s,
                          bool fenced, struct store_answer *a)
 {
     uint8_t image[LOG_PAGE_LEN];
@@ -171,7 +171,7 @@ static enum err page_put(struct file_log *l, uint64_t number, const struct log_s
     log_page_image(s, image);
     if (fenced) log_page_image_fence(image);
     page_path(l, number, path);
-    enum err e = disk_put(l->disk, path, bytes_of(image, sizeof image), 0, fresh, a);
+    enum err e = disk_put(l->disk, path, bytes_of(image, sizeof image), 0, true, a);
     if (e == ERR_UNKNOWN) e = ERR_UNAVAILABLE; // a page is no slot
     return e == ERR_CONFLICT ? ERR_OK : e;     // another process was faster
 }
@@ -180,7 +180,7 @@ static enum err page_first(struct file_log *l, uint64_t number, struct store_ans
 {
     struct log_state s = {.tail = {.next = 1}};
     enum err e = boot_of(l, &s, a);
-    return e ? e : page_put(l, number, &s, true, false, a);
+    return e ? e : page_put(l, number, &s, false, a);
 }
 
 // Step 2.
@@ -211,7 +211,7 @@ static enum err page_next(struct file_log *l, uint64_t number, uint64_t proved, 
     enum err e = block(l, number, a);
     if (!e) e = boot_of(l, &s, a);
     if (!e) e = file_log_survey(l, proved, false, &s.tail, a);
-    if (!e) e = page_put(l, number + 1, &s, true, false, a);
+    if (!e) e = page_put(l, number + 1, &s, false, a);
     if (e) return e;
     page_path(l, number, old);
     (void)l->disk->sys->unlink(l->disk->root, old); // if that fails, the higher number counts
@@ -231,14 +231,6 @@ enum err file_log_take_over(struct file_log *l, uint64_t stalls, struct store_an
     struct log_page *p = l->page;
     if (log_page_fence(p) != 0) return disk_refuse(a, "take over", l->key);
     return page_next(l, p->number, proved_by(l, p), stalls + 1, a);
-}
-
-enum err file_log_convert_held(struct file_log *l, uint64_t proved, struct store_answer *a)
-{
-    struct log_state s = {0};
-    enum err e = boot_of(l, &s, a);
-    if (!e) e = file_log_survey(l, proved, true, &s.tail, a);
-    return e ? e : page_put(l, l->page->number, &s, false, false, a);
 }
 
 static void page_set(struct file_log *l, struct log_page *p)
@@ -298,7 +290,7 @@ static enum err page_missing(struct file_log *l, const struct folder *f, bool cr
 {
     uint64_t number = f->blocked ? f->blocked_number + 1 : 0;
     // The next search finds it, or the page of a process that was faster, and takes it over.
-    if (f->segments) return page_put(l, number, &(struct log_state){0}, true, true, a);
+    if (f->segments) return page_put(l, number, &(struct log_state){0}, true, a);
     if (atomic_load(&l->seen) > 1)
         return answer_refuse(a, ERR_CORRUPT, "the segments of journal \"%.120s\" are gone", l->key);
     return create ? page_first(l, number, a) : ERR_NOT_FOUND;

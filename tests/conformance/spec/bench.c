@@ -302,23 +302,10 @@ static enum reason change_worker(struct client *w, const struct worker_change *r
     return result.reason;
 }
 
-// A queue of the first version has no registry. An operator raises it.
-static void raise_to_workers(struct client *w)
-{
-    for (uint16_t to = RULES_FIRST + 1; to <= RULES_WORKERS; to++) {
-        CLEANUP(buf_done) struct buf payload;
-        buf_init(&payload, 1 << 10);
-        raise_encode(&payload, &(struct op_raise){.request = request_new(), .to = to});
-        struct result result;
-        assert_int_equal(bench_perform(w, OP_RAISE, &payload, &result), ERR_OK);
-    }
-}
-
 #define INSTANCE 1 // of every client's process
 
 enum reason spec_register(struct client *w, uint32_t capacity, int64_t ttl_ms)
 {
-    raise_to_workers(w);
     return change_worker(w, &(struct worker_change){.act = WORKER_JOIN,
                                                     .name = bytes_str(w->name),
                                                     .instance = INSTANCE,

@@ -449,20 +449,6 @@ static void a_copy_whose_newest_segment_is_cut_is_corrupt(void **state)
     copy_is_refused(w);
 }
 
-// As version 1 wrote it: 18 words, the tail at 32 and its check.
-static void a_page_of_version_1_is_converted(void **state)
-{
-    struct world *w = *state;
-    static const uint8_t old[LOG_PAGE_LEN] = {1};
-    append_to(w, w->store, 1, FIRST);
-    page_save(w, bytes_of(old, sizeof old));
-    struct store *s = file_open(w->dir, &options);
-    holds(w, s, FIRST);
-    store_free(s);
-    holds(w, w->store, FIRST);
-    goes_on(w, FIRST);
-}
-
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -480,7 +466,6 @@ int main(void)
         TEST(a_copy_with_the_page_first_has_all_slots),
         TEST(a_copy_whose_page_is_ahead_is_corrupt),
         TEST(a_copy_whose_newest_segment_is_cut_is_corrupt),
-        TEST(a_page_of_version_1_is_converted),
     };
     return cmocka_run_group_tests_name("file store and its page", tests, NULL, NULL);
 }

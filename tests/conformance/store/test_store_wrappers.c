@@ -349,6 +349,18 @@ static void a_damaged_or_foreign_format_is_refused(void **state)
     store_free(s);
 }
 
+static void a_store_of_before_the_first_release_is_refused_with_a_way_out(void **state)
+{
+    struct world *w = *state;
+    struct store *s = store_mem_new();
+    struct store_format format;
+    char why[STORE_WHY_MAX];
+    ANSWERS(ERR_OK, &w->a, store_put(s, FORMAT_KEY, bytes_str("SLUICEFT and the rest"), &w->a));
+    answers_at(ERR_INVALID, store_check(s, &format, why, sizeof why), why, __FILE__, __LINE__);
+    NEED(strstr(why, "before the first release") && strstr(why, "sluice import"));
+    store_free(s);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
@@ -366,6 +378,7 @@ int main(void)
         TEST(stores_that_lie_are_refused),
         TEST(the_probe_runs_once_and_is_remembered),
         TEST(a_damaged_or_foreign_format_is_refused),
+        TEST(a_store_of_before_the_first_release_is_refused_with_a_way_out),
     };
     return cmocka_run_group_tests_name("store wrappers and the probe", tests, NULL, NULL);
 }
