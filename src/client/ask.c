@@ -170,16 +170,7 @@ void ask_head_make(struct node_client *r, size_t node, const struct ask *ask, st
     if (is_forwarded(ask) && nodes_ask_owners(&r->nodes, ask->queue, head->owners))
         add_line(head, head->owners);
     if (r->authorization[0]) add_line(head, r->authorization);
-    if (ask->wire || ask->wire_answer)
-        add_line(head, ask->failures ? "Accept: " WIRE_TYPE_FINISHED : "Accept: " WIRE_TYPE);
-    if (ask->wire && ask->failures) {
-        add_line(head, WIRE_FIELDS_HEADER ": " WIRE_FIELDS_REQUIRES);
-        add_line(head, WIRE_KEPT_HEADER ": " WIRE_KEPT_SIGNALS);
-    }
-    if (ask->call == ROUTE_FAIL || ask->call == ROUTE_RELEASE)
-        add_line(head, WIRE_KEPT_HEADER ": 1");
-    if (ask->call == ROUTE_RECEIVE || ask->call == ROUTE_RENEW)
-        add_line(head, WIRE_FIELDS_HEADER ": " WIRE_FIELDS_SIGNALS);
+    if (ask->wire || ask->wire_answer) add_line(head, "Accept: " WIRE_TYPE);
     if (ask->body.len > 0)
         add_line(head, ask->wire ? "Content-Type: " WIRE_TYPE : "Content-Type: application/json");
     if (ask->request) {

@@ -48,7 +48,6 @@ struct ask {
     struct bytes body;  // JSON, or in the compact encoding
     bool wire;          // the body and the answer are in the compact encoding
     bool wire_answer;   // only the answer is
-    bool failures;      // ask for the failures and ends of messages, too
     bool same_if_twice; // it may be repeated, even if its row says that it may not
     const struct sluice_request *request; // NULL for none
     const char *worker; // ROUTE_RECEIVE: whose sign of life it is. NULL: of any that joined

@@ -216,8 +216,7 @@ static enum sluice_code receive_once(struct client_receive *r, const struct slui
     ask.prefer = 1 + nodes_for_tokens(&r->remote->nodes, r->queue, acks->rows, acks->len);
     http_call_init(&call, NULL, NULL);
     buf_init(&body, SIZE_MAX);
-    wire_put_receive(&body, &r->what);
-    wire_put_carried(&body, acks->len > 0 ? r->results : NULL, NULL, acks->len);
+    wire_put_receive(&body, &r->what, acks->len > 0 ? r->results : NULL);
     ask.body = buf_bytes(&body);
     bool again = false;
     enum sluice_code code = client_ask(r->remote, &ask, &call, &again, r->error);
@@ -332,9 +331,8 @@ enum sluice_code client_settle(struct node_client *s, const char *queue, const s
         buf_clear(&parts.body);
         struct settle_in in = {
             .tokens = {what->tokens + done, count}, .wait = what->wait_ms, .reason = what->reason};
-        wire_put_settle(&parts.body, &in);
-        wire_put_carried(&parts.body, what->acks ? what->acks + done : NULL,
-                         what->renewals ? what->renewals + done : NULL, count);
+        wire_put_settle(&parts.body, &in, what->acks ? what->acks + done : NULL,
+                        what->renewals ? what->renewals + done : NULL);
         parts.ask.prefer = 1 + nodes_for_tokens(nodes, queue, what->tokens + done, count);
         ask_part(&parts, &id, NULL, answers + done, count);
         done += count;

@@ -27,7 +27,7 @@ static enum sluice_code ask_batch(struct node_client *r, struct ask *ask, struct
                                   struct sluice_found *found, struct sluice_error *error)
 {
     CLEANUP(http_call_done) struct http_call call;
-    ask->wire = ask->failures = true;
+    ask->wire = true;
     ask->until = client_until(r);
     http_call_init(&call, NULL, NULL);
     enum sluice_code code = client_ask(r, ask, &call, NULL, error);

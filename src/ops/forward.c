@@ -173,12 +173,10 @@ bool forward_submit(struct local_call *c, const struct call_effect *e, uint32_t 
     struct shard_ask ask = ask_of(c, claim ? SHARD_SUBMIT_CLAIM : SHARD_SUBMIT, shard);
     ask.op = op;
     ask.tells = c->state.plan.blocks;
-    ask.signals = op.kind == OP_RENEW;
     if (claim) {
         ask.claim = *receive_claim(c);
         ask.wait_ms = part_of(receive_left_ms(c));
         ask.repeats = receive_repeats(c);
-        ask.signals = true;
         claim->part_ended = receive_left_ms(c) > ask.wait_ms;
         a->link.fits = fits;
     }
@@ -196,7 +194,6 @@ bool forward_claim(struct local_call *c, const struct call_effect *e, int64_t wa
     ask.claim = *receive_claim(c);
     ask.wait_ms = part_of(wait_ms);
     ask.repeats = receive_repeats(c);
-    ask.signals = true;
     slot->part_ended = wait_ms > ask.wait_ms;
     a->link.fits = fits;
     shard_ask_put(&a->link.body, &ask);

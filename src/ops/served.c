@@ -125,13 +125,12 @@ static void check_memory(void *ctx, const struct machine *m, int64_t now)
     g->remembered = machine_recall(m, &g->ask.op, &result, &text);
 }
 
-// Only a process that asks for signals can read them, and only in the last part. An await has none.
+// Only the last part of an answer has signals.
 static void drop_signals(struct served_call *g)
 {
-    for (uint32_t i = 0; !is_await(g) && i < parts_of(g); i++) {
+    for (uint32_t i = 0; !is_await(g) && i + 1 < parts_of(g); i++) {
         struct call_slot *slot = part_slot(g, i);
-        bool wanted = (g->ask.signals || is_listen(g)) && i + 1 == parts_of(g);
-        if (!slot || wanted) continue;
+        if (!slot) continue;
         memory_free(slot->async.answer.signals);
         slot->async.answer.signals = NULL;
     }

@@ -272,7 +272,7 @@
     A(S, COUNT, position, "position", OMIT_NEVER, "The position of its journal entry.")            \
     A(S, SMALL, shard, "shard", OMIT_NEVER, NULL)                                                  \
     A(S, COUNT, sequence, "sequence", OMIT_ZERO,                                                   \
-      "The number of the event in its shard, without gaps.")      \
+      "The number of the event in its shard, without gaps.")                                       \
     A(S, TEXT, workflow, "workflow", OMIT_EMPTY,                                                   \
       "The workflow of the message, or the one that the event is about.")                          \
     A(S, TEXT, ordering_key, "orderingKey", OMIT_EMPTY,                                            \
@@ -322,44 +322,35 @@
 // The order of fields in the compact encoding (wire.h): W(table, member).
 #define SEND_ORDER(W, T)                                                                           \
     W(T, body), W(T, group), W(T, dedup), W(T, content_type), W(T, workflow), W(T, priority),      \
-        W(T, delay_ms), W(T, due), W(T, headers)
-#define NEEDS_ORDER(W, T) W(T, needs)
-#define LAST_ORDER(W, T)  W(T, workflow_last)
+        W(T, delay_ms), W(T, due), W(T, needs), W(T, workflow_last), W(T, headers)
 #define MESSAGE_ORDER(W, T)                                                                        \
     W(T, id), W(T, token), W(T, state), W(T, body), W(T, group), W(T, dedup), W(T, content_type),  \
         W(T, workflow), W(T, worker), W(T, priority), W(T, attempt), W(T, retries), W(T, fence),   \
         W(T, lease_ms), W(T, deadline), W(T, sent_at), W(T, order), W(T, from), W(T, headers)
-#define RECEIVE_ORDER(W, T)  W(T, worker), W(T, max), W(T, wait), W(T, visibility)
-#define ACKS_ORDER(W, T)     W(T, acks)
+#define RECEIVE_ORDER(W, T)  W(T, worker), W(T, max), W(T, wait), W(T, visibility), W(T, acks)
 #define SETTLE_ORDER(W, T)   W(T, wait), W(T, reason), W(T, tokens)
 #define ORIGIN_ORDER(W, T)   W(T, queue), W(T, id), W(T, reason), W(T, retries), W(T, died_at)
 #define RESULT_ORDER(W, T)   W(T, result), W(T, content_type)
 #define PROGRESS_ORDER(W, T) W(T, has_progress), W(T, percent), W(T, text)
-#define FINISHED_ORDER(W, T) W(T, finished_at), W(T, attempts)
-#define REQUIRES_ORDER(W, T) W(T, needs)
-#define KEPT_ORDER(W, T)                                                                           \
-    W(T, result), W(T, result_type), W(T, reason), W(T, percent), W(T, progress), W(T, progress_at)
+#define LOOKED_ORDER(W, T)                                                                         \
+    W(T, finished_at), W(T, attempts), W(T, needs), W(T, result), W(T, result_type), W(T, reason), \
+        W(T, percent), W(T, progress), W(T, progress_at)
 #define FAILURE_ORDER(W, T) W(T, attempt), W(T, at), W(T, kind), W(T, worker), W(T, reason)
 #define SENT_ORDER(W, T)    W(T, code), W(T, duplicate), W(T, id)
-#define OUTCOME_ORDER(W, T) W(T, code), W(T, reason), W(T, status), W(T, until)
+#define OUTCOME_ORDER(W, T) W(T, code), W(T, reason), W(T, status), W(T, until), W(T, signals)
 #define PROBLEM_ORDER(W, T) W(T, code), W(T, reason), W(T, field), W(T, message)
 
 // T(table, rows, fields, order): compact_<table>. The rows are those of another table.
 #define COMPACT_TABLES(T)                                                                          \
     T(send, send_rows, SEND_FIELDS, SEND_ORDER)                                                    \
-    T(needs, send_rows, SEND_FIELDS, NEEDS_ORDER)                                                  \
-    T(last, send_rows, SEND_FIELDS, LAST_ORDER)                                                    \
     T(receive, receive_rows, RECEIVE_FIELDS, RECEIVE_ORDER)                                        \
-    T(acks, receive_rows, RECEIVE_FIELDS, ACKS_ORDER)                                              \
     T(settle, settle_rows, SETTLE_FIELDS, SETTLE_ORDER)                                            \
     T(result, result_answer_rows, RESULT_ROW, RESULT_ORDER)                                        \
     T(progress, progress_answer_rows, PROGRESS_ROW, PROGRESS_ORDER)                                \
     T(message, message_answer_rows, MESSAGE_ANSWER, MESSAGE_ORDER)                                 \
     T(origin, origin_answer_rows, ORIGIN_ANSWER, ORIGIN_ORDER)                                     \
     T(failure, failure_answer_rows, FAILURE_ANSWER, FAILURE_ORDER)                                 \
-    T(finished, message_answer_rows, MESSAGE_ANSWER, FINISHED_ORDER)                               \
-    T(requires, message_answer_rows, MESSAGE_ANSWER, REQUIRES_ORDER)                               \
-    T(kept, message_answer_rows, MESSAGE_ANSWER, KEPT_ORDER)                                       \
+    T(looked, message_answer_rows, MESSAGE_ANSWER, LOOKED_ORDER)                                   \
     T(sent, sent_row_answer_rows, SENT_ROW_ANSWER, SENT_ORDER)                                     \
     T(outcome, outcome_answer_rows, OUTCOME_ANSWER, OUTCOME_ORDER)                                 \
     T(problem, problem_answer_rows, PROBLEM_ANSWER, PROBLEM_ORDER)                                 \

@@ -10,8 +10,7 @@
 #define VERSION         1
 #define FLAG_TELLS      1
 #define FLAG_REPEATS    2
-#define FLAG_SIGNALS    4
-#define FLAGS           (FLAG_TELLS | FLAG_REPEATS | FLAG_SIGNALS)
+#define FLAGS           (FLAG_TELLS | FLAG_REPEATS)
 #define TOKEN_BYTES     (LOCK_REF_BYTES + 4)
 #define SIGNAL_BYTES    70 // the fixed part of a signal is more than this
 #define PART_REMEMBERED 1
@@ -26,8 +25,7 @@ static void put_head(struct buf *to, const struct shard_ask *ask)
     buf_put(to, bytes_of(ask->queue.bytes, sizeof ask->queue.bytes));
     buf_put_u32(to, ask->shard);
     buf_put_i64(to, ask->wait_ms);
-    buf_put_u8(to, (uint8_t)((ask->tells ? FLAG_TELLS : 0) | (ask->repeats ? FLAG_REPEATS : 0) |
-                             (ask->signals ? FLAG_SIGNALS : 0)));
+    buf_put_u8(to, (uint8_t)((ask->tells ? FLAG_TELLS : 0) | (ask->repeats ? FLAG_REPEATS : 0)));
 }
 
 static bool has_op(enum shard_ask_kind kind)
@@ -121,7 +119,6 @@ bool shard_ask_read(struct bytes from, struct shard_ask *out)
     uint8_t flags = read_u8(&r);
     out->tells = flags & FLAG_TELLS;
     out->repeats = flags & FLAG_REPEATS;
-    out->signals = flags & FLAG_SIGNALS;
     if (has_op(out->kind)) {
         out->op.kind = read_u16(&r);
         out->op.payload = read_sized(&r, JOURNAL_OP_MAX);

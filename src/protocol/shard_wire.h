@@ -43,7 +43,6 @@ struct shard_ask {
     int64_t wait_ms;
     bool tells;   // submit: tell whether the shard remembers the answer for the request id
     bool repeats; // claim: the caller may repeat it, so the locks stay if the answer is lost
-    bool signals; // claim, renew: the answer has signals, too; the shard's rules have them
     struct op op;
     struct op_claim claim;
     // A waiting request must stay small.

@@ -42,34 +42,9 @@ bool wire_read_error(struct bytes from, struct sluice_error *out)
 
 void wire_put_sends(struct buf *to, const struct sluice_send *messages, size_t len)
 {
-    bool needs = false, last = false;
     put_head(to, len);
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len; i++)
         compact_put(to, &compact_send, &messages[i]);
-        needs = needs || (messages[i].needs && *messages[i].needs);
-        last = last || messages[i].workflow_last;
-    }
-    for (size_t i = 0; (needs || last) && i < len; i++)
-        compact_put(to, &compact_needs, &messages[i]);
-    for (size_t i = 0; last && i < len; i++)
-        compact_put(to, &compact_last, &messages[i]);
-}
-
-// Fields that few messages have, for all messages or for none. A part without any of them is
-// refused: each list of messages has one form.
-static void read_rest(struct reader *r, struct wire_sends *out)
-{
-    bool some = out->len == 0 || r->left == 0, last = false;
-    for (size_t i = 0; reader_ok(r) && r->left > 0 && i < out->len; i++) {
-        compact_read(r, &compact_needs, &out->messages[i], NULL);
-        some = some || (out->messages[i].needs && *out->messages[i].needs);
-    }
-    bool has_last = r->left > 0;
-    for (size_t i = 0; reader_ok(r) && r->left > 0 && i < out->len; i++) {
-        compact_read(r, &compact_last, &out->messages[i], NULL);
-        last = last || out->messages[i].workflow_last;
-    }
-    if (last != has_last || !(some || last)) r->bad = true;
 }
 
 bool wire_read_sends(struct bytes from, struct wire_sends *out)
@@ -82,7 +57,6 @@ bool wire_read_sends(struct bytes from, struct wire_sends *out)
     if (reader_ok(&r)) out->messages = memory_zeroed(count, sizeof *out->messages);
     for (; reader_ok(&r) && out->len < count; out->len++)
         compact_read(&r, &compact_send, &out->messages[out->len], &all);
-    read_rest(&r, out);
     out->headers = all.rows;
     if (!reader_end(&r)) {
         wire_sends_done(out);
@@ -142,42 +116,13 @@ bool wire_read_sent(struct bytes from, struct sluice_sent *sent, size_t len,
     return reader_end(&r);
 }
 
-void wire_put_receive(struct buf *to, const struct receive_in *r)
-{
-    buf_put_u8(to, VERSION);
-    compact_put(to, &compact_receive, r);
-    if (r->acks.len > 0) compact_put(to, &compact_acks, r);
-}
+enum { CARRIES_NOTHING, CARRIES_RESULTS, CARRIES_PROGRESS };
 
-// Tokens are the last part of a request. They are owned, and released if the request is malformed.
-static bool end_texts(const struct reader *r, struct field_texts *texts)
+// What `len` tokens carry.
+static void put_carried(struct buf *to, const struct sluice_ack *acks,
+                        const struct sluice_renewal *renewals, size_t len)
 {
-    if (reader_end(r)) return true;
-    compact_texts_done(texts);
-    return false;
-}
-
-void wire_put_settle(struct buf *to, const struct settle_in *s)
-{
-    buf_put_u8(to, VERSION);
-    compact_put(to, &compact_settle, s);
-}
-
-bool wire_read_settle(struct bytes from, struct settle_in *out)
-{
-    struct reader r = reader_of(from);
-    *out = (struct settle_in){0};
-    read_version(&r);
-    compact_read(&r, &compact_settle, out, NULL);
-    return end_texts(&r, &out->tokens);
-}
-
-enum { CARRIES_RESULTS = 1, CARRIES_PROGRESS = 2 };
-
-void wire_put_carried(struct buf *to, const struct sluice_ack *acks,
-                      const struct sluice_renewal *renewals, size_t len)
-{
-    if (acks || renewals) buf_put_u8(to, acks ? CARRIES_RESULTS : CARRIES_PROGRESS);
+    buf_put_u8(to, acks ? CARRIES_RESULTS : renewals ? CARRIES_PROGRESS : CARRIES_NOTHING);
     for (size_t i = 0; acks && i < len; i++)
         compact_put(to, &compact_result, &acks[i]);
     for (size_t i = 0; !acks && renewals && i < len; i++)
@@ -187,8 +132,8 @@ void wire_put_carried(struct buf *to, const struct sluice_ack *acks,
 static void read_carried(struct reader *r, size_t len, struct settle_lists *out)
 {
     uint8_t kind = read_u8(r);
-    if (kind != CARRIES_RESULTS && kind != CARRIES_PROGRESS) r->bad = true;
-    if (!reader_ok(r)) return;
+    if (kind > CARRIES_PROGRESS || (kind != CARRIES_NOTHING && len == 0)) r->bad = true;
+    if (!reader_ok(r) || kind == CARRIES_NOTHING) return;
     if (kind == CARRIES_RESULTS) out->acks = memory_zeroed(len + 1, sizeof *out->acks);
     if (kind == CARRIES_PROGRESS) out->renewals = memory_zeroed(len + 1, sizeof *out->renewals);
     for (size_t i = 0; reader_ok(r) && i < len; i++)
@@ -196,17 +141,40 @@ static void read_carried(struct reader *r, size_t len, struct settle_lists *out)
                      out->acks ? (void *)&out->acks[i] : (void *)&out->renewals[i], NULL);
 }
 
-bool wire_read_settle_with(struct bytes from, struct settle_in *out, struct settle_lists *carried)
+// What was read is owned, and released if the request is malformed.
+static bool end_request(const struct reader *r, struct field_texts *tokens,
+                        struct settle_lists *carried)
+{
+    if (reader_end(r)) return true;
+    compact_texts_done(tokens);
+    wire_carried_done(carried);
+    return false;
+}
+
+void wire_put_settle(struct buf *to, const struct settle_in *s, const struct sluice_ack *acks,
+                     const struct sluice_renewal *renewals)
+{
+    buf_put_u8(to, VERSION);
+    compact_put(to, &compact_settle, s);
+    put_carried(to, acks, renewals, s->tokens.len);
+}
+
+bool wire_read_settle(struct bytes from, struct settle_in *out, struct settle_lists *carried)
 {
     struct reader r = reader_of(from);
     *out = (struct settle_in){0};
     *carried = (struct settle_lists){0};
     read_version(&r);
     compact_read(&r, &compact_settle, out, NULL);
-    if (r.left > 0) read_carried(&r, out->tokens.len, carried);
-    if (end_texts(&r, &out->tokens)) return true;
-    wire_carried_done(carried);
-    return false;
+    read_carried(&r, out->tokens.len, carried);
+    return end_request(&r, &out->tokens, carried);
+}
+
+void wire_put_receive(struct buf *to, const struct receive_in *in, const struct sluice_ack *acks)
+{
+    buf_put_u8(to, VERSION);
+    compact_put(to, &compact_receive, in);
+    put_carried(to, acks, NULL, in->acks.len);
 }
 
 bool wire_read_receive(struct bytes from, struct receive_in *out, struct settle_lists *carried)
@@ -216,13 +184,9 @@ bool wire_read_receive(struct bytes from, struct receive_in *out, struct settle_
     *carried = (struct settle_lists){0};
     read_version(&r);
     compact_read(&r, &compact_receive, out, NULL);
-    if (r.left > 0) compact_read(&r, &compact_acks, out, NULL);
-    bool more = r.left > 0;
-    if (more) read_carried(&r, out->acks.len, carried);
-    if (carried->renewals || (more && out->acks.len == 0)) r.bad = true;
-    if (end_texts(&r, &out->acks)) return true;
-    wire_carried_done(carried);
-    return false;
+    read_carried(&r, out->acks.len, carried);
+    if (carried->renewals) r.bad = true;
+    return end_request(&r, &out->acks, carried);
 }
 
 void wire_carried_done(struct settle_lists *carried)
@@ -232,7 +196,7 @@ void wire_carried_done(struct settle_lists *carried)
     *carried = (struct settle_lists){0};
 }
 
-void wire_put_batch(struct buf *to, const struct sluice_batch *b)
+static void put_messages(struct buf *to, const struct sluice_batch *b)
 {
     put_head(to, b->len);
     for (size_t i = 0; i < b->len; i++)
@@ -293,74 +257,54 @@ static bool give_batch(struct sluice_batch *b, bool good, struct sluice_batch **
     return good;
 }
 
-void wire_put_batch_signals(struct buf *to, const struct sluice_batch *b)
+static void put_signals(struct buf *to, const struct sluice_message *m)
 {
-    bool any = false;
-    for (size_t i = 0; i < b->len && !any; i++)
-        any = b->messages[i].signals_len > 0;
-    for (size_t i = 0; any && i < b->len; i++) {
-        const struct sluice_message *m = &b->messages[i];
-        CHECK(m->signals_len <= SIGNALS_OF_MESSAGE_MAX);
-        buf_put_u16(to, (uint16_t)m->signals_len);
-        for (size_t j = 0; j < m->signals_len; j++)
-            compact_put(to, &compact_signal, &m->signals[j]);
-    }
+    CHECK(m->signals_len <= SIGNALS_OF_MESSAGE_MAX);
+    buf_put_u16(to, (uint16_t)m->signals_len);
+    for (size_t i = 0; i < m->signals_len; i++)
+        compact_put(to, &compact_signal, &m->signals[i]);
 }
 
-static void read_batch_signals(struct reader *r, struct sluice_batch *b)
+static void read_signals(struct reader *r, struct sluice_message *m)
 {
-    bool more = b && r->left > 0, any = false;
-    for (size_t i = 0; more && reader_ok(r) && i < b->len; i++) {
-        size_t len = read_u16(r);
-        if (len > SIGNALS_OF_MESSAGE_MAX || len > r->left / compact_min(&compact_signal))
-            r->bad = true;
-        if (!reader_ok(r) || len == 0) continue;
-        any = true;
-        struct sluice_signal_state *rows = memory_zeroed(len, sizeof *rows);
-        b->messages[i].signals = rows;
-        b->messages[i].signals_len = len;
-        for (size_t j = 0; reader_ok(r) && j < len; j++)
-            compact_read(r, &compact_signal, &rows[j], NULL);
-    }
-    if (more && !any) r->bad = true;
+    size_t len = read_u16(r);
+    if (len > SIGNALS_OF_MESSAGE_MAX || len > r->left / compact_min(&compact_signal)) r->bad = true;
+    if (!reader_ok(r) || len == 0) return;
+    struct sluice_signal_state *rows = memory_zeroed(len, sizeof *rows);
+    m->signals = rows;
+    m->signals_len = len;
+    for (size_t i = 0; reader_ok(r) && i < len; i++)
+        compact_read(r, &compact_signal, &rows[i], NULL);
 }
 
-void wire_put_outcome_signals(struct buf *to, const struct sluice_outcome *outcomes, size_t len)
+void wire_put_batch(struct buf *to, const struct sluice_batch *b)
 {
-    bool any = false;
-    for (size_t i = 0; i < len && !any; i++)
-        any = outcomes[i].signals > 0;
-    for (size_t i = 0; any && i < len; i++)
-        buf_put_u32(to, outcomes[i].signals);
+    put_messages(to, b);
+    for (size_t i = 0; i < b->len; i++)
+        put_signals(to, &b->messages[i]);
 }
 
-static void read_outcome_signals(struct reader *r, struct sluice_outcome *outcomes, size_t len)
+static struct sluice_batch *read_batch(struct reader *r)
 {
-    bool more = r->left > 0, any = false;
-    for (size_t i = 0; more && i < len; i++) {
-        outcomes[i].signals = read_u32(r);
-        any = any || outcomes[i].signals > 0;
-    }
-    if (more && !any) r->bad = true;
+    struct sluice_batch *b = read_messages(r);
+    for (size_t i = 0; b && reader_ok(r) && i < b->len; i++)
+        read_signals(r, &b->messages[i]);
+    return b;
 }
 
 bool wire_read_batch(struct bytes from, struct sluice_batch **out)
 {
     struct reader r = reader_of(from);
-    struct sluice_batch *b = read_messages(&r);
-    read_batch_signals(&r, b);
-    return give_batch(b, reader_end(&r), out);
+    struct sluice_batch *b = read_batch(&r);
+    return give_batch(b, b && reader_end(&r), out);
 }
 
-void wire_put_failures(struct buf *to, const struct sluice_batch *b)
+static void put_failures(struct buf *to, const struct sluice_message *m)
 {
-    for (size_t i = 0; i < b->len; i++) {
-        const struct sluice_message *m = &b->messages[i];
-        CHECK(m->failures_len <= FAILURES_MAX);
-        buf_put_u8(to, (uint8_t)m->failures_len);
-        for (size_t j = 0; j < m->failures_len; j++)
-            compact_put(to, &compact_failure, &m->failures[j]);
-    }
+    CHECK(m->failures_len <= FAILURES_MAX);
+    buf_put_u8(to, (uint8_t)m->failures_len);
+    for (size_t i = 0; i < m->failures_len; i++)
+        compact_put(to, &compact_failure, &m->failures[i]);
 }
 
 static void read_failure(struct reader *r, struct sluice_failure *f)
@@ -382,53 +326,34 @@ static void read_failures(struct reader *r, struct sluice_message *m)
         read_failure(r, &rows[i]);
 }
 
-void wire_put_finished(struct buf *to, const struct sluice_batch *b)
+void wire_put_looked(struct buf *to, const struct sluice_batch *b)
 {
-    for (size_t i = 0; i < b->len; i++)
-        compact_put(to, &compact_finished, &b->messages[i]);
-}
-
-void wire_put_requires(struct buf *to, const struct sluice_batch *b)
-{
-    for (size_t i = 0; i < b->len; i++)
-        compact_put(to, &compact_requires, &b->messages[i]);
-}
-
-void wire_put_kept(struct buf *to, const struct sluice_batch *b)
-{
+    put_messages(to, b);
     for (size_t i = 0; i < b->len; i++) {
-        buf_put_u8(to, b->messages[i].body != NULL);
-        compact_put(to, &compact_kept, &b->messages[i]);
+        const struct sluice_message *m = &b->messages[i];
+        buf_put_u8(to, m->body != NULL);
+        compact_put(to, &compact_looked, m);
+        put_failures(to, m);
+        put_signals(to, m);
     }
 }
 
-static void read_kept(struct reader *r, struct sluice_message *m)
+static void read_looked(struct reader *r, struct sluice_message *m)
 {
     uint8_t has_body = read_u8(r);
     if (has_body > 1 || (!has_body && m->body_len > 0)) r->bad = true;
     if (!has_body) m->body = NULL;
-    compact_read(r, &compact_kept, m, NULL);
+    compact_read(r, &compact_looked, m, NULL);
+    read_failures(r, m);
+    read_signals(r, m);
 }
 
 bool wire_read_looked(struct bytes from, struct sluice_batch **out)
 {
     struct reader r = reader_of(from);
     struct sluice_batch *b = read_messages(&r);
-    bool more = b && r.left > 0;
-    for (size_t i = 0; more && reader_ok(&r) && i < b->len; i++)
-        read_failures(&r, &b->messages[i]);
-    more = b && r.left > 0;
-    for (size_t i = 0; more && reader_ok(&r) && i < b->len; i++)
-        compact_read(&r, &compact_finished, &b->messages[i], NULL);
-    more = b && r.left > 0;
-    for (size_t i = 0; more && reader_ok(&r) && i < b->len; i++)
-        compact_read(&r, &compact_requires, &b->messages[i], NULL);
-    more = b && r.left > 0;
-    for (size_t i = 0; more && reader_ok(&r) && i < b->len; i++)
-        read_kept(&r, &b->messages[i]);
-    for (size_t i = 0; b && !more && i < b->len; i++) // a node that does not know what is kept
-        if (b->messages[i].finished_at != 0) b->messages[i].body = NULL;
-    if (reader_ok(&r)) read_batch_signals(&r, b);
+    for (size_t i = 0; b && reader_ok(&r) && i < b->len; i++)
+        read_looked(&r, &b->messages[i]);
     return give_batch(b, b && reader_end(&r), out);
 }
 
@@ -443,7 +368,6 @@ bool wire_read_outcomes(struct bytes from, struct sluice_outcome *outcomes, size
 {
     struct reader r = reader_of(from);
     read_rows(&r, &compact_outcome, outcomes, sizeof *outcomes, len, first);
-    read_outcome_signals(&r, outcomes, len);
     return reader_end(&r);
 }
 
@@ -451,10 +375,9 @@ bool wire_read_batch_acked(struct bytes from, struct sluice_batch **out,
                            struct sluice_outcome *outcomes, size_t len, struct sluice_error *why)
 {
     struct reader r = reader_of(from);
-    struct sluice_batch *b = read_messages(&r);
+    struct sluice_batch *b = read_batch(&r);
     read_rows(&r, &compact_outcome, outcomes, sizeof *outcomes, len, why);
-    read_batch_signals(&r, b);
-    return give_batch(b, reader_end(&r), out);
+    return give_batch(b, b && reader_end(&r), out);
 }
 
 void wire_put_signals(struct buf *to, const struct sluice_signals *list,

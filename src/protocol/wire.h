@@ -1,46 +1,36 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encodes messages, receives and outcomes between a node and a client ("application/x-sluice").
-// Integers are little-endian. Each encoding begins with a version byte, VERSION in wire.c, which is
-// 2 now. A text has a length and a final zero, so it is usable in place. Decoders trust no input.
-// On false, the input is malformed and the caller has nothing to release.
+// Integers are little-endian. Each encoding begins with a version byte, which is 1. A text has a
+// length and a final zero, so it is usable in place. Decoders trust no input. On false, the input
+// is malformed and the caller has nothing to release.
 //
 //     text      u32 length, the bytes (no zero among them), a zero
 //     body      u32 length, any bytes, a zero
 //     headers   u16 count, then a text for each name and value
 //     sends     u8 version, u32 count, each: body, group, dedup, content type, workflow (texts),
-//               u8 priority, i64 delay, i64 due, headers; if a message requires labels, or is the
-//               last of its workflow, then a text for each message; in the second case then u8
-//               for each message
+//               u8 priority, i64 delay, i64 due, required labels (text), u8 1 if it is the last of
+//               its workflow, headers
 //     sent      u8 version, u32 count, each: u8 code, u8 duplicate, id (text); then the fields of
 //               an error
-//     receive   u8 version, worker (text), u32 max, i64 wait, i64 visibility; with acks then u32
-//               count, tokens (texts), and if an ack has a result then what they carry as in a
-//               settle. The answer to a receive with acks is a batch, then outcomes;
-//               the error of these outcomes is the error of the receive
-//     batch     u8 version, u32 count, each: id, token, state (texts), body, group, dedup, content
+//     receive   u8 version, worker (text), u32 max, i64 wait, i64 visibility, u32 count, tokens to
+//               acknowledge (texts), then what they carry. The answer to a receive with acks is a
+//               batch, then outcomes; the error of these outcomes is the error of the receive
+//     messages  u8 version, u32 count, each: id, token, state (texts), body, group, dedup, content
 //               type, workflow, worker (texts), u8 priority, u32 attempt, u32 retries, u64 fence,
 //               i64 lease, i64 deadline, i64 sent at, u64 order; for a dead letter u8 1 and its
 //               origin (queue, id, reason (texts), u32 retries, i64 died at), else u8 0; headers
-//     failures  after the batch of a peek or show, for a client whose Accept has "failures=1": for
-//               each message u8 count, each: u32 attempt, i64 at, u8 1 if the lock expired, worker
-//               (text), u8 1 if the reason is kept, reason (text)
-//     finished  after the failures, for a client whose Accept has "finished=1": for each message
-//               i64 finished at, u32 attempts. Other clients know only the state "finished"
-//     requires  after the ends, for a client with the header "Sluice-Fields: requires": for each
-//               message the labels that its worker must have (text)
-//     kept      after the requirements, for a client with the header "Sluice-Kept: 1": for each
-//               message u8 1 if it has a body, result (data), content type, reason (texts), u8
-//               percent of its progress or 255, its text, i64 its time
-//     with      at the end of a receive, for a client with the header "Sluice-Fields: signals", and
-//               only if there are any: for each message u16 count, each: a signal as below. At the
-//               end of outcomes: for each u32 how many signals wait. At the end of a show the same
-//               as of a receive, for a client with the header "Sluice-Kept: 2"
-//     settle    u8 version, i64 delay or visibility, reason (text), u32 count, tokens (texts); if
-//               an ack has a result then u8 1, and for each token: result (data), content type
-//               (text); if a renewal has a progress then u8 2, and for each token: u8 1 if it has
-//               one, u8 percent, text
-//     outcomes  u8 version, u32 count, each: u8 code, reason, status (texts), i64 until; then the
-//               fields of an error
+//     batch     messages, then for each u16 count, each: a signal as below. The answer of a receive
+//     looked    messages, then for each: u8 1 if it has a body, i64 finished at, u32 attempts,
+//               required labels (text), result (data), content type, reason (texts), u8 percent of
+//               its progress or 255, its text, i64 its time; u8 count of failures, each: u32
+//               attempt, i64 at, u8 1 if the lock expired, worker (text), u8 1 if the reason is
+//               kept, reason (text); then the signals as in a batch. The answer of a peek or show
+//     settle    u8 version, i64 delay or visibility, reason (text), u32 count, tokens (texts), then
+//               what they carry
+//     carry     u8 0: nothing; u8 1, and for each token: result (data), content type (text); u8 2,
+//               and for each token: u8 1 if it has a progress, u8 percent, text
+//     outcomes  u8 version, u32 count, each: u8 code, reason, status (texts), i64 until, u32 how
+//               many signals wait; then the fields of an error
 //     data      u8 1 and a body, or u8 0 and an empty body: not given
 //     signals   u8 version, u32 count, each: u8 code, reason, id, message, token (texts), u32
 //               number, kind, state (texts), u32 deliveries, i64 sent at, i64 until, i64 ended at,
@@ -79,53 +69,33 @@ void wire_put_sent(struct buf *to, const struct sluice_sent *sent, size_t len,
 bool wire_read_sent(struct bytes from, struct sluice_sent *sent, size_t len, // exactly len
                     struct sluice_error *first);
 
-// A receive without acks ends before their count.
-void wire_put_receive(struct buf *to, const struct receive_in *r);
-// Release `acks` with compact_texts_done; the other texts are views.
-struct settle_lists; // below: the results of the acks
+// What the tokens of a settle or a receive carry, one row for each. At most one of the lists is
+// there.
+struct settle_lists {
+    struct sluice_ack *acks;         // owned if it was read; the texts are views
+    struct sluice_renewal *renewals; // the same
+};
+void wire_carried_done(struct settle_lists *carried);
+
+// acks: what the acks carry, one row for each; NULL: nothing.
+void wire_put_receive(struct buf *to, const struct receive_in *in, const struct sluice_ack *acks);
+// Release `acks` with compact_texts_done, and `carried`; the other texts are views.
 bool wire_read_receive(struct bytes from, struct receive_in *out, struct settle_lists *carried);
 
 void wire_put_batch(struct buf *to, const struct sluice_batch *b);
 // free with sluice_batch_free
 bool wire_read_batch(struct bytes from, struct sluice_batch **out);
 
-#define WIRE_TYPE_FAILURES WIRE_TYPE "; failures=1"
-void wire_put_failures(struct buf *to, const struct sluice_batch *b); // after the batch
-// How a finished message ended. A client that asks for it gets the failures, too.
-#define WIRE_TYPE_FINISHED WIRE_TYPE_FAILURES "; finished=1"
-void wire_put_finished(struct buf *to, const struct sluice_batch *b); // after the failures
-// The labels that messages require. A header asks for them, because a node of an older release
-// knows the types above as whole texts. A client that asks for them gets the ends, too.
-#define WIRE_FIELDS_HEADER   "Sluice-Fields"
-#define WIRE_FIELDS_REQUIRES "requires"
-void wire_put_requires(struct buf *to, const struct sluice_batch *b); // after the ends
-// Signals of messages and outcomes. A header asks for them, as above.
-#define WIRE_FIELDS_SIGNALS "signals"
-void wire_put_batch_signals(struct buf *to, const struct sluice_batch *b);
-void wire_put_outcome_signals(struct buf *to, const struct sluice_outcome *outcomes, size_t len);
-// Results, reasons and progress, and whether a finished message has a body. A client that asks for
-// them gets the requirements, too. In a settle, the header says that the client knows the status
-// "cancelled".
-#define WIRE_KEPT_HEADER  "Sluice-Kept"
-#define WIRE_KEPT_SIGNALS "2" // in a show, the signals, too; an older node takes it as "1"
-void wire_put_kept(struct buf *to, const struct sluice_batch *b); // after the requirements
-// Reads a batch with failures, ends, requirements, what is kept, and signals. An older node sends
-// none.
+// With what a peek or a show tells of messages.
+void wire_put_looked(struct buf *to, const struct sluice_batch *b);
 bool wire_read_looked(struct bytes from, struct sluice_batch **out);
 
-// The list of tokens is written, even if it has one.
-void wire_put_settle(struct buf *to, const struct settle_in *s);
-bool wire_read_settle(struct bytes from, struct settle_in *out); // release `tokens` as above
-// What the tokens carry, one row for each; NULL: nothing. At most one of the lists is there.
-struct settle_lists {
-    struct sluice_ack *acks;         // owned if it was read; the texts are views
-    struct sluice_renewal *renewals; // the same
-};
-void wire_put_carried(struct buf *to, const struct sluice_ack *acks,
-                      const struct sluice_renewal *renewals, size_t len); // after the settle
-// Reads a settle with what its tokens carry. Release `tokens` as above, and `carried`.
-bool wire_read_settle_with(struct bytes from, struct settle_in *out, struct settle_lists *carried);
-void wire_carried_done(struct settle_lists *carried);
+// The list of tokens is written, even if it has one. acks, renewals: what the tokens carry, one row
+// for each. At most one of them is there.
+void wire_put_settle(struct buf *to, const struct settle_in *s, const struct sluice_ack *acks,
+                     const struct sluice_renewal *renewals);
+bool wire_read_settle(struct bytes from, struct settle_in *out, // release `tokens` and `carried`
+                      struct settle_lists *carried);
 
 void wire_put_outcomes(struct buf *to, const struct sluice_outcome *outcomes, size_t len,
                        const struct sluice_error *first);

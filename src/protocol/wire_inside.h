@@ -5,7 +5,7 @@
 #include "base/check.h"
 #include "protocol/routes.h"
 
-#define VERSION 2
+#define VERSION 1
 
 static inline void put_head(struct buf *to, size_t count)
 {

@@ -130,12 +130,6 @@ struct exchange {
     bool head;                        // HEAD: the handler of GET, without a body
     bool wire_in;                     // the request is in the compact encoding
     bool wire_out;                    // the answer is in the compact encoding
-    bool wire_failures;               // the answer has the messages' failure reasons
-    bool wire_finished;               // ... and how finished messages ended
-    bool wire_requires;               // ... and the labels that messages require
-    bool wire_signals;                // the answer has the signals of messages and locks
-    bool wire_kept;                   // ... and results, reasons and progress
-    bool wire_cancelled;              // the client knows the status "cancelled"
     bool single;                      // it has one part: a refusal of the part is the answer
     const struct sluice_found *found; // how far a search came; NULL: it is none
     struct kept_texts kept;

@@ -30,14 +30,12 @@ static void answer_wire(struct exchange *x, const struct sluice_batch *b,
     }
     if (f && *f->next) headers[a.headers_len++] = (struct httpd_pair){FOUND_NEXT_HEADER, f->next};
     buf_init(&body, SIZE_MAX);
-    wire_put_batch(&body, b);
-    if (x->wire_failures && !acked) wire_put_failures(&body, b);
-    if (x->wire_finished && !acked) wire_put_finished(&body, b);
-    if (x->wire_requires && !acked) wire_put_requires(&body, b);
-    if (x->wire_kept && !acked) wire_put_kept(&body, b);
+    if (x->route->row == &route_table[ROUTE_RECEIVE])
+        wire_put_batch(&body, b);
+    else
+        wire_put_looked(&body, b);
     if (acked)
         wire_put_outcomes(&body, acked->outcomes, acked->len, acked->code ? acked->error : NULL);
-    if (x->wire_signals) wire_put_batch_signals(&body, b);
     answer_with(x, &a, &body);
 }
 
@@ -141,8 +139,6 @@ static void answer_shown(struct exchange *x, const struct async_answer *a)
     struct sluice_batch *batch = ((struct found_result *)x->result)->batch;
     if (!answer_unless(x, a->code, a->error)) return;
     if (x->wire_out) {
-        struct sluice_message *m = &batch->messages[0];
-        if (m->finished_at != 0 && !x->wire_finished) m->state = "finished";
         answer_messages(x, batch, batch, NULL);
         return;
     }

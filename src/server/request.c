@@ -151,16 +151,6 @@ bool read_head(struct exchange *x)
     const char *accept = httpd_header(x->http, "Accept");
     x->wire_in = is_type(type, WIRE_TYPE);
     x->wire_out = is_type(accept, WIRE_TYPE);
-    x->wire_finished = x->wire_out && strcasecmp(accept, WIRE_TYPE_FINISHED) == 0;
-    const char *fields = httpd_header(x->http, WIRE_FIELDS_HEADER);
-    x->wire_requires = x->wire_finished && fields && strcmp(fields, WIRE_FIELDS_REQUIRES) == 0;
-    const char *kept = httpd_header(x->http, WIRE_KEPT_HEADER);
-    x->wire_cancelled = kept != NULL;
-    x->wire_kept = x->wire_requires && kept;
-    x->wire_signals = (x->wire_kept && strcmp(kept, WIRE_KEPT_SIGNALS) == 0) ||
-                      (x->wire_out && fields && strcmp(fields, WIRE_FIELDS_SIGNALS) == 0);
-    x->wire_failures =
-        x->wire_finished || (x->wire_out && strcasecmp(accept, WIRE_TYPE_FAILURES) == 0);
     if (is_foreign(x))
         return refuse_with(x, SLUICE_DENIED, "Origin", httpd_header(x->http, "Origin"),
                            "may not use this node from a browser");

@@ -28,27 +28,12 @@ static bool failed_whole(const struct exchange *x, const struct async_answer *a)
     return true;
 }
 
-// A library of an older release does not know that a fail or a release can end a message. It gets
-// no status for that.
-static const struct sluice_outcome *outcomes_for(struct exchange *x, const struct async_answer *a)
-{
-    bool ends = x->outcome == SETTLE_FAIL || x->outcome == SETTLE_RELEASE;
-    if (!ends || x->wire_cancelled) return a->outcomes;
-    struct sluice_outcome *rows = kept_new(&x->kept, (a->len + 1) * sizeof *rows);
-    for (size_t i = 0; i < a->len; i++) {
-        rows[i] = a->outcomes[i];
-        if (strcmp(rows[i].status, "cancelled") == 0) rows[i].status = "";
-    }
-    return rows;
-}
-
 static void answer_outcomes(struct exchange *x, const struct async_answer *a)
 {
     if (x->wire_out) {
         struct buf body;
         buf_init(&body, SIZE_MAX);
-        wire_put_outcomes(&body, outcomes_for(x, a), a->len, a->error);
-        if (x->wire_signals) wire_put_outcome_signals(&body, a->outcomes, a->len);
+        wire_put_outcomes(&body, a->outcomes, a->len, a->error);
         answer_bytes(x, 200, WIRE_TYPE, &body);
         return;
     }
@@ -176,7 +161,7 @@ static void settle_wire(struct exchange *x)
     struct settle_in in;
     struct settle_lists carried;
     if (!read_query(x, &no_fields, NULL)) return;
-    if (!wire_read_settle_with(httpd_body(x->http), &in, &carried)) {
+    if (!wire_read_settle(httpd_body(x->http), &in, &carried)) {
         (void)refuse_request(x, SLUICE_INVALID, "malformed", "body",
                              "the body is not a list of tokens in the encoding %s", WIRE_TYPE);
         return;

@@ -208,7 +208,7 @@ static void the_compact_encoding_does_the_same(void **state)
     reply_done(&reply);
 
     buf_clear(&in);
-    wire_put_receive(&in, &(struct receive_in){.worker = "w", .max = 10});
+    wire_put_receive(&in, &(struct receive_in){.worker = "w", .max = 10}, NULL);
     compact(&r, "/v1/queues/tasks/receive", &in, &reply);
     struct sluice_batch *batch;
     assert_true(wire_read_batch(bytes_of(reply.body, reply.body_len), &batch));
@@ -222,7 +222,7 @@ static void the_compact_encoding_does_the_same(void **state)
 
     buf_clear(&in);
     const char *tokens[] = {batch->messages[0].token, "rubbish"};
-    wire_put_settle(&in, &(struct settle_in){.tokens = {tokens, 2}, .reason = ""});
+    wire_put_settle(&in, &(struct settle_in){.tokens = {tokens, 2}, .reason = ""}, NULL, NULL);
     compact(&r, "/v1/queues/tasks/ack", &in, &reply);
     struct sluice_outcome outcomes[2];
     assert_true(wire_read_outcomes(bytes_of(reply.body, reply.body_len), outcomes, 2, &first));
@@ -241,44 +241,6 @@ static void the_compact_encoding_does_the_same(void **state)
     assert_int_equal(first.code, SLUICE_INVALID);
     reply_done(&reply);
     rig_stop(&r);
-}
-
-// A library of an older release would not understand the status.
-static void only_a_client_that_knows_it_is_told_that_a_fail_cancelled(void **state)
-{
-    (void)state;
-    for (int knows = 0; knows < 2; knows++) {
-        struct rig r;
-        struct reply reply;
-        struct sluice_error first;
-        struct sluice_outcome outcome;
-        char path[200], token[SLUICE_TOKEN_MAX];
-        rig_start(&r);
-        assert_int_equal(post(&r, "/v1/queues/tasks/upgrade", "{\"force\": true}"), 200);
-        assert_int_equal(post(&r, "/v1/queues/tasks/messages", "{\"body\": \"x\"}"), 201);
-        assert_int_equal(post(&r, "/v1/queues/tasks/receive", "{}"), 200);
-        (void)snprintf(token, sizeof token, "%s", got_text("messages.0.token"));
-        (void)snprintf(path, sizeof path, "/v1/queues/tasks/messages/%s/signals",
-                       got_text("messages.0.id"));
-        assert_int_equal(post(&r, path, "{\"kind\": \"interrupt\"}"), 200);
-        const char *tokens[] = {token};
-        CLEANUP(buf_done) struct buf in;
-        buf_init(&in, 65536);
-        wire_put_settle(&in, &(struct settle_in){.tokens = {tokens, 1}, .reason = "stopped"});
-        struct ask a = {.method = "POST",
-                        .path = "/v1/queues/tasks/fail",
-                        .type = WIRE_TYPE,
-                        .headers = knows ? "Accept: " WIRE_TYPE "\r\n" WIRE_KEPT_HEADER ": 1\r\n"
-                                         : "Accept: " WIRE_TYPE "\r\n",
-                        .body = in.data,
-                        .body_len = in.len};
-        ask(&r, &a, &reply);
-        assert_true(wire_read_outcomes(bytes_of(reply.body, reply.body_len), &outcome, 1, &first));
-        assert_int_equal(outcome.code, SLUICE_OK);
-        assert_string_equal(outcome.status, knows ? "cancelled" : "");
-        reply_done(&reply);
-        rig_stop(&r);
-    }
 }
 
 static void the_same_request_id_does_nothing_twice(void **state)
@@ -370,7 +332,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(release_gives_back_without_counting),
         cmocka_unit_test(any_bytes_travel_unharmed),
         cmocka_unit_test(the_compact_encoding_does_the_same),
-        cmocka_unit_test(only_a_client_that_knows_it_is_told_that_a_fail_cancelled),
         cmocka_unit_test(the_same_request_id_does_nothing_twice),
         cmocka_unit_test(a_paused_queue_gives_nothing_until_it_is_resumed),
         cmocka_unit_test(purge_and_redrive_say_how_many),

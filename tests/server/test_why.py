@@ -80,12 +80,6 @@ def status_of_a_finished_message(sluice):
         same([done[key] for key in ("state", "worker", "attempts", "attempt", "body")],
              ["processed", "one", 1, None, None])
         holds(done["finishedAt"] > 0, done)
-        # A client of an older release knows no other word for a message that is finished.
-        for more, word in (("; failures=1", b"finished"), ("; failures=1; finished=1", b"processed")):
-            answer = node.raw("GET", f"/v1/queues/tasks/messages/{ids[0]}",
-                              headers={"Accept": "application/x-sluice" + more})
-            same([answer.status, b"finished" in answer.body, b"processed" in answer.body],
-                 [200, word == b"finished", word == b"processed"])
         node.does(200, "POST", "/tasks/purge", {})
         gone = shown(node, ids[1])
         same([gone["state"], gone["attempts"], "worker" in gone], ["purged", 0, False])

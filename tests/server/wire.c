@@ -118,27 +118,30 @@ static const struct sluice_failure failures[] = {
     {.attempt = 3, .at = 9, .worker = "x", .reason = "lock-expired", .kind = "lock-expired"},
 };
 
+// Writes and reads a batch with all that a look tells. No cut is taken for it.
+static struct sluice_batch *looked_at(const struct sluice_batch *batch)
+{
+    struct buf b;
+    struct sluice_batch *out;
+    buf_init(&b, BYTES_MAX);
+    wire_put_looked(&b, batch);
+    for (size_t len = 0; len < b.len; len++)
+        assert_false(wire_read_looked(bytes_of(b.data, len), &out));
+    assert_false(wire_read_batch(buf_bytes(&b), &out)); // it was not asked for
+    assert_true(wire_read_looked(buf_bytes(&b), &out));
+    memset(b.data, 0xaa, b.len); // the batch owns its memory
+    buf_done(&b);
+    assert_int_equal(out->len, batch->len);
+    return out;
+}
+
 static void failures_come_out_as_they_went_in(void **state)
 {
     (void)state;
-    struct buf b;
-    buf_init(&b, BYTES_MAX);
     struct sluice_message copy[2] = {messages[1], messages[0]};
     copy[1].failures = failures;
     copy[1].failures_len = 3;
-    struct sluice_batch batch = {copy, 2}, *out;
-    wire_put_batch(&b, &batch);
-    size_t plain = b.len;
-    wire_put_failures(&b, &batch);
-    for (size_t len = plain + 1; len < b.len; len++)
-        assert_false(wire_read_looked(bytes_of(b.data, len), &out));
-    assert_false(wire_read_batch(buf_bytes(&b), &out));           // it was not asked for
-    assert_true(wire_read_looked(bytes_of(b.data, plain), &out)); // an older node's
-    assert_int_equal(out->messages[1].failures_len, 0);
-    sluice_batch_free(out);
-    assert_true(wire_read_looked(buf_bytes(&b), &out));
-    memset(b.data, 0xaa, b.len);
-    buf_done(&b);
+    struct sluice_batch *out = looked_at(&(struct sluice_batch){copy, 2});
     assert_int_equal(out->messages[0].failures_len, 0);
     assert_int_equal(out->messages[1].failures_len, 3);
     for (size_t i = 0; i < 3; i++) {
@@ -156,23 +159,11 @@ static void failures_come_out_as_they_went_in(void **state)
 static void ends_come_out_as_they_went_in(void **state)
 {
     (void)state;
-    CLEANUP(buf_done) struct buf b;
-    buf_init(&b, BYTES_MAX);
     struct sluice_message copy[2] = {messages[1], messages[0]};
     copy[1].state = "processed";
     copy[1].finished_at = 1234567890123;
     copy[1].attempts = 7;
-    struct sluice_batch batch = {copy, 2}, *out;
-    wire_put_batch(&b, &batch);
-    wire_put_failures(&b, &batch);
-    size_t before = b.len;
-    wire_put_finished(&b, &batch);
-    for (size_t len = before + 1; len < b.len; len++)
-        assert_false(wire_read_looked(bytes_of(b.data, len), &out));
-    assert_true(wire_read_looked(bytes_of(b.data, before), &out)); // an older node's
-    assert_int_equal(out->messages[1].finished_at, 0);
-    sluice_batch_free(out);
-    assert_true(wire_read_looked(buf_bytes(&b), &out));
+    struct sluice_batch *out = looked_at(&(struct sluice_batch){copy, 2});
     assert_int_equal(out->messages[0].finished_at, 0);
     assert_string_equal(out->messages[1].state, "processed");
     assert_int_equal(out->messages[1].finished_at, 1234567890123);
@@ -225,13 +216,10 @@ static void what_tokens_carry_comes_out_as_it_went_in(void **state)
         struct settle_lists carried;
         CLEANUP(buf_done) struct buf b;
         buf_init(&b, BYTES_MAX);
-        wire_put_settle(&b, &in);
-        size_t plain = b.len;
-        wire_put_carried(&b, kind == 1 ? acks : NULL, kind == 2 ? renewals : NULL, 2);
+        wire_put_settle(&b, &in, kind == 1 ? acks : NULL, kind == 2 ? renewals : NULL);
         for (size_t cut = 0; cut < b.len; cut++)
-            if (cut != plain)
-                assert_false(wire_read_settle_with(bytes_of(b.data, cut), &out, &carried));
-        assert_true(wire_read_settle_with(buf_bytes(&b), &out, &carried));
+            assert_false(wire_read_settle(bytes_of(b.data, cut), &out, &carried));
+        assert_true(wire_read_settle(buf_bytes(&b), &out, &carried));
         assert_int_equal(out.tokens.len, 2);
         assert_int_equal(carried.acks != NULL, kind == 1);
         assert_int_equal(carried.renewals != NULL, kind == 2);
@@ -267,16 +255,7 @@ static void what_is_kept_comes_out_as_it_went_in(void **state)
                                       .result_type = "text/plain",
                                       .reason = "why",
                                       .percent = -1};
-    struct sluice_batch batch = {.messages = rows, .len = 2}, *out;
-    CLEANUP(buf_done) struct buf b;
-    buf_init(&b, BYTES_MAX);
-    wire_put_batch(&b, &batch);
-    wire_put_failures(&b, &batch);
-    wire_put_finished(&b, &batch);
-    wire_put_requires(&b, &batch);
-    size_t older = b.len; // what an older node sends
-    wire_put_kept(&b, &batch);
-    assert_true(wire_read_looked(buf_bytes(&b), &out));
+    struct sluice_batch *out = looked_at(&(struct sluice_batch){.messages = rows, .len = 2});
     assert_int_equal(out->messages[0].percent, 40);
     assert_string_equal(out->messages[0].progress, "page 4");
     assert_int_equal(out->messages[0].progress_at, 7);
@@ -287,11 +266,6 @@ static void what_is_kept_comes_out_as_it_went_in(void **state)
     assert_string_equal(out->messages[1].result_type, "text/plain");
     assert_string_equal(out->messages[1].reason, "why");
     assert_int_equal(out->messages[1].percent, -1);
-    sluice_batch_free(out);
-    assert_true(wire_read_looked(bytes_of(b.data, older), &out));
-    assert_null(out->messages[1].body);
-    assert_null(out->messages[1].result);
-    assert_string_equal(out->messages[1].reason, "");
     sluice_batch_free(out);
 }
 
@@ -304,22 +278,7 @@ static void signals_of_a_shown_message_come_out_as_they_went_in(void **state)
     struct sluice_message shown = messages[0];
     shown.signals = rows;
     shown.signals_len = 2;
-    struct sluice_batch batch = {.messages = &shown, .len = 1}, *out;
-    CLEANUP(buf_done) struct buf b;
-    buf_init(&b, BYTES_MAX);
-    wire_put_batch(&b, &batch);
-    wire_put_failures(&b, &batch);
-    wire_put_finished(&b, &batch);
-    wire_put_requires(&b, &batch);
-    wire_put_kept(&b, &batch);
-    size_t older = b.len;
-    wire_put_batch_signals(&b, &batch);
-    for (size_t cut = older + 1; cut < b.len; cut++)
-        assert_false(wire_read_looked(bytes_of(b.data, cut), &out));
-    assert_true(wire_read_looked(bytes_of(b.data, older), &out));
-    assert_int_equal(out->messages[0].signals_len, 0);
-    sluice_batch_free(out);
-    assert_true(wire_read_looked(buf_bytes(&b), &out));
+    struct sluice_batch *out = looked_at(&(struct sluice_batch){.messages = &shown, .len = 1});
     assert_int_equal(out->messages[0].signals_len, 2);
     assert_int_equal(out->messages[0].signals[0].number, 2);
     assert_memory_equal(out->messages[0].signals[0].payload, "{}", 2);
@@ -372,7 +331,7 @@ static void asks_come_out_as_they_went_in(void **state)
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, BYTES_MAX);
     struct receive_in ask = {.worker = "w", .max = 7, .wait = 20000, .visibility = 5}, ask_out;
-    wire_put_receive(&b, &ask);
+    wire_put_receive(&b, &ask, NULL);
     assert_true(wire_read_receive(buf_bytes(&b), &ask_out, &none));
     assert_string_equal(ask_out.worker, "w");
     assert_int_equal(ask_out.max, 7);
@@ -381,8 +340,8 @@ static void asks_come_out_as_they_went_in(void **state)
     buf_clear(&b);
     const char *tokens[] = {"one", "two"};
     struct settle_in settle = {.tokens = {tokens, 2}, .wait = 30, .reason = "why"}, settle_out;
-    wire_put_settle(&b, &settle);
-    assert_true(wire_read_settle(buf_bytes(&b), &settle_out));
+    wire_put_settle(&b, &settle, NULL, NULL);
+    assert_true(wire_read_settle(buf_bytes(&b), &settle_out, &none));
     assert_int_equal(settle_out.tokens.len, 2);
     assert_string_equal(settle_out.tokens.rows[1], "two");
     assert_string_equal(settle_out.reason, "why");
@@ -397,19 +356,18 @@ static void a_receive_with_acks_comes_out_as_it_went_in(void **state)
     buf_init(&b, BYTES_MAX);
     struct receive_in ask = {.worker = "w", .max = 7}, ask_out;
     const char *tokens[] = {"one", "two"};
-    wire_put_receive(&b, &ask);
-    size_t plain = b.len;
+    wire_put_receive(&b, &ask, NULL);
     assert_true(wire_read_receive(buf_bytes(&b), &ask_out, &none));
     assert_int_equal(ask_out.acks.len, 0);
     buf_clear(&b);
     ask.acks = (struct field_texts){tokens, 2};
-    wire_put_receive(&b, &ask);
+    wire_put_receive(&b, &ask, NULL);
     assert_true(wire_read_receive(buf_bytes(&b), &ask_out, &none));
     assert_int_equal(ask_out.max, 7);
     assert_int_equal(ask_out.acks.len, 2);
     assert_string_equal(ask_out.acks.rows[1], "two");
     compact_texts_done(&ask_out.acks);
-    for (size_t len = plain + 1; len < b.len; len++)
+    for (size_t len = 0; len < b.len; len++)
         assert_false(wire_read_receive(bytes_of(b.data, len), &ask_out, &none));
 }
 
@@ -421,15 +379,15 @@ static void the_bytes_of_asks_stay_as_they_are(void **state)
     const char *tokens[] = {"t"};
     struct receive_in ask = {
         .worker = "w", .max = 7, .wait = 3, .visibility = 5, .acks = {tokens, 1}};
-    static const uint8_t receive[] = {2, 1, 0, 0, 0, 'w', 0, 7, 0, 0, 0, 3, 0, 0, 0, 0, 0,   0, 0,
-                                      5, 0, 0, 0, 0, 0,   0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 't', 0};
-    wire_put_receive(&b, &ask);
+    static const uint8_t receive[] = {1, 1, 0, 0, 0, 'w', 0, 7, 0, 0, 0, 3, 0, 0, 0, 0, 0,   0, 0,
+                                      5, 0, 0, 0, 0, 0,   0, 0, 1, 0, 0, 0, 1, 0, 0, 0, 't', 0, 0};
+    wire_put_receive(&b, &ask, NULL);
     assert_true(bytes_equal(buf_bytes(&b), bytes_of(receive, sizeof receive)));
     buf_clear(&b);
     struct settle_in settle = {.tokens = {tokens, 1}, .wait = 3, .reason = "r"};
-    static const uint8_t settled[] = {2,   3, 0, 0, 0, 0, 0, 0, 0, 1, 0,   0, 0,
-                                      'r', 0, 1, 0, 0, 0, 1, 0, 0, 0, 't', 0};
-    wire_put_settle(&b, &settle);
+    static const uint8_t settled[] = {1,   3, 0, 0, 0, 0, 0, 0, 0, 1, 0,   0, 0,
+                                      'r', 0, 1, 0, 0, 0, 1, 0, 0, 0, 't', 0, 0};
+    wire_put_settle(&b, &settle, NULL, NULL);
     assert_true(bytes_equal(buf_bytes(&b), bytes_of(settled, sizeof settled)));
 }
 
@@ -487,12 +445,12 @@ static void a_list_of_too_many_tokens_is_refused(void **state)
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, BYTES_MAX);
     struct settle_in in = {.tokens = {tokens, 10001}}, out;
-    wire_put_settle(&b, &in);
-    assert_false(wire_read_settle(buf_bytes(&b), &out));
+    wire_put_settle(&b, &in, NULL, NULL);
+    assert_false(wire_read_settle(buf_bytes(&b), &out, &none));
     buf_clear(&b);
     in.tokens.len = 10000;
-    wire_put_settle(&b, &in);
-    assert_true(wire_read_settle(buf_bytes(&b), &out));
+    wire_put_settle(&b, &in, NULL, NULL);
+    assert_true(wire_read_settle(buf_bytes(&b), &out, &none));
     assert_int_equal(out.tokens.len, 10000);
     compact_texts_done(&out.tokens);
 }
@@ -561,12 +519,14 @@ static void a_text_with_a_zero_inside_is_refused(void **state)
     CLEANUP(buf_done) struct buf b;
     buf_init(&b, BYTES_MAX);
     struct receive_in out;
-    buf_put_u8(&b, 2); // the version
+    buf_put_u8(&b, 1); // the version
     buf_put_sized(&b, bytes_of("a\0b", 3));
     buf_put_u8(&b, 0);
     buf_put_u32(&b, 1);
     buf_put_i64(&b, 0);
     buf_put_i64(&b, 0);
+    buf_put_u32(&b, 0); // no acks
+    buf_put_u8(&b, 0);
     assert_false(wire_read_receive(buf_bytes(&b), &out, &none));
     b.data[6] = 'x';
     assert_true(wire_read_receive(buf_bytes(&b), &out, &none));

@@ -301,7 +301,7 @@ static void ack_as(struct client *w, const struct request_id *id, const char *to
     struct sluice_request request = request_of(id);
     http_call_init(&call, "POST", NULL);
     buf_init(&body, 4096);
-    wire_put_settle(&body, &(struct settle_in){.tokens = {&token, 1}});
+    wire_put_settle(&body, &(struct settle_in){.tokens = {&token, 1}}, NULL, NULL);
     struct ask ask = {.call = ROUTE_ACK,
                       .queue = queue_of(w),
                       .wire = true,
