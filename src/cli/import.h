@@ -76,8 +76,6 @@ int import_record_write(struct import_run *run, const struct buf *line, bool syn
 int import_batch(struct import_run *run, const struct import_item *items, size_t len);
 // How many messages have left a queue.
 uint64_t messages_gone(const struct sluice_stats *s);
-// Looks for the open items of an earlier run among the messages of the queue.
-int import_lookup(struct import_run *run);
 
 // The sources. Each returns the exit status.
 int import_tube(struct import_run *run, const struct tube_place *place, unsigned states);

@@ -91,7 +91,8 @@ uint64_t messages_gone(const struct sluice_stats *s)
     return s->processed + s->moved + s->redriven + s->purged + s->cancelled;
 }
 
-int import_lookup(struct import_run *run)
+// Looks for the open items of an earlier run among the messages of the queue.
+static int import_lookup(struct import_run *run)
 {
     static const char *const states[STATES_LEN] = {"ready", "delayed", "locked", "dead",
                                                    "outbound"};

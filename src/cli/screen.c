@@ -41,7 +41,9 @@ static void write_all(const char *text, size_t len)
     }
 }
 
-void screen_restore(void)
+// Like screen_close, but async-signal-safe, for a signal handler. Does nothing if no screen is
+// open.
+static void screen_restore(void)
 {
     if (!is_open) return;
     is_open = 0;

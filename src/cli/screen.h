@@ -13,9 +13,6 @@
 // standard input or output is not a terminal, or if TERM is dumb.
 bool screen_open(void);
 void screen_close(void);
-// Like screen_close, but async-signal-safe, for a signal handler. Does nothing if no screen is
-// open.
-void screen_restore(void);
 
 // Draws text (lines end with \n) from the top left corner. Text that does not fit is cut, and old
 // text is erased. Escape sequences for bold and colour take no columns.

@@ -21,12 +21,15 @@ bool member_id_named(const struct member_id *a, const struct member_id *b)
     return strcmp(a->name, b->name) == 0;
 }
 
+static int member_id_compare(const struct member_id *a, const struct member_id *b);
+
 bool member_id_equal(const struct member_id *a, const struct member_id *b)
 {
     return member_id_compare(a, b) == 0;
 }
 
-int member_id_compare(const struct member_id *a, const struct member_id *b)
+// By name, then life.
+static int member_id_compare(const struct member_id *a, const struct member_id *b)
 {
     int names = strcmp(a->name, b->name);
     return names != 0 ? names : memcmp(a->incarnation, b->incarnation, sizeof a->incarnation);

@@ -24,7 +24,6 @@ struct shard_key {
 // The name is cut off at MEMBER_NAME_MAX; the rest of the struct is zero.
 void member_id_set(struct member_id *id, const char *name, const uint8_t incarnation[32]);
 bool member_id_equal(const struct member_id *a, const struct member_id *b);
-bool member_id_named(const struct member_id *a, const struct member_id *b);  // the names are equal
-int member_id_compare(const struct member_id *a, const struct member_id *b); // by name, then life
+bool member_id_named(const struct member_id *a, const struct member_id *b); // the names are equal
 int shard_key_compare(const struct shard_key *a, const struct shard_key *b);
 uint64_t shard_key_hash(const struct shard_key *key);

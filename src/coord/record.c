@@ -28,7 +28,8 @@ bool coord_name_is_good(const char *name)
     return true;
 }
 
-bool coord_url_is_good(const char *url)
+// Printable, without spaces, quotes or backslashes.
+static bool coord_url_is_good(const char *url)
 {
     size_t len = strnlen(url, COORD_URL_MAX + 1);
     if (len > COORD_URL_MAX) return false;

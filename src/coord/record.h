@@ -20,5 +20,4 @@ void holder_print(const struct holder_record *h, struct buf *to);
 bool holder_parse(struct bytes text, struct holder_record *h);
 
 bool coord_name_is_good(const char *name);
-bool coord_url_is_good(const char *url); // printable, without spaces, quotes or backslashes
 bool coord_shard_is_good(const char *shard);

@@ -62,8 +62,8 @@ static void reply_push(struct journal *j, const struct journal_reply *out)
     j->replies_tail = r;
 }
 
-void journal_answer(struct journal *j, struct pending_call *p, enum err err, uint64_t slot,
-                    struct bytes body)
+static void journal_answer(struct journal *j, struct pending_call *p, enum err err, uint64_t slot,
+                           struct bytes body)
 {
     CHECK(slot <= j->core.slot); // an answer names only a slot that is folded
     if (p->answered) return;

@@ -170,8 +170,6 @@ void journal_note_time(struct journal *j, struct interval now);
 
 void pending_push(struct pending_list *l, struct pending_call *p);
 void pending_free_all(struct pending_list *l);
-void journal_answer(struct journal *j, struct pending_call *p, enum err err, uint64_t slot,
-                    struct bytes body);
 void journal_answer_all(struct journal *j, struct pending_list *l, enum err err);
 void journal_expire(struct journal *j); // answers the ops whose deadline passed
 void batch_form(struct journal *j);     // from the queue, for the slot after core.slot
@@ -246,6 +244,5 @@ void journal_recover(struct journal *j);
 void journal_ask_listing(struct journal *j);
 void journal_on_listing(struct journal *j, const struct response *r);
 void journal_on_loading(struct journal *j, const struct response *r);
-void journal_tail_seen(struct journal *j, uint64_t request);
 bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot);
 void held_clear(struct held_request *h);

@@ -251,6 +251,8 @@ int64_t journal_wake_at(const struct journal *j)
     return earlier(j->deadline_at, waits ? ready_at : TIME_NEVER);
 }
 
+static bool journal_has_waiting(const struct journal *j);
+
 static struct journal_view view_now(const struct journal *j)
 {
     return (struct journal_view){.slot = journal_slot(j),
@@ -345,7 +347,8 @@ bool journal_is_ready(const struct journal *j)
     return j->phase == PHASE_IDLE && !j->main.open && !j->replaying;
 }
 
-bool journal_has_waiting(const struct journal *j)
+// There are ops that are in no entry yet.
+static bool journal_has_waiting(const struct journal *j)
 {
     CHECK(!j->queue.head == !j->queue.tail);
     return j->queue.head != NULL;

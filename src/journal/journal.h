@@ -176,9 +176,8 @@ int64_t journal_owner_seen_at(const struct journal *j);
 // Returns true if the handle has recovered, has no request open, and is at the tail as far as it
 // knows.
 bool journal_is_ready(const struct journal *j);
-bool journal_has_waiting(const struct journal *j); // there are ops that are in no entry yet
-bool journal_is_settled(const struct journal *j);  // ready, and has no work
-bool journal_is_current(const struct journal *j);  // has seen the tail since it last recovered
+bool journal_is_settled(const struct journal *j); // ready, and has no work
+bool journal_is_current(const struct journal *j); // has seen the tail since it last recovered
 // The newest snapshot that it loaded or wrote.
 uint64_t journal_last_snapshot(const struct journal *j);
 bool journal_clock_alarm(const struct journal *j); // the journal's time is ahead of the store's

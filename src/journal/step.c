@@ -154,7 +154,7 @@ void held_clear(struct held_request *h)
     *h = (struct held_request){0};
 }
 
-void journal_tail_seen(struct journal *j, uint64_t request)
+static void journal_tail_seen(struct journal *j, uint64_t request)
 {
     CHECK(request < j->next_request);
     if (!journal_resume(j)) return;

@@ -89,7 +89,6 @@ void owner_listed(struct mailbox_owner *o, const char *key, struct interval modi
     if (modified.hi < o->now.lo - MAILBOX_OUT_AGE_MS) {
         // The answer to its request ids may be forgotten, and its worker has long committed it.
         box_handled(b, r.number);
-        o->counts.outdated++;
         return;
     }
     OWNER_GROW(o->reads, o->reads_len, o->reads_cap);
@@ -159,7 +158,6 @@ void owner_object(struct mailbox_owner *o, size_t i, enum err err, struct bytes 
     if (err == ERR_UNAVAILABLE) return; // for an owner with a newer program
     r->done = true;
     if (err || !is_from(o, &m, r)) {
-        o->counts.damaged++;
         box_handled(b, r->number);
         return;
     }
@@ -213,7 +211,6 @@ void owner_committed(struct mailbox_owner *o, size_t i, enum err err, struct byt
     CHECK(op_request(&op->op, &a.request));
     mailbox_answer_put(&b->rows, &a);
     b->rows_len++;
-    b->answers++;
 }
 
 // Objects whose ops all have an answer are handled. The others are read again.
@@ -226,7 +223,6 @@ static void note_handled(struct mailbox_owner *o)
         struct box *b = o->boxes[r->box];
         if (!r->done || box_has_handled(b, r->number)) continue;
         box_handled(b, r->number);
-        o->counts.objects++;
     }
 }
 
@@ -264,7 +260,6 @@ void owner_deliver(struct mailbox_owner *o, struct bytes name, uint64_t instance
     mailbox_ticket_put(&b->rows, ticket);
     CHECK(!b->rows.bad);
     b->rows_len++;
-    b->tickets_new++;
     b->served = o->round;
     OWNER_GROW(b->tickets, b->tickets_len, b->tickets_cap);
     b->tickets[b->tickets_len++] = (struct box_ticket){.ref = ticket->ref, .round = o->round};
@@ -354,10 +349,8 @@ void owner_written(struct mailbox_owner *o, size_t i, enum err err)
     // the next number: the worker ignores what it has.
     if (err == ERR_OK || err == ERR_CONFLICT) b->in_next = w->number + 1;
     if (err != ERR_OK) return;
-    o->counts.answers += b->answers;
-    o->counts.tickets += b->tickets_new;
     buf_clear(&b->rows);
-    b->rows_len = b->answers = b->tickets_new = 0;
+    b->rows_len = 0;
     b->reports = false;
 }
 
@@ -442,9 +435,4 @@ void owner_end(struct mailbox_owner *o)
         buf_done(&o->writes[i].object);
     o->reads_len = o->ops_len = o->writes_len = 0;
     forget_boxes(o);
-}
-
-void owner_counts(const struct mailbox_owner *o, struct owner_counts *out)
-{
-    *out = o->counts;
 }

@@ -93,12 +93,3 @@ size_t owner_deletes(struct mailbox_owner *o);
 void owner_delete_key(const struct mailbox_owner *o, size_t i, char key[static MAILBOX_KEY_MAX]);
 void owner_deleted(struct mailbox_owner *o, enum err err); // all of them
 void owner_end(struct mailbox_owner *o);
-
-struct owner_counts {
-    uint64_t objects;  // of `out` that were handled
-    uint64_t answers;  // that were written
-    uint64_t tickets;  // that were delivered
-    uint64_t damaged;  // objects that could not be read
-    uint64_t outdated; // objects that were too old
-};
-void owner_counts(const struct mailbox_owner *o, struct owner_counts *out);

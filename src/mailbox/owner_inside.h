@@ -29,7 +29,6 @@ struct box {
     int64_t beat_at;  // when its registration was last renewed
     struct buf rows;  // not written yet
     uint32_t rows_len;
-    uint32_t answers, tickets_new; // of these rows
     struct box_ticket *tickets;
     size_t tickets_len, tickets_cap;
 };
@@ -82,7 +81,6 @@ struct mailbox_owner {
     size_t writes_len, writes_cap;
     struct round_delete *deletes;
     size_t deletes_len, deletes_cap;
-    struct owner_counts counts;
 };
 
 // Makes space for one more element of an array.

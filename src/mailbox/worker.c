@@ -126,7 +126,8 @@ void side_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, uint
     w->open_tail = r;
 }
 
-struct mailbox_request *side_open_find(struct mailbox_worker *w, const struct request_id *request)
+static struct mailbox_request *side_open_find(struct mailbox_worker *w,
+                                              const struct request_id *request)
 {
     struct mailbox_request *r = w->open;
     while (r && memcmp(r->request.bytes, request->bytes, sizeof request->bytes) != 0)
@@ -146,8 +147,9 @@ static void open_remove(struct mailbox_worker *w, struct mailbox_request *r)
     CHECK(!w->open == !w->open_tail);
 }
 
-void side_answer(struct mailbox_worker *w, struct mailbox_request *r, enum err err,
-                 struct bytes result)
+// Passes the answer on, or hands out the messages whose tickets the request renewed. Frees it.
+static void side_answer(struct mailbox_worker *w, struct mailbox_request *r, enum err err,
+                        struct bytes result)
 {
     open_remove(w, r);
     if (r->takes > 0) {

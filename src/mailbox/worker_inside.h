@@ -85,10 +85,6 @@ struct mailbox_worker {
 
 void side_effect_put(struct mailbox_worker *w, const struct mailbox_effect *e, bool owned);
 void side_open_add(struct mailbox_worker *w, uint64_t ticket, struct op op, uint32_t takes);
-// Passes the answer on, or hands out the messages whose tickets the request renewed. Frees it.
-void side_answer(struct mailbox_worker *w, struct mailbox_request *r, enum err err,
-                 struct bytes result);
-struct mailbox_request *side_open_find(struct mailbox_worker *w, const struct request_id *request);
 // Returns whether it is a new one that can be taken.
 bool side_ticket_add(struct mailbox_worker *w, const struct mailbox_ticket *ticket);
 void side_take_tickets(struct mailbox_worker *w); // renews as many as receives want

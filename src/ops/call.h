@@ -166,8 +166,6 @@ const struct op_claim *receive_claim(struct local_call *c);
 int64_t receive_left_ms(const struct local_call *c);
 // The event of a claim, recall or await; its answer is in the slot.
 enum call_find_end receive_found(const struct call_slot *slot);
-// Makes the batch. False: that would block.
-bool receive_deliver(struct local_call *c, bool may_block);
 struct answer_budget *receive_budget(struct local_call *c);
 bool receive_repeats(const struct local_call *c); // the caller may repeat the request id
 // The slot with the answer of the shard.

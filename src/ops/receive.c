@@ -200,7 +200,8 @@ static void refuse_claim(struct local_call *c, const struct call_slot *slot)
     (void)refuse_reason(call_error(c), REASON_DELETED, c->queue->row.name);
 }
 
-bool receive_deliver(struct local_call *c, bool may_block)
+// Makes the batch. False: that would block.
+static bool receive_deliver(struct local_call *c, bool may_block)
 {
     struct receive_call *r = (struct receive_call *)c;
     struct call_slot *slot = result_slot(c);

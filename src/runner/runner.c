@@ -241,8 +241,8 @@ void runner_close(struct shard_runner *r)
     if (r) release(r);
 }
 
-enum err runner_call_begin(struct shard_runner *r, struct runner_call *c, struct kept_reply *a,
-                           struct interval *now)
+static enum err runner_call_begin(struct shard_runner *r, struct runner_call *c,
+                                  struct kept_reply *a, struct interval *now)
 {
     *c = (struct runner_call){.answer = a};
     if (a) kept_reply_clear(a);

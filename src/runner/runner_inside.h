@@ -29,8 +29,6 @@ static inline uint64_t ticket_of(struct runner_call *c)
 {
     return (uint64_t)(uintptr_t)c;
 }
-MUST_USE enum err runner_call_begin(struct shard_runner *r, struct runner_call *c,
-                                    struct kept_reply *a, struct interval *now);
 // Returns false if the call has already ended, in a child of fork.
 bool runner_async_begin(struct shard_runner *r, struct runner_async *a, struct interval *now);
 void runner_async_end(struct waiter *w); // the call has its answer

@@ -211,7 +211,7 @@ bool conf_set_pair(struct conf *c, const char *pair, const char *where, struct s
     return refuse(error, SLUICE_INVALID, name, "%s: \"%.80s\" is not KEY=VALUE", where, pair);
 }
 
-void conf_environment_name(enum conf_key key, char out[CONF_ENV_MAX])
+static void conf_environment_name(enum conf_key key, char out[CONF_ENV_MAX])
 {
     size_t at = (size_t)snprintf(out, CONF_ENV_MAX, "SLUICE_");
     for (const char *p = keys[key].name; *p && at + 2 < CONF_ENV_MAX; p++) {

@@ -133,7 +133,6 @@ int64_t conf_both_until(const struct conf *c);                    // of bus.both
 const char *conf_shown(const struct conf *c, enum conf_key key, char *out, size_t out_len);
 // The value that an empty setting will get from the others; "" if it is set or has no such value.
 const char *conf_default(const struct conf *c, enum conf_key key, char *out, size_t out_len);
-void conf_environment_name(enum conf_key key, char out[CONF_ENV_MAX]);
 size_t conf_tokens_len(const struct conf *c);
 // Returns a key that differs and cannot change while the node runs; CONF_KEYS: there is none.
 enum conf_key conf_differs(const struct conf *a, const struct conf *b);

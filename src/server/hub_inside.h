@@ -124,8 +124,6 @@ void source_close(struct source *s); // its task does nothing more; source_free 
 bool source_is_closed(const struct source *s);
 void source_free(struct source *s); // without the lock
 
-// Passes an event on to the subscribers. place.n is filled here.
-void source_tell(struct source *s, struct stream_event *t);
 struct source *source_find_shared(struct hub *h, const char *life); // NULL: none
 
 // hub_bus.c. Without the lock, by the tick: connects to the bus while there are sources, and closes

@@ -72,7 +72,8 @@ static uint16_t kind_of(const char *type)
     return EVENT_COUNT;
 }
 
-void source_tell(struct source *s, struct stream_event *t)
+// Passes an event on to the subscribers. place.n is filled here.
+static void source_tell(struct source *s, struct stream_event *t)
 {
     CHECK(t->shard < s->shards);
     struct source_shard *shard = &s->by_shard[t->shard];

@@ -203,11 +203,6 @@ bool read_object(struct exchange *x, struct json *object, const char *path,
 // too much or too deep, or if the memory is in use.
 bool admit_json(struct exchange *x);
 void refuse_body(struct exchange *x); // answers that there is no memory for the body now
-// The text of a member of an object in the request's text; empty: there is none.
-struct bytes body_member(struct bytes object, const char *name);
-// A value as it is stored: a string as its text, another value as it was written. `written` is the
-// text of the value in the request; empty: the value is written anew.
-struct bytes stored_value(struct exchange *x, struct json *value, struct bytes written);
 // Reads a value that is given as JSON (`name`), or as bytes (`name`Base64), which `bytes` has
 // already. text: of the object. False: both are given, and the request was answered.
 bool read_value(struct exchange *x, struct json *object, struct bytes text, const char *name,

@@ -88,7 +88,8 @@ struct source {
     struct bytes item;     // the text of the last of them
 };
 
-struct bytes body_member(struct bytes object, const char *name)
+// The text of a member of an object in the request's text; empty: there is none.
+static struct bytes body_member(struct bytes object, const char *name)
 {
     struct bytes key, value;
     for (struct json_walk w = json_walk_of(object); json_walk_next(&w, &key, &value);)
@@ -110,7 +111,7 @@ static struct bytes source_message(struct source *s, size_t index)
 // Returns a value as it is stored: as it was written, without white space. If its key was written
 // with escapes, it is not found in the text. If the text has zero bytes, the parser skipped them.
 // In both cases the value is written anew.
-struct bytes stored_value(struct exchange *x, struct json *value, struct bytes written)
+static struct bytes stored_value(struct exchange *x, struct json *value, struct bytes written)
 {
     if (json_kind(value) == JSON_KIND_TEXT) return json_as_text(value);
     bool good = json_raw_ok(written);

@@ -55,7 +55,8 @@ size_t tokens_len(const struct tokens *t)
     return t ? t->len : 0;
 }
 
-bool queue_pattern_ok(const char *pattern)
+// A pattern is a queue's name, a prefix and "*", or "*".
+static bool queue_pattern_ok(const char *pattern)
 {
     size_t len = strlen(pattern);
     if (strcmp(pattern, "*") == 0) return true;
@@ -66,7 +67,7 @@ bool queue_pattern_ok(const char *pattern)
     return queue_name_ok(name);
 }
 
-bool queue_pattern_matches(const char *pattern, const char *queue)
+static bool queue_pattern_matches(const char *pattern, const char *queue)
 {
     size_t len = strlen(pattern);
     if (len > 0 && pattern[len - 1] == '*') return strncmp(pattern, queue, len - 1) == 0;

@@ -46,10 +46,6 @@ bool token_expired(const struct token *t, int64_t now_ms); // now_ms: since 1970
 // about all queues, so the grant must be for *.
 bool token_allows(const struct token *t, enum token_scope scope, const char *queue);
 
-// A pattern is a queue's name, a prefix and "*", or "*".
-bool queue_pattern_ok(const char *pattern);
-bool queue_pattern_matches(const char *pattern, const char *queue);
-
 // Makes a new secret and its hash.
 void token_make(char secret[TOKEN_SECRET_MAX], char hash[TOKEN_HASH_MAX]);
 

@@ -220,14 +220,6 @@ struct job_signal *talk_settled(struct job_conversation *t)
     return s;
 }
 
-uint32_t talk_open(const struct job_conversation *t)
-{
-    uint32_t open = 0;
-    for (const struct job_signal *s = t->first; s; s = s->next)
-        open += !s->done;
-    return open;
-}
-
 // Removes a line that is completely in `out`, and moves the later lines.
 static void remove_line(struct job_conversation *t, struct job_signal *s)
 {

@@ -86,4 +86,3 @@ int64_t talk_tick(struct job_conversation *t, int64_t now_ms);
 void talk_end(struct job_conversation *t, bool stopped, bool interrupted);
 // The next signal whose end is known, in order. The caller owns it. NULL: none.
 struct job_signal *talk_settled(struct job_conversation *t);
-uint32_t talk_open(const struct job_conversation *t); // signals without an end

@@ -18,8 +18,6 @@ struct attempts {
     bool doubt;
 };
 void attempts_begin(struct attempts *t, const struct kv *k);
-// After an exchange: returns whether to repeat it, and pauses before.
-bool attempts_again(struct attempts *t, enum err e);
 bool attempts_pause(struct attempts *t); // false: no time is left
 // The result of the call: ERR_UNKNOWN instead of a refusal, if an earlier write is in doubt.
 enum err attempts_end(const struct attempts *t, enum err e);

@@ -74,7 +74,7 @@ void kv_init(struct kv *k, const struct kv_ops *ops, const struct coord_config *
     (void)pthread_mutex_init(&k->lock, NULL);
 }
 
-void kv_done(struct kv *k)
+static void kv_done(struct kv *k)
 {
     (void)pthread_mutex_destroy(&k->lock);
 }
@@ -91,7 +91,8 @@ void attempts_begin(struct attempts *t, const struct kv *k)
     *t = (struct attempts){.until_ms = clock_boot_ms() + k->base.timeout_ms};
 }
 
-bool attempts_again(struct attempts *t, enum err e)
+// After an exchange: returns whether to repeat it, and pauses before.
+static bool attempts_again(struct attempts *t, enum err e)
 {
     if (e == ERR_UNKNOWN) t->doubt = true;
     if (e != ERR_UNKNOWN && e != ERR_UNAVAILABLE) return false;

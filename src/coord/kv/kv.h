@@ -92,7 +92,6 @@ struct kv {
 };
 
 void kv_init(struct kv *k, const struct kv_ops *ops, const struct coord_config *config);
-void kv_done(struct kv *k);
 
 // The members of struct coord_ops, for the backend's table.
 enum err kv_join(struct coord *c, const struct coord_member *m, bool replace,

@@ -97,7 +97,7 @@ static enum err top_holder(struct store_coord *s, const char *what, struct newes
     return e;
 }
 
-enum err store_coord_read(struct coord *c, const char *what, struct coord_answer *a)
+static enum err store_coord_read(struct coord *c, const char *what, struct coord_answer *a)
 {
     struct newest_claim t;
     bool live = false;
@@ -181,8 +181,8 @@ static enum err claim_try(struct store_coord *s, const char *what, uint64_t afte
     return ERR_OK;
 }
 
-enum err store_coord_claim(struct coord *c, const char *what, uint64_t after,
-                           struct coord_answer *a)
+static enum err store_coord_claim(struct coord *c, const char *what, uint64_t after,
+                                  struct coord_answer *a)
 {
     enum err e = ERR_OK;
     bool again = true;
@@ -193,8 +193,8 @@ enum err store_coord_claim(struct coord *c, const char *what, uint64_t after,
     return e;
 }
 
-enum err store_coord_release(struct coord *c, const char *what, uint64_t token,
-                             struct coord_answer *a)
+static enum err store_coord_release(struct coord *c, const char *what, uint64_t token,
+                                    struct coord_answer *a)
 {
     struct store_coord *s = store_coord_of(c);
     struct coord_member self;

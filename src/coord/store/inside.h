@@ -112,11 +112,6 @@ enum err store_coord_join(struct coord *c, const struct coord_member *m, bool re
 enum err store_coord_heartbeat(struct coord *c, struct coord_answer *a);
 enum err store_coord_leave(struct coord *c, struct coord_answer *a);
 void store_coord_answers(struct coord *c, const struct coord_member *m, bool answers);
-enum err store_coord_claim(struct coord *c, const char *what, uint64_t after,
-                           struct coord_answer *a);
-enum err store_coord_release(struct coord *c, const char *what, uint64_t token,
-                             struct coord_answer *a);
-enum err store_coord_read(struct coord *c, const char *what, struct coord_answer *a);
 enum err store_coord_plan_write(struct coord *c, uint64_t epoch, uint64_t number, struct bytes plan,
                                 struct coord_answer *a);
 enum err store_coord_plan_read(struct coord *c, struct buf *out, struct coord_answer *a);

@@ -242,12 +242,6 @@ bool config_show(const struct queue_config *c, size_t index, struct config_pair 
     return print(c, index, true, out);
 }
 
-bool config_get(const struct queue_config *c, const char *key, struct config_pair *out)
-{
-    const struct setting *s = setting_find(key);
-    return s && print(c, (size_t)(s - queue_settings), false, out);
-}
-
 void config_encode(const struct queue_config *c, struct buf *out)
 {
     CHECK(c->rules > 0);

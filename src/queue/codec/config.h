@@ -39,7 +39,6 @@ struct config_pair {
     char value[QUEUE_NAME_MAX + 1];
 };
 bool config_print(const struct queue_config *c, size_t index, struct config_pair *out);
-bool config_get(const struct queue_config *c, const char *key, struct config_pair *out);
 // The same with readable values, which config_set accepts too: "1MiB", "1.5".
 bool config_show(const struct queue_config *c, size_t index, struct config_pair *out);
 

@@ -11,7 +11,6 @@
 #define SEQ_BYTES 8
 
 static const char *const kind_names[SIGNAL_KIND_COUNT] = {"steer", "ask", "interrupt"};
-static const char *const then_names[SIGNAL_THEN_COUNT] = {"cancel", "retry", "dead-letter"};
 static const char *const state_names[SIGNAL_STATE_COUNT] = {
     "pending", "acked", "declined", "expired", "missed", "withdrawn", "applied"};
 
@@ -19,12 +18,6 @@ const char *signal_kind_name(enum signal_kind kind)
 {
     CHECK((unsigned)kind < SIGNAL_KIND_COUNT);
     return kind_names[kind];
-}
-
-const char *signal_then_name(enum signal_then then)
-{
-    CHECK((unsigned)then < SIGNAL_THEN_COUNT);
-    return then_names[then];
 }
 
 const char *signal_state_name(enum signal_state state)

@@ -27,7 +27,6 @@ const char *signal_kind_name(enum signal_kind kind); // "steer"
 
 // What becomes of a message whose lock ends after an interrupt.
 enum signal_then { THEN_CANCEL, THEN_RETRY, THEN_DEAD_LETTER, SIGNAL_THEN_COUNT };
-const char *signal_then_name(enum signal_then then); // "dead-letter"
 
 enum signal_flag {
     SIGNAL_REFUSE_IDLE = 1, // steer, ask: refused (not-running) if the message is not locked

@@ -27,7 +27,7 @@ struct death_policy failure_policy(const struct machine *m, const struct msg *ms
 
 // initial * multiplier ^ (retry - 1), at most max, plus or minus the jitter. The jitter is a hash,
 // so every fold computes the same value.
-int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry)
+static int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry)
 {
     const struct backoff_config *b = &m->config.backoff;
     int64_t wait = b->initial_ms < b->max_ms ? b->initial_ms : b->max_ms;

@@ -40,7 +40,7 @@ const struct range *backlog_at(const struct machine *m, size_t index)
     return range_at(&m->backlog, index);
 }
 
-uint64_t range_hash(const struct range *r)
+static uint64_t range_hash(const struct range *r)
 {
     return mix(mix(mix(r->seq, r->slot), (uint64_t)r->count << 32 | r->skip), r->slots);
 }
@@ -144,7 +144,7 @@ static void backlog_shift(struct backlog *b, size_t at, bool insert)
 }
 
 // The range is cut in two. Both parts still begin their walk at the slot of the whole.
-struct place backlog_remove(struct machine *m, uint64_t seq)
+static struct place backlog_remove(struct machine *m, uint64_t seq)
 {
     struct backlog *b = &m->backlog;
     size_t at = backlog_index(b, seq);

@@ -52,7 +52,7 @@ static uint64_t lock_hash(const struct machine *m, const struct msg *msg)
     return lock->end == LOCK_CURRENT ? mix(h, m->workers[lock->worker].hash) : h;
 }
 
-uint64_t msg_hash(const struct machine *m, uint32_t handle)
+static uint64_t msg_hash(const struct machine *m, uint32_t handle)
 {
     const struct msg *msg = msg_at(m, handle);
     uint64_t h = mix(mix(msg->seq, msg->slot), (uint64_t)msg->skip << 32 | msg->retries);
@@ -117,6 +117,8 @@ void msg_unmark(struct machine *m, uint64_t slot)
     CHECK(count && *count > 0);
     if (--*count == 0) map_remove(&m->marks, slot / PLACE_SPAN, 0);
 }
+
+static uint32_t scope_for(struct machine *m, uint64_t group);
 
 struct msg_edit msg_new(struct machine *m, uint64_t seq, struct place place, uint64_t group)
 {
@@ -215,7 +217,8 @@ uint64_t group_hash(struct bytes group)
     return h ? h : 1;
 }
 
-uint32_t scope_for(struct machine *m, uint64_t group)
+// Found or new; group 0: ungrouped.
+static uint32_t scope_for(struct machine *m, uint64_t group)
 {
     if (group == 0) return SCOPE_UNGROUPED;
     uint32_t s = map_find(&m->by_group, group);

@@ -301,10 +301,8 @@ void msg_free(struct machine *m, uint32_t h);
 void msg_move(struct machine *m, uint32_t h, enum message_state to);
 void msg_mark(struct machine *m, uint64_t slot);
 void msg_unmark(struct machine *m, uint64_t slot);
-uint64_t msg_hash(const struct machine *m, uint32_t h);
 void lock_need(struct machine *m, uint32_t h); // gives the record a lock row if it has none
 void lock_drop(struct machine *m, uint32_t h);
-uint32_t scope_for(struct machine *m, uint64_t group); // found or new; group 0: ungrouped
 uint64_t group_hash(struct bytes group);
 
 // ready.c: which messages can be delivered, and in which order
@@ -314,8 +312,6 @@ void backlog_clear(struct machine *m);
 void backlog_push(struct machine *m, const struct range *range); // for snapshots
 const struct range *backlog_at(const struct machine *m, size_t index);
 const struct range *backlog_find(const struct machine *m, uint64_t seq);
-struct place backlog_remove(struct machine *m, uint64_t seq); // it must be there
-uint64_t range_hash(const struct range *r);
 void ready_offer(struct machine *m, uint32_t h);    // the record became READY
 void ready_withdraw(struct machine *m, uint32_t h); // the record is READY and leaves
 // What a worker can get: messages that require nothing, and those in these lanes.
@@ -351,7 +347,6 @@ struct death_policy {
     enum dead_cause cause;
 };
 struct death_policy failure_policy(const struct machine *m, const struct msg *msg, bool failed);
-int64_t backoff_ms(const struct machine *m, uint64_t seq, uint32_t retry);
 // Locks the next message, or this one. Returns 0 if ready_take gives none.
 uint32_t lock_grant(struct machine *m, uint32_t worker, const uint8_t seed[16], int64_t deadline,
                     bool ticket);

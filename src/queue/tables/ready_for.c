@@ -137,7 +137,7 @@ void lane_flush(struct machine *m, uint32_t w)
     }
 }
 
-struct bytes requirement_text(const struct machine *m, uint8_t lane)
+static struct bytes requirement_text(const struct machine *m, uint8_t lane)
 {
     CHECK(lane > 0 && lane <= REQUIREMENTS_MAX && m->requirements);
     return bytes_of(m->requirements[lane].text, m->requirements[lane].len);

@@ -23,7 +23,6 @@ void registry_check(const struct machine *m);
 // ready_for.c: messages that only some workers may get
 uint8_t requirement_need(struct machine *m, struct bytes text); // its lane; 0: too many others
 uint8_t requirement_find(const struct machine *m, struct bytes text); // 0: none has it
-struct bytes requirement_text(const struct machine *m, uint8_t lane);
 void requirement_ref(struct machine *m, uint8_t lane);
 void requirement_unref(struct machine *m, uint8_t lane);
 uint64_t requirements_met(const struct machine *m, struct bytes labels);

@@ -7,7 +7,7 @@
 #include "base/memory.h"
 #include "queue/core/state.h"
 
-uint64_t ended_hash(const struct ended_signal *row)
+static uint64_t ended_hash(const struct ended_signal *row)
 {
     uint64_t h = mix(mix(signal_id_key(&row->id), row->seq), (uint64_t)signal_time(row->sent_at));
     h = mix(mix(mix(h, (uint64_t)row->at), row->slot), (uint64_t)row->op << 32 | row->index);

@@ -34,7 +34,7 @@ uint64_t signal_seq_of(const struct machine *m, const struct signal *s)
     return m->signals.boxes[s->box].seq;
 }
 
-uint64_t signal_hash(const struct machine *m, const struct signal *s)
+static uint64_t signal_hash(const struct machine *m, const struct signal *s)
 {
     uint64_t h = mix(mix(signal_id_key(&s->id), signal_seq_of(m, s)), s->slot);
     h = mix(h, (uint64_t)signal_time(s->sent_at));
@@ -57,11 +57,6 @@ uint32_t signal_box_find(const struct machine *m, uint64_t seq)
     uint32_t b = t->boxes_used > 0 ? map_find(&t->by_seq, seq) : MAP_NONE;
     CHECK(b == MAP_NONE || t->boxes[b].seq == seq);
     return b == MAP_NONE ? 0 : b;
-}
-
-bool signals_hold(const struct machine *m, uint64_t seq)
-{
-    return signal_box_find(m, seq) != 0;
 }
 
 uint32_t signal_box_need(struct machine *m, uint64_t seq)

@@ -97,8 +97,7 @@ struct signals {
 #define SIGNAL_KEEP_MIN_MS REQUEST_KEEP_MS
 
 // signals.c: the tables
-bool signals_hold(const struct machine *m, uint64_t seq); // the message has something here
-void signals_deliver(struct machine *m, uint32_t h);      // a worker got the message; no ticket
+void signals_deliver(struct machine *m, uint32_t h); // a worker got the message; no ticket
 // The lock of the message ends. It was no ticket. The message goes on, or ends after that.
 void signals_lock_over(struct machine *m, uint64_t seq);
 void signals_close(struct machine *m, uint64_t seq);    // the message is finished, or dead
@@ -108,7 +107,6 @@ int64_t signals_wake_at(const struct machine *m);
 void progress_note(struct machine *m, uint64_t seq, uint8_t percent, uint32_t index);
 void signals_clear(struct machine *m); // for a new state
 uint64_t signal_id_key(const struct request_id *id);
-uint64_t signal_hash(const struct machine *m, const struct signal *s);
 uint64_t signal_seq_of(const struct machine *m, const struct signal *s); // its message
 uint64_t signal_box_hash(const struct signal_box *box);
 uint32_t signal_box_find(const struct machine *m, uint64_t seq); // 0: none
@@ -134,7 +132,6 @@ struct ended_signal *ended_at(const struct machine *m, uint64_t number);
 // The rows with an id, the newest first, by number. Other ids may be among them. False: no more.
 bool ended_same_first(const struct machine *m, const struct request_id *id, uint64_t *number);
 bool ended_same_next(const struct machine *m, uint64_t *number);
-uint64_t ended_hash(const struct ended_signal *row);
 
 // interrupt.c: interrupts in force
 struct interrupt {

@@ -78,6 +78,8 @@ void worker_settle(struct machine *m, uint32_t w)
     m->workers_free = w;
 }
 
+static void tickets_recover(struct machine *m, uint32_t w);
+
 // Its locks stay: the worker's jobs may still run.
 void worker_unregister(struct machine *m, uint32_t w)
 {
@@ -127,7 +129,7 @@ void ticket_unlink(struct machine *m, uint32_t h)
 }
 
 // Returns all tickets of the worker to the queue.
-void tickets_recover(struct machine *m, uint32_t w)
+static void tickets_recover(struct machine *m, uint32_t w)
 {
     m->workers[w].open++; // keeps the row while its tickets are returned
     while (m->workers[w].first_ticket) {

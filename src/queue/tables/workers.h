@@ -77,5 +77,4 @@ void worker_unregister(struct machine *m, uint32_t w);
 void workers_expire(struct machine *m);
 void ticket_link(struct machine *m, uint32_t w, uint32_t h);
 void ticket_unlink(struct machine *m, uint32_t h);
-void tickets_recover(struct machine *m, uint32_t w);
 struct bytes worker_name(const struct machine *m, uint32_t w);

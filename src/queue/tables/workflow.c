@@ -44,7 +44,7 @@ uint64_t workflow_hash(const struct workflow *w)
     return mix(h, (uint64_t)w->run << 16 | (uint64_t)w->state << 8 | w->saw_last);
 }
 
-uint64_t workflow_member_hash(const struct machine *m, const struct workflow_member *member)
+static uint64_t workflow_member_hash(const struct machine *m, const struct workflow_member *member)
 {
     uint64_t serial = m->workflows.rows[member->row].serial;
     return mix(mix(mix(0x776f726bu, member->seq), serial),

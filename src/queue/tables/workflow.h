@@ -108,7 +108,6 @@ void workflow_ended_check(const struct machine *m);
 
 // For workflow_save.c.
 uint64_t workflow_hash(const struct workflow *w);
-uint64_t workflow_member_hash(const struct machine *m, const struct workflow_member *member);
 uint32_t workflow_row_new(struct machine *m, struct bytes id);
 void workflow_member_add(struct machine *m, const struct workflow_member *member);
 void workflow_list_add(struct machine *m, uint32_t w);

@@ -316,7 +316,7 @@ int disk_open_parent(struct disk *d, const char *path)
     return open_dir(d, parent);
 }
 
-int disk_sync_parent(struct disk *d, const char *path)
+static int disk_sync_parent(struct disk *d, const char *path)
 {
     char parent[DISK_PATH_MAX];
     parent_of(parent, path);
@@ -324,7 +324,7 @@ int disk_sync_parent(struct disk *d, const char *path)
 }
 
 // Syncs even if the directory exists: the process that made it may not have synced it yet.
-int disk_make_parents(struct disk *d, const char *path)
+static int disk_make_parents(struct disk *d, const char *path)
 {
     for (const char *slash = strchr(path, '/'); slash; slash = strchr(slash + 1, '/')) {
         char dir[DISK_PATH_MAX];

@@ -114,10 +114,8 @@ int disk_close(int fd); // keeps errno; accepts -1; returns -1
 // was not synced, and the handle stays usable. A caller that must sync its next change opens the
 // directory first.
 int disk_sync_dir(struct disk *d, const char *dir); // "" is the root
-int disk_sync_parent(struct disk *d, const char *path);
 int disk_open_parent(struct disk *d, const char *path);
 int disk_sync_open(struct disk *d, int dir);
-int disk_make_parents(struct disk *d, const char *path); // durable
 
 // Writes a file that appears complete. fresh: creates it, and returns ERR_CONFLICT if it exists;
 // else replaces it. Until the name is durable the file has a second link, which an early reader can

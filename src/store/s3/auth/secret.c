@@ -44,7 +44,7 @@ void secret_done(struct buf *b)
     buf_done(b);
 }
 
-int secret_read_fd(int fd, struct buf *to)
+static int secret_read_fd(int fd, struct buf *to)
 {
     for (;;) {
         uint8_t beyond; // distinguishes a full buffer from a file that is too long

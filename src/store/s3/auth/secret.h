@@ -25,7 +25,6 @@ const char *s3_keys_problem(const struct s3_keys *keys);
 void secret_init(struct buf *b, size_t limit); // allocates all of its memory at once
 void secret_done(struct buf *b);
 // Return 0 or an errno value; EFBIG if the content exceeds the limit.
-MUST_USE int secret_read_fd(int fd, struct buf *to);
 MUST_USE int secret_read_file(const char *path, struct buf *to);
 // An http_call for an answer that may hold keys.
 void secret_call_init(struct http_call *call, const char *method, const char *url);
