@@ -10,8 +10,8 @@ struct mailbox_rounds;
 
 enum mailbox_need {
     MAILBOX_NEEDS_NOTHING, // no node, no shard of its own, or a store that is near
-    MAILBOX_NEEDS_POLL,   // a worker may register directly: read the journal now and then
-    MAILBOX_NEEDS_ROUNDS, // workers with mailboxes are registered in a shard of this node
+    MAILBOX_NEEDS_POLL,    // a worker may register directly: read the journal now and then
+    MAILBOX_NEEDS_ROUNDS,  // workers with mailboxes are registered in a shard of this node
 };
 enum mailbox_need mailbox_rounds_need(struct open_queue *q);
 // One round for each shard that needs one. Blocks. One call at a time for a queue.

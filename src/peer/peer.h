@@ -6,7 +6,7 @@
 // connection to the node and both ends prove that they know the secret:
 //
 // clang-format off
-//     caller: GET /healthz?nonce=N&key=K        a fresh nonce, and the keys of secrets that it knows
+//     caller: GET /healthz?nonce=N&key=K        a fresh nonce, the keys of secrets that it knows
 //     node:   Sluice-Key: K  Sluice-Proof: P    the HMAC of its URL, its name and the nonce
 //             Sluice-Nonce: M                   a nonce of the node, for this connection
 //     caller: Sluice-Forwarded: Q               the HMAC of the same and both nonces, with each

@@ -29,8 +29,8 @@ MUST_USE enum err store_probe(struct store *s, char *why, size_t why_len);
 // Creates one key twice. ERR_INVALID: both creates succeeded.
 MUST_USE enum err store_probe_quickly(struct store *s, char *why, size_t why_len);
 
-// Returns ERR_CORRUPT, or ERR_INVALID for another version of the format, or for a store of a program
-// before the first release; a->why has one sentence.
+// Returns ERR_CORRUPT; or ERR_INVALID for another version of the format, and for a store of a
+// program before the first release. a->why has one sentence.
 MUST_USE enum err store_format_read(struct bytes from, struct store_format *f,
                                     struct store_answer *a);
 // Reads the format object. If there is none, probes the store and writes it. Returns ERR_INVALID

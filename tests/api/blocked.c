@@ -57,7 +57,8 @@ static void await_blocked(struct sluice *s, size_t count)
 {
     int64_t give_up = clock_boot_ms() + DEADLINE_MS;
     while (blocked_sends_count(s->engine, "full") != count)
-        if (clock_boot_ms() > give_up) fail_msg("%zu are blocked", blocked_sends_count(s->engine, "full"));
+        if (clock_boot_ms() > give_up)
+            fail_msg("%zu are blocked", blocked_sends_count(s->engine, "full"));
 }
 
 static size_t count_threads(void)

@@ -29,8 +29,7 @@ static bool is_caught(enum mutant mutant)
         mutant_active = mutant;
         char trouble[STREAM_TROUBLE_MAX];
         for (uint64_t seed = 1; seed <= SEEDS; seed++)
-            if (!stream_run(seed, ENTRIES, trouble))
-                _exit(1);
+            if (!stream_run(seed, ENTRIES, trouble)) _exit(1);
         _exit(0);
     }
     int status;

@@ -335,7 +335,7 @@ void fleet_beat(struct world *w, uint32_t worker);          // joins, beats, lea
 void fleet_operate(struct world *w);                        // pauses, drains, evicts
 void fleet_submit(struct world *w, uint32_t lane, const struct worker_change *rows, uint32_t count);
 const char *fleet_requires(struct world *w); // of a message; "": nothing
-uint32_t fleet_labels(struct bytes text);                          // labels as bits
+uint32_t fleet_labels(struct bytes text);    // labels as bits
 
 void workflows_draw(struct world *w);
 void workflows_configure(struct world *w, const struct lane *l, struct queue_config *c);

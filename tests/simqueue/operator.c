@@ -47,8 +47,7 @@ static void configure(struct world *w, struct lane *l)
     // The order changes only while nothing is held, so mostly it is left as it is.
     if (rng_chance(&w->rng, 8000))
         op.config.ordering_guarantee = l->reference.config.ordering_guarantee;
-    if (rng_chance(&w->life->consume, 6000))
-        op.config.consume = CONSUME_OWNER;
+    if (rng_chance(&w->life->consume, 6000)) op.config.consume = CONSUME_OWNER;
     op.config.retention_ms = draw_retention(w);
     if (w->life->fleet) op.config.dispatch = fleet_dispatch(w, op.config.ordering_guarantee);
     workflows_configure(w, l, &op.config);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What readers see of signals, results, progress and finished messages. The state has no payloads, answers, results or texts: a place names the op that
-// carries them, and the slot is kept as long as the place is shown.
+// What readers see of signals, results, progress and finished messages. The state has no payloads,
+// answers, results or texts: a place names the op that carries them, and the slot is kept as long
+// as the place is shown.
 #pragma once
 
 #include "queue/codec/ops_signals.h"
