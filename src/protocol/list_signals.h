@@ -217,16 +217,16 @@
       .body_max = (size_t)1 << 20, .body = &cancel_fields, .takes = "Cancel",                      \
       .operation = "cancelMessages", .summary = "Ends messages that no worker holds",              \
       .answer = "Cancelled", .about = "One outcome for each id, in the same order.")               \
-    X(CANCEL_ONE, cancel_one, ROUTE_ACTS, .method = "DELETE", ROUTE_QUEUE "/messages/{id}",        \
-      .query = &cancel_one_fields, .operation = "cancelMessage",                                   \
+    X(CANCEL_ONE, cancel_one, ROUTE_ACTS, .conflicts = true, .method = "DELETE",                   \
+      ROUTE_QUEUE "/messages/{id}", .query = &cancel_one_fields, .operation = "cancelMessage",     \
       .summary = "Ends a message that no worker holds", .answer = "Outcome",                       \
       .about = "The message is cancelled. A dead message is purged.")                              \
     X(SIGNAL, signal, SENDS_SIGNAL, ROUTE_QUEUE "/signals", .body = &signal_send_fields,           \
       .takes = "SignalTo", .operation = "sendSignal",                                              \
       .summary = "Sends a signal to messages, a workflow or a worker")                             \
-    X(SIGNAL_MESSAGE, signal, SENDS_SIGNAL, ROUTE_QUEUE "/messages/{id}/signals",                  \
-      .body = &signal_fields, .takes = "NewSignal", .operation = "signalMessage",                  \
-      .summary = "Sends a signal to a message")                                                    \
+    X(SIGNAL_MESSAGE, signal, SENDS_SIGNAL, .conflicts = true,                                     \
+      ROUTE_QUEUE "/messages/{id}/signals", .body = &signal_fields, .takes = "NewSignal",          \
+      .operation = "signalMessage", .summary = "Sends a signal to a message")                      \
     X(SIGNAL_WORKFLOW, signal, SENDS_SIGNAL, ROUTE_QUEUE "/workflows/{workflow}/signals",          \
       .body = &signal_fields, .takes = "NewSignal", .operation = "signalWorkflow",                 \
       .summary = "Sends a signal to the messages of a workflow that have not ended")               \
@@ -247,7 +247,7 @@
     X(WITHDRAW, signal_withdraw, WITHDRAWS_SIGNAL, ROUTE_QUEUE "/signals",                         \
       .query = &withdraw_fields, .operation = "withdrawSignal",                                    \
       .summary = "Withdraws a signal wherever it is pending")                                      \
-    X(WITHDRAW_ONE, signal_withdraw, WITHDRAWS_SIGNAL,                                             \
+    X(WITHDRAW_ONE, signal_withdraw, WITHDRAWS_SIGNAL, .conflicts = true,                          \
       ROUTE_QUEUE "/messages/{id}/signals/{signal}", .operation = "withdrawMessageSignal",         \
       .summary = "Withdraws a signal to a message")                                                \
     X(SIGNALS_ACK, signals_ack, .method = "POST", ROUTE_QUEUE "/signals/ack", .scope = SCOPE_WORK, \
@@ -269,13 +269,13 @@
       .about = "A row for each message. Those that are still pending when the time is over say "   \
                "so.")                                                                              \
     X(COLLECT, collect, .method = "POST", .scope = SCOPE_READ, ROUTE_QUEUE "/collect",             \
-      .blocks = true, .conflicts = true, .body_max = (size_t)16 << 20, .repeat = REPEAT_SAME,      \
+      .blocks = true, .body_max = (size_t)16 << 20, .repeat = REPEAT_SAME,                         \
       .compact = COMPACT_ANSWER, .body = &collect_fields, .takes = "Collect", .tag = "signals",    \
       .operation = "collectMessages", .summary = "Waits for the outcomes of messages",             \
       .answer = "Collected",                                                                       \
       .about = "The messages that have ended, with their results. Ask for the others again.")
 
-#define ROUTE_ACTS .scope = SCOPE_SIGNAL, .repeat = REPEAT_ID, .tag = "signals", .conflicts = true
+#define ROUTE_ACTS .scope = SCOPE_SIGNAL, .repeat = REPEAT_ID, .tag = "signals"
 #define SENDS_SIGNAL                                                                               \
     ROUTE_ACTS, .method = "POST", .body_max = (size_t)1 << 20, .compact = COMPACT_ANSWER,          \
                 .answer = "Signalled", .about = "One row for each message. The signal is durable."

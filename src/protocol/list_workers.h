@@ -76,7 +76,7 @@
       .answer = "Joined", .about = "The worker is registered.")                                    \
     X(WORKER_LEAVE, worker_leave, .method = "DELETE", .scope = SCOPE_WORK, .blocks = true,         \
       ROUTE_QUEUE "/workers", .repeat = REPEAT_SAME, .query = &worker_leave_fields,                \
-      .tag = "workers", .operation = "leaveWorker", .status = 204, .conflicts = true,              \
+      .tag = "workers", .operation = "leaveWorker", .status = 204,                                 \
       .summary = "Ends the registration of a worker",                                              \
       .about = "The worker is not registered. Its locks stay until their deadlines.")              \
     X(WORKER_PAUSE, worker_order, ROUTE_ORDERS, ROUTE_QUEUE "/workers/pause",                      \
@@ -101,5 +101,4 @@
 
 #define ROUTE_ORDERS                                                                               \
     .method = "POST", .scope = SCOPE_ADMIN, ROUTE_SMALL, .repeat = REPEAT_SAME,                    \
-    .body = &worker_order_fields, .takes = "WorkerOrder", .tag = "workers", .status = 204,         \
-    .conflicts = true
+    .body = &worker_order_fields, .takes = "WorkerOrder", .tag = "workers", .status = 204

@@ -11,7 +11,7 @@ static void decode(struct bytes input)
     const char *why = NULL;
     enum err err = entry_decode(input, &e, &why);
     if (err) {
-        CHECK(err == ERR_UNAVAILABLE ? e.rules > 1 : err == ERR_CORRUPT && why);
+        CHECK(err == ERR_UNAVAILABLE ? e.rules > 0 : err == ERR_CORRUPT && why);
         return;
     }
     CHECK(e.rules > 0);
