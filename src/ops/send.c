@@ -49,11 +49,10 @@ struct send_call {
     struct by_shard split;       // of the present attempt
     struct buf payload;          // of the op that was encoded last
     // The present attempt:
-    bool refused;  // the queue was full for a message of the last op
-    size_t taken;  // messages that were added
-    bool in_doubt; // the result of an op is UNKNOWN
-    bool
-        workflows_in_first; // the messages of workflows are in the first shard: the queue is strict
+    bool refused;            // the queue was full for a message of the last op
+    size_t taken;            // messages that were added
+    bool in_doubt;           // the result of an op is UNKNOWN
+    bool workflows_in_first; // messages of workflows are in the first shard: the queue is strict
 };
 static_assert(sizeof(struct send_call) <= CALL_BYTES_MAX, "malloc has it at hand");
 

@@ -71,8 +71,7 @@ def main():
         node.ask("PUT", "/v1/queues/mail", {})
         node.ask("PUT", "/v1/queues/other", {})
         results = [node.send()[0] for _ in range(3)]
-        time.sleep(0.5)  # the replica has these, whatever it lacks later
-        control("hold")
+        control("hold")  # the replica has these, whatever it lacks later
         results += [node.send()[0] for _ in range(3)]
         control("kill")
         control("release")
