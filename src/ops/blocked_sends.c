@@ -16,6 +16,8 @@ struct blocked_sends {
     pthread_mutex_t lock;
     struct local_call *first; // the sends that wait, in the order of their numbers
     uint64_t number;          // of the last send
+    size_t blocked;           // sends that wait or try, in all queues
+    pthread_cond_t ended;     // `blocked` is 0
     bool stopping;
 };
 
@@ -72,6 +74,7 @@ enum err blocked_sends_new(struct engine *e, struct blocked_sends **out)
         return err;
     }
     (void)pthread_mutex_init(&l->lock, NULL);
+    (void)pthread_cond_init(&l->ended, NULL);
     *out = l;
     return ERR_OK;
 }
@@ -84,12 +87,18 @@ void blocked_sends_stop(struct blocked_sends *l)
     (void)pthread_mutex_unlock(&l->lock);
     task_remove(&l->task);
     (void)wake_sends(&l->task);
+    // Each tries once more, perhaps on another thread.
+    (void)pthread_mutex_lock(&l->lock);
+    while (l->blocked > 0)
+        (void)pthread_cond_wait(&l->ended, &l->lock);
+    (void)pthread_mutex_unlock(&l->lock);
 }
 
 void blocked_sends_free(struct blocked_sends *l)
 {
     if (!l) return;
-    CHECK(!l->first);
+    CHECK(!l->first && l->blocked == 0);
+    (void)pthread_cond_destroy(&l->ended);
     (void)pthread_mutex_destroy(&l->lock);
     memory_free(l);
 }
@@ -137,7 +146,7 @@ void blocked_send_wait(struct local_call *c)
     (void)pthread_mutex_lock(&l->lock);
     CHECK(c->place.number > 0);
     tried(line, c);
-    if (!c->place.blocked) line->blocked++;
+    if (!c->place.blocked) line->blocked++, l->blocked++;
     c->place.blocked = true;
     if (c->state.full) grow_pause(line);
     bool stopping = l->stopping;
@@ -161,6 +170,7 @@ void blocked_send_leave(struct local_call *c, bool plenty)
     tried(line, c);
     line->blocked--;
     c->place.blocked = false;
+    if (--l->blocked == 0) (void)pthread_cond_broadcast(&l->ended);
     if (l->first && !l->stopping) task_schedule(&l->task);
     (void)pthread_mutex_unlock(&l->lock);
 }

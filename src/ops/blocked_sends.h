@@ -35,7 +35,8 @@ struct blocked_place {
 
 // The lines of a handle.
 MUST_USE enum err blocked_sends_new(struct engine *e, struct blocked_sends **out);
-void blocked_sends_stop(struct blocked_sends *l); // every send that waits gives up; NULL is fine
+void blocked_sends_stop(
+    struct blocked_sends *l); // every send that waits gives up, and has ended; NULL is fine
 void blocked_sends_free(struct blocked_sends *l); // after blocked_sends_stop; NULL is fine
 
 // The place of a send that begins now. Returns whether others wait for space in its queue.
