@@ -67,7 +67,7 @@ void owner_in_listed(struct mailbox_owner *o, const char *key)
     if (!mailbox_key_read(key, o->prefix, MAILBOX_IN, name, &number)) return;
     size_t at = box_need(o, name);
     struct box *b = o->boxes[at];
-    if (b->heard_at == TIME_UNKNOWN) b->heard_at = o->now.lo;
+    if (b->newest_at == TIME_UNKNOWN) b->newest_at = o->now.lo;
     if (number < b->in_first || b->in_next == 1) b->in_first = number;
     if (number >= b->in_next) b->in_next = number + 1;
 }
@@ -84,7 +84,7 @@ void owner_listed(struct mailbox_owner *o, const char *key, struct interval modi
     if (!mailbox_key_read(key, o->prefix, MAILBOX_OUT, name, &r.number)) return;
     r.box = box_need(o, name);
     struct box *b = o->boxes[r.box];
-    if (b->heard_at < modified.lo) b->heard_at = modified.lo;
+    if (b->newest_at < modified.lo) b->newest_at = modified.lo;
     if (box_has_handled(b, r.number)) return;
     if (modified.hi < o->now.lo - MAILBOX_OUT_AGE_MS) {
         // The answer to its request ids may be forgotten, and its worker has long committed it.
@@ -231,8 +231,8 @@ bool owner_worker(struct mailbox_owner *o, struct bytes name, uint64_t instance,
     struct box *b = box_of(o, name, instance);
     b->registered = true;
     if (b->beat_at == TIME_UNKNOWN) b->beat_at = o->now.lo; // its join is a beat, too
-    bool newer = b->heard_at != TIME_UNKNOWN && b->heard_at > b->beat_at;
-    if (b->heard_at == TIME_UNKNOWN) b->heard_at = o->now.lo;
+    bool newer = b->newest_at != TIME_UNKNOWN && b->newest_at > b->beat_at;
+    if (b->newest_at == TIME_UNKNOWN) b->newest_at = o->now.lo;
     if (!newer || o->now.lo - b->beat_at < beat_ms) return false;
     b->beat_at = o->now.lo;
     return true;
@@ -366,8 +366,8 @@ static void add_delete(struct mailbox_owner *o, const struct box *b, enum mailbo
 
 static bool is_over(const struct mailbox_owner *o, const struct box *b)
 {
-    return !b->registered && b->handled_len == 0 && b->heard_at != TIME_UNKNOWN &&
-           o->now.lo - b->heard_at > MAILBOX_BOX_IDLE_MS;
+    return !b->registered && b->handled_len == 0 && b->newest_at != TIME_UNKNOWN &&
+           o->now.lo - b->newest_at > MAILBOX_BOX_IDLE_MS;
 }
 
 size_t owner_deletes(struct mailbox_owner *o)

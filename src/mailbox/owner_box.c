@@ -34,7 +34,7 @@ static struct box *box_new(const char *name)
     b->in_next = 1;
     b->in_first = 1;
     b->beat_at = TIME_UNKNOWN;
-    b->heard_at = TIME_UNKNOWN;
+    b->newest_at = TIME_UNKNOWN;
     buf_init(&b->rows, MAILBOX_OBJECT_MAX);
     return b;
 }

@@ -23,11 +23,11 @@ struct box {
     size_t handled_len, handled_cap;
     bool reports; // an object was handled since the last write
     bool registered;
-    int64_t heard_at; // store time of its newest object, or of its registration
-    uint64_t untaken; // the newest round in which it had delivered tickets that were not taken
-    uint64_t served;  // the round in which tickets were last delivered
-    int64_t beat_at;  // when its registration was last renewed
-    struct buf rows;  // not written yet
+    int64_t newest_at; // store time of its newest object, or of its registration
+    uint64_t untaken;  // the newest round in which it had delivered tickets that were not taken
+    uint64_t served;   // the round in which tickets were last delivered
+    int64_t beat_at;   // when its registration was last renewed
+    struct buf rows;   // not written yet
     uint32_t rows_len;
     struct box_ticket *tickets;
     size_t tickets_len, tickets_cap;

@@ -39,7 +39,7 @@ struct mailbox_worker *mailbox_worker_new(const struct mailbox_worker_config *co
     // different times.
     int64_t first_ms = (int64_t)rng_below(&w->rng, FIRST_MS);
     w->written_at = now.lo - config->beat_ms + (first_ms < config->beat_ms ? first_ms : 0);
-    w->heard_at = now.lo;
+    w->newest_at = now.lo;
     w->expect_ms = EXPECT_FIRST_MS;
     w->pace_ms = EXPECT_FIRST_MS;
     w->poll_at = now.lo;
@@ -192,7 +192,7 @@ static void become_direct(struct mailbox_worker *w)
 // an object that it wrote for this worker.
 static int64_t extended(const struct mailbox_worker *w, int64_t end)
 {
-    int64_t sign = w->marked_at > w->heard_at ? w->marked_at : w->heard_at;
+    int64_t sign = w->marked_at > w->newest_at ? w->marked_at : w->newest_at;
     CHECK(sign != TIME_UNKNOWN);
     if (MUTANT(MAILBOX_MARK_OLD) && w->marked_at != TIME_UNKNOWN) return TIME_NEVER;
     return sign + MAILBOX_FRESH_MS > end ? sign + MAILBOX_FRESH_MS : end;
@@ -223,7 +223,7 @@ static void give_up_waiting(struct mailbox_worker *w)
         if (r->state == REQUEST_IS_DIRECT || w->now.lo < end) continue;
         if (MUTANT(MAILBOX_UNANSWERED)) continue;
         if (w->now.lo < r->since + MAILBOX_PATIENCE_MS && looks(w, end)) continue;
-        if (w->now.lo >= extended(w, w->heard_at + SILENT_MS)) become_direct(w);
+        if (w->now.lo >= extended(w, w->newest_at + SILENT_MS)) become_direct(w);
         w->expect_ms = EXPECT_MAX_MS; // read less often: the owner is slow, or gone
         go_direct(w, r);
     }
@@ -236,7 +236,7 @@ static void give_up_waiting(struct mailbox_worker *w)
 static int64_t silent_at(const struct mailbox_worker *w)
 {
     if (w->direct || w->want == 0 || w->unseen_at == TIME_NEVER) return TIME_NEVER;
-    return extended(w, (w->unseen_at > w->heard_at ? w->unseen_at : w->heard_at) + GONE_MS);
+    return extended(w, (w->unseen_at > w->newest_at ? w->unseen_at : w->newest_at) + GONE_MS);
 }
 
 static bool gathers(const struct mailbox_worker *w, const struct mailbox_request **first)
@@ -478,7 +478,7 @@ void mailbox_read(struct mailbox_worker *w, uint64_t number, enum err err, struc
         // A damaged object is passed over. Its requests are committed directly, and its tickets
         // return to their places.
         w->in_last = number;
-        w->heard_at = w->now.lo;
+        w->newest_at = w->now.lo;
         w->pace_ms = w->expect_ms / 2 < PACE_MIN_MS ? PACE_MIN_MS : w->expect_ms / 2;
         w->poll_at = w->now.lo; // unless this one has all that is expected
         if (mailbox_decode(object, &o) == ERR_OK && is_for(w, &o, number)) {

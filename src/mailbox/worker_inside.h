@@ -66,7 +66,7 @@ struct mailbox_worker {
     uint64_t in_last; // read up to here
     bool read_open;
     int64_t unseen_at; // when the oldest object was begun that no owner has handled yet
-    int64_t heard_at;  // when the newest object of the owner was read
+    int64_t newest_at; // when the newest object of the owner was read
     bool look_open;
     int64_t looked_at; // when the newest look ended; TIME_UNKNOWN: none
     int64_t marked_at; // the newest mark of the owner; TIME_UNKNOWN: none
