@@ -146,8 +146,10 @@ enum sluice_code rules_read(const char *value, uint16_t *out, struct sluice_erro
     (void)snprintf(again, sizeof again, "%lu", version);
     if (version == 0 || version > rules_newest() || strcmp(again, value) != 0)
         return refuse(error, ERR_INVALID, SETTING_RULES,
-                      "rules is \"%.32s\"; it must be a version of the rules from 1 to %u", value,
-                      rules_newest());
+                      rules_newest() > 1
+                          ? "rules is \"%.32s\"; it must be a version of the rules from 1 to %u"
+                          : "rules is \"%.32s\"; this program knows only version %u of the rules",
+                      value, rules_newest());
     *out = (uint16_t)version;
     return SLUICE_OK;
 }

@@ -189,6 +189,8 @@ def a_new_queue_has_the_newest_rules_that_all_members_know(sluice):
     same(sluice.json("upgrade", "first_dead", "--check")["version"], 1)  # as the queue that names it
     for wrong in ("0", "3", "-1", "x", "02", ""):
         sluice.refused(INVALID, "queue", "create", "wrong", f"rules={wrong}", says="from 1 to 2", field="rules")
+    told = before(sluice, "queue", "create", "wrong", "rules=2")
+    same((told.status, told.err), (INVALID, 'sluice: rules is "2"; this program knows only version 1 of the rules\n'))
 
 
 @case
