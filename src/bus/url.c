@@ -70,40 +70,17 @@ static bool read_setting(const char *name, const char *value, void *into, struct
     return url_wrong(c, "\"%.60s\" is not a setting of a bus: those are " SETTINGS, name);
 }
 
-static bool is_host(const char *host, size_t len, bool bracket)
-{
-    if (len == 0 || len > HOST_MAX) return false;
-    for (size_t i = 0; i < len; i++) {
-        bool word = (host[i] >= 'a' && host[i] <= 'z') || (host[i] >= 'A' && host[i] <= 'Z') ||
-                    (host[i] >= '0' && host[i] <= '9');
-        if (!word && !strchr(bracket ? ".:" : "-._", host[i])) return false;
-    }
-    return true;
-}
-
-static bool read_port(const char *text, size_t len, int64_t *port, struct url_complaint c)
-{
-    char copy[8];
-    (void)snprintf(copy, sizeof copy, "%.*s", (int)(len < 7 ? len : 7), text);
-    return url_number("port", copy, 1, 65535, port, c);
-}
-
 // One host, with or without a port.
 static bool read_server(const char *from, size_t len, struct bus_url *out, struct url_complaint c)
 {
-    const char *close = len > 0 && from[0] == '[' ? memchr(from, ']', len) : NULL;
-    const char *colon = close ? NULL : memchr(from, ':', len);
-    size_t host = close ? (size_t)(close + 1 - from) : colon ? (size_t)(colon - from) : len;
-    bool good = close ? is_host(from + 1, host - 2, true) : is_host(from, host, false);
-    int64_t port = 4222;
-    if (!good || (host < len && from[host] != ':'))
-        return url_wrong(c, "\"%.*s\" is not a host of a bus, as in " FORMS,
-                         (int)(len < 80 ? len : 80), from);
-    if (host < len && !read_port(from + host + 1, len - host - 1, &port, c)) return false;
+    struct authority at;
+    if (!url_host(from, len, "a host of a bus, as in " FORMS, 4222, &at, c)) return false;
+    if (at.host.len > HOST_MAX) return url_wrong(c, "a host has at most %d bytes", HOST_MAX);
     if (out->servers_len == BUS_SERVERS_MAX)
         return url_wrong(c, "the URL of a bus has at most %d hosts", BUS_SERVERS_MAX);
-    (void)snprintf(out->servers[out->servers_len++], BUS_SERVER_MAX, "%s://%.*s:%lld",
-                   out->tls ? "tls" : "nats", (int)host, from, (long long)port);
+    (void)snprintf(out->servers[out->servers_len++], BUS_SERVER_MAX,
+                   at.bracketed ? "%s://[%.*s]:%u" : "%s://%.*s:%u", out->tls ? "tls" : "nats",
+                   (int)at.host.len, (const char *)at.host.data, at.number);
     return true;
 }
 

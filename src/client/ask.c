@@ -6,7 +6,7 @@
 
 #include "base/check.h"
 #include "base/digits.h"
-#include "net/http_plain.h"
+#include "net/http1.h"
 #include "net/http_text.h"
 #include "os/clock.h"
 #include "os/entropy.h"
@@ -305,7 +305,7 @@ static enum sluice_code give_up(const struct sluice_error *last, bool maybe,
 static void attempt(struct node_client *r, size_t node, const struct ask *ask, int64_t left,
                     bool others, struct ask_head *head, struct http_call *call)
 {
-    struct plain_http *plain = r->nodes.all[node].plain_http;
+    struct http1_client *plain = r->nodes.all[node].plain;
     struct probe_attempt this = {.remote = r, .node = node, .began = clock_boot_ms()};
     ask_head_make(r, node, ask, head);
     call->method = route_table[ask->call].method;
@@ -319,7 +319,7 @@ static void attempt(struct node_client *r, size_t node, const struct ask *ask, i
     call->hopeless = others ? probe_is_hopeless : NULL;
     call->hopeless_ctx = &this;
     if (plain)
-        http_plain_do(plain, call);
+        http1_do(plain, call);
     else
         http_do(r->http, call);
     nodes_report(&r->nodes, node, call->end == HTTP_ANSWERED || call->end == HTTP_TOO_LONG);

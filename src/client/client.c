@@ -3,7 +3,6 @@
 #include "client/client.h"
 
 #include "base/memory.h"
-#include "net/http_plain.h"
 #include "os/clock.h"
 #include "os/parallel.h"
 #include "protocol/library_calls.h"

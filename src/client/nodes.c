@@ -77,6 +77,12 @@ static enum sluice_code take_list(struct nodes *n, const char *url, struct sluic
     }
 }
 
+static struct http1_client *plain_client(const char *url)
+{
+    bool plain = strncmp(url, "http://", 7) == 0 && !http1_is_proxied();
+    return plain ? http1_new(url, &(struct http1_config){0}) : NULL;
+}
+
 enum sluice_code nodes_init(struct nodes *n, const char *url, struct sluice_error *error)
 {
     const char *place = strstr(url, "://") + 3;
@@ -94,7 +100,7 @@ enum sluice_code nodes_init(struct nodes *n, const char *url, struct sluice_erro
     enum sluice_code code = is_list ? take_list(n, url, error) : take_url(n->all, url, error);
     if (!is_list) n->len = 1;
     for (size_t i = 0; !code && i < n->len; i++)
-        n->all[i].plain_http = http_plain_new(n->all[i].url);
+        n->all[i].plain = plain_client(n->all[i].url);
     if (!code && n->len > 1) n->learned = learned_new();
     return code;
 }
@@ -102,7 +108,7 @@ enum sluice_code nodes_init(struct nodes *n, const char *url, struct sluice_erro
 void nodes_done(struct nodes *n)
 {
     for (size_t i = 0; i < n->len; i++)
-        http_plain_free(n->all[i].plain_http);
+        http1_free(n->all[i].plain);
     learned_free(n->learned);
     memory_free(n->all);
     (void)pthread_mutex_destroy(&n->lock);

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "net/http.h"
-#include "net/http_plain.h"
+#include "net/http1.h"
 #include "protocol/library_calls.h"
 
 #include <pthread.h>
@@ -22,11 +22,11 @@
 
 struct client_node {
     char url[NODE_URL_MAX];
-    struct plain_http *plain_http; // NULL: libcurl is used, for TLS and proxies
-    _Atomic int64_t probe_at;      // clock_boot_ms; 0: it answers. Else other nodes are asked first
-    _Atomic unsigned failures;     // in a row, without an answer
-    _Atomic int64_t answered_at;   // clock_boot_ms of its last answer
-    atomic_bool probing;           // a thread asks whether it answers
+    struct http1_client *plain;  // NULL: libcurl is used, for TLS and proxies
+    _Atomic int64_t probe_at;    // clock_boot_ms; 0: it answers. Else other nodes are asked first
+    _Atomic unsigned failures;   // in a row, without an answer
+    _Atomic int64_t answered_at; // clock_boot_ms of its last answer
+    atomic_bool probing;         // a thread asks whether it answers
 };
 
 struct owner_cache; // the owners of a queue's shards

@@ -2,37 +2,24 @@
 // Maps what beanstalkd has to what Sluice has.
 #include "import/map.h"
 
+#include "base/authority.h"
 #include "base/check.h"
 #include "base/digits.h"
 #include "base/hash.h"
+#include "base/text.h"
 #include "import/answer.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #define SCHEME       "beanstalkd://"
-#define DEFAULT_PORT "11300"
+#define DEFAULT_PORT 11300
 #define KEY_HEAD     "import:"
 
 static bool refuse(char *why, size_t why_len, const char *url, const char *what)
 {
     (void)snprintf(why, why_len, "%.200s %s: write beanstalkd://HOST:PORT/TUBE", url, what);
     return false;
-}
-
-// Copies a part of the URL. Returns false if it is empty or does not fit.
-static bool take(char *to, size_t size, const char *from, size_t len)
-{
-    if (len == 0 || len >= size) return false;
-    memcpy(to, from, len);
-    to[len] = '\0';
-    return true;
-}
-
-static bool port_ok(const char *port)
-{
-    uint64_t n;
-    return answer_digits(bytes_str(port), &n) && n > 0 && n < 65536;
 }
 
 // A name of a tube, by the protocol's rules.
@@ -49,7 +36,7 @@ static bool tube_ok(const char *tube)
 
 bool tube_place_read(const char *url, struct tube_place *out, char *why, size_t why_len)
 {
-    *out = (struct tube_place){.port = DEFAULT_PORT};
+    *out = (struct tube_place){0};
     size_t scheme = sizeof SCHEME - 1;
     if (strncmp(url, SCHEME, scheme) != 0) {
         (void)snprintf(why, why_len,
@@ -60,22 +47,17 @@ bool tube_place_read(const char *url, struct tube_place *out, char *why, size_t 
     }
     const char *host = url + scheme, *slash = strchr(host, '/');
     if (!slash || !slash[1]) return refuse(why, why_len, url, "names no tube");
-    bool bracket = host[0] == '[';
-    const char *closing = bracket ? memchr(host, ']', (size_t)(slash - host)) : NULL;
-    const char *from = closing ? closing : host;
-    const char *colon = memchr(from, ':', (size_t)(slash - from)), *end = colon ? colon : slash;
-    if (colon && !take(out->port, sizeof out->port, colon + 1, (size_t)(slash - colon) - 1))
-        return refuse(why, why_len, url, "has no port after its colon");
-    if (bracket && (!closing || end != closing + 1))
+    struct authority at;
+    bool split = authority_split(bytes_of(host, (size_t)(slash - host)), &at);
+    if (at.bracketed && !split && !at.port.data)
         return refuse(why, why_len, url, "has an address without its closing bracket");
-    if (bracket) {
-        host++;
-        end--;
-    }
-    if (!take(out->host, sizeof out->host, host, (size_t)(end - host)))
+    if (!authority_has_host(&at) ||
+        !text_copy_len(out->host, sizeof out->host, (const char *)at.host.data, at.host.len))
         return refuse(why, why_len, url, "names no host");
-    if (!port_ok(out->port)) return refuse(why, why_len, url, "has a port that is none (1-65535)");
-    if (!take(out->tube, sizeof out->tube, slash + 1, strlen(slash + 1)))
+    if (!split || (at.port.data && at.number == 0))
+        return refuse(why, why_len, url, "has a port that is none (1-65535)");
+    (void)snprintf(out->port, sizeof out->port, "%u", at.port.data ? at.number : DEFAULT_PORT);
+    if (!text_copy(out->tube, sizeof out->tube, slash + 1))
         return refuse(why, why_len, url, "names a tube of more than 200 bytes");
     if (!tube_ok(out->tube)) return refuse(why, why_len, url, "names a tube that cannot exist");
     CHECK(out->host[0] && out->port[0] && out->tube[0]);

@@ -49,7 +49,7 @@ struct http_call {
     int64_t timeout_ms; // of the whole exchange; 0: 30 s
     size_t body_max;    // of the answer; SIZE_MAX: no limit
     bool fresh;         // on a new connection, not on one that was kept
-    // Only http_do and http_plain_do use these three. connect_ms: for a new connection; 0: 5 s, or
+    // Only http_do and http1_do use these three. connect_ms: for a new connection; 0: 5 s, or
     // that of the client. `hopeless` is asked each second while no byte of the answer has come. It
     // may block. If it returns true, the call ends as if its time were over.
     int64_t connect_ms;

@@ -9,38 +9,38 @@
 #include "net/http_async.h"
 
 #include "base/check.h"
+#include "base/list.h"
 #include "base/memory.h"
+#include "net/dial.h"
+#include "net/http_answer.h"
 #include "net/http_text.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "os/thread.h"
 
 #include <errno.h>
 #include <netdb.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define TIMEOUT_MS 30000
-#define TICK_MS    100 // a timed-out call may end this much late
-#define AT_ONCE    64
-#define IDLE_MAX   256 // connections kept per host
-#define READ_LEN   ((size_t)16 << 10)
-#define KEEP_LEN   ((size_t)256 << 10) // largest receive buffer that an idle connection keeps
-#define HOST_MAX   256
+#define TIMEOUT_MS    30000
+#define TICK_MS       100 // a timed-out call may end this much late
+#define AT_ONCE       64
+#define IDLE_MAX      256 // connections kept per host
+#define READ_LEN      ((size_t)16 << 10)
+#define CHALLENGE_MAX ((size_t)16 << 10) // the body of an answer to a challenge
 
 enum connection_state { CONNECTING, CHALLENGING, CARRYING, IDLE };
 
 struct http_async_connection {
-    struct http_async_connection *next, *before; // list of open connections
-    struct http_async_connection *next_idle;     // list of its host's idle ones, or of closed ones
+    struct list_link link;      // in the list of open connections, or of closed ones
+    struct list_link idle_link; // in its host's list, while it is idle
     struct http_async_host *place;
     int fd; // -1: closed, and freed once no event can refer to it
     enum connection_state state;
@@ -52,21 +52,19 @@ struct http_async_connection {
     char line[CHALLENGE_LINE]; // a header of its requests; "": none
     struct buf head;           // of the request
     size_t out_at;             // bytes of the request's head and body that were sent
-    struct buf in;
-    size_t head_len; // of the answer; 0: not complete yet
-    size_t body_len;
+    struct http_answer answer;
+    bool received; // a byte of the answer came
     bool declined; // the body is longer than the caller accepts
 };
 
 struct http_async_host {
     struct http_async_host *next;
-    char name[HOST_MAX]; // host and port, as the Host header has them
-    char base[HOST_MAX]; // the URL's own path; "": none
+    struct http_host at;
     struct sockaddr_storage address;
     socklen_t address_len;
     bool greets;
     struct peer_challenge challenge;
-    struct http_async_connection *idle;
+    struct list idle;
     size_t idle_len;
 };
 
@@ -77,8 +75,8 @@ struct http_async {
     int wake;
     bool stopping;
     struct http_async_host *places;
-    struct http_async_connection *sockets;
-    struct http_async_connection *dead;
+    struct list open, closed;                    // connections
+    uint8_t in[READ_LEN];                        // what one receive brought
     struct http_async_call *ended, **ended_last; // calls whose `done` is to be called
     size_t carried;
 };
@@ -103,16 +101,8 @@ static void wake(struct http_async *c)
 
 static void wire_close(struct http_async *c, struct http_async_connection *w)
 {
-    if (w->before)
-        w->before->next = w->next;
-    else
-        c->sockets = w->next;
-    if (w->next) w->next->before = w->before;
     if (w->state == IDLE) {
-        struct http_async_connection **at = &w->place->idle;
-        while (*at != w)
-            at = &(*at)->next_idle;
-        *at = w->next_idle;
+        list_remove(&w->place->idle, &w->idle_link);
         w->place->idle_len--;
     }
     // Closing is not enough: while a forked child has the socket too, events go on.
@@ -120,20 +110,18 @@ static void wire_close(struct http_async *c, struct http_async_connection *w)
     (void)close(w->fd);
     w->fd = -1;
     w->call = NULL;
-    w->next_idle = c->dead;
-    c->dead = w;
+    list_remove(&c->open, &w->link);
+    list_add(&c->closed, &w->link);
 }
 
-static void dead_free(struct http_async *c)
+static void closed_free(struct http_async *c)
 {
-    while (c->dead) {
-        struct http_async_connection *w = c->dead;
-        c->dead = w->next_idle;
+    LIST_EACH(w, &c->closed, struct http_async_connection, link) {
         http_call_done(&w->hello);
         buf_done(&w->head);
-        buf_done(&w->in);
         memory_free(w);
     }
+    c->closed = (struct list){0};
 }
 
 static void wire_listen(struct http_async *c, struct http_async_connection *w, bool writes)
@@ -148,16 +136,11 @@ static void wire_listen(struct http_async *c, struct http_async_connection *w, b
 static struct http_async_connection *connection_open(struct http_async *c,
                                                      struct http_async_host *p)
 {
-    int on = 1;
-    int fd = socket(p->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    int number, fd = dial_begin((const struct sockaddr *)&p->address, p->address_len, &number);
     if (fd < 0) return NULL;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     struct http_async_connection *w = NEW(struct http_async_connection);
     struct epoll_event event = {.events = EPOLLIN | EPOLLRDHUP | EPOLLOUT, .data.ptr = w};
-    bool begun = connect(fd, (const struct sockaddr *)&p->address, p->address_len) == 0 ||
-                 errno == EINPROGRESS;
-    if (!begun || epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+    if (epoll_ctl(c->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
         (void)close(fd);
         memory_free(w);
         return NULL;
@@ -168,10 +151,8 @@ static struct http_async_connection *connection_open(struct http_async *c,
     w->state = CONNECTING;
     http_call_init(&w->hello, "GET", NULL);
     buf_init(&w->head, HTTP_HEADERS_MAX);
-    buf_init(&w->in, SIZE_MAX);
-    w->next = c->sockets;
-    if (w->next) w->next->before = w;
-    c->sockets = w;
+    w->hello.body_max = CHALLENGE_MAX;
+    list_add_first(&c->open, &w->link);
     return w;
 }
 
@@ -183,10 +164,10 @@ static struct http_call *asked(struct http_async_connection *w)
 static void write_head(struct http_async_connection *w, const char *path)
 {
     buf_clear(&w->head);
-    http_put_head(&w->head, asked(w), w->place->name, path, w->line);
+    http_put_head(&w->head, asked(w), w->place->at.name, path, w->line);
     w->out_at = 0;
-    w->head_len = 0;
-    buf_clear(&w->in);
+    w->answer = (struct http_answer){0};
+    w->received = false;
 }
 
 // Sends what the socket takes. Returns false if the connection is broken.
@@ -216,9 +197,8 @@ static bool send_some(struct http_async *c, struct http_async_connection *w)
 
 static bool ask(struct http_async *c, struct http_async_connection *w)
 {
-    const char *path = strchr(w->call->http.url + strlen("http://"), '/');
     w->state = CARRYING;
-    write_head(w, path ? path : "/");
+    write_head(w, http_path(w->call->http.url));
     w->call->http.sends++;
     if (w->head.bad) return false;
     return send_some(c, w);
@@ -226,30 +206,29 @@ static bool ask(struct http_async *c, struct http_async_connection *w)
 
 static bool greet(struct http_async *c, struct http_async_connection *w)
 {
-    char path[CHALLENGE_PATH], whole[HOST_MAX + CHALLENGE_PATH];
+    char path[CHALLENGE_PATH], whole[HTTP_BASE_MAX + CHALLENGE_PATH];
     const struct peer_challenge *g = &w->place->challenge;
     w->state = CHALLENGING;
     g->ask(g->ctx, w->nonce, path);
-    (void)snprintf(whole, sizeof whole, "%s%s", w->place->base, path);
+    (void)snprintf(whole, sizeof whole, "%s%s", w->place->at.base, path);
     write_head(w, whole);
     return send_some(c, w);
 }
 
 static bool connected(struct http_async *c, struct http_async_connection *w)
 {
-    int number = 0;
-    socklen_t len = sizeof number;
-    if (getsockopt(w->fd, SOL_SOCKET, SO_ERROR, &number, &len) != 0 || number != 0) return false;
+    if (dial_result(w->fd) != 0) return false;
     return w->place->greets ? greet(c, w) : ask(c, w);
 }
 
 static void begin(struct http_async *c, struct http_async_call *call)
 {
     struct http_async_host *p = call->place;
-    struct http_async_connection *w = call->again ? NULL : p->idle;
+    struct http_async_connection *w =
+        call->again ? NULL : LIST_FIRST(&p->idle, struct http_async_connection, idle_link);
     bool ok = true;
     if (w) {
-        p->idle = w->next_idle;
+        list_remove(&p->idle, &w->idle_link);
         p->idle_len--;
         w->state = CARRYING;
     } else {
@@ -268,7 +247,7 @@ static void begin(struct http_async *c, struct http_async_call *call)
         return;
     }
     if (w) wire_close(c, w);
-    (void)snprintf(call->http.why, sizeof call->http.why, "cannot connect to %.100s", p->name);
+    (void)snprintf(call->http.why, sizeof call->http.why, "cannot connect to %.100s", p->at.name);
     call_end(c, call, call->http.sends > 0 ? HTTP_LOST : HTTP_NOT_SENT);
     wake(c);
 }
@@ -277,7 +256,7 @@ static void begin(struct http_async *c, struct http_async_call *call)
 static void connection_lost(struct http_async *c, struct http_async_connection *w, const char *why)
 {
     struct http_async_call *call = w->call;
-    bool again = call && w->state == CARRYING && w->kept && w->in.len == 0 && !call->again;
+    bool again = call && w->state == CARRYING && w->kept && !w->received && !call->again;
     wire_close(c, w);
     if (!call) return;
     if (again) {
@@ -285,7 +264,7 @@ static void connection_lost(struct http_async *c, struct http_async_connection *
         begin(c, call);
         return;
     }
-    (void)snprintf(call->http.why, sizeof call->http.why, "%.100s %s", call->place->name, why);
+    (void)snprintf(call->http.why, sizeof call->http.why, "%.100s %s", call->place->at.name, why);
     enum http_end lost = w->declined ? HTTP_TOO_LONG : HTTP_LOST;
     call_end(c, call, call->http.sends > 0 ? lost : HTTP_NOT_SENT);
 }
@@ -295,29 +274,21 @@ static void wire_keep(struct http_async *c, struct http_async_connection *w)
     struct http_async_host *p = w->place;
     w->call = NULL;
     w->kept = true;
-    if (w->in.cap > KEEP_LEN) {
-        buf_done(&w->in);
-        buf_init(&w->in, SIZE_MAX);
-    }
     if (p->idle_len == IDLE_MAX) {
         wire_close(c, w);
         return;
     }
     w->state = IDLE;
-    w->next_idle = p->idle;
-    p->idle = w;
+    list_add_first(&p->idle, &w->idle_link);
     p->idle_len++;
 }
 
-static void answered(struct http_async *c, struct http_async_connection *w)
+// excess: bytes came after the answer.
+static void answered(struct http_async *c, struct http_async_connection *w, bool excess)
 {
     struct http_async_call *call = w->call;
     struct http_call *http = asked(w);
-    struct bytes body = bytes_of(w->in.data + w->head_len, w->body_len);
-    bool keeps = http_is_kept(http) && w->in.len == w->head_len + w->body_len &&
-                 w->out_at == w->head.len + http->body.len;
-    buf_clear(&http->body_in);
-    buf_put(&http->body_in, body);
+    bool keeps = w->answer.keeps && !excess && w->out_at == w->head.len + http->body.len;
     if (w->state == CHALLENGING) {
         const struct peer_challenge *g = &w->place->challenge;
         http->end = HTTP_ANSWERED;
@@ -334,38 +305,48 @@ static void answered(struct http_async *c, struct http_async_connection *w)
         wire_close(c, w);
 }
 
+static bool is_declined(const struct http_async_connection *w)
+{
+    const struct http_async_call *call = w->call;
+    return w->state == CARRYING && call->fits && !call->fits(w->call, (size_t)w->answer.left);
+}
+
+// Takes what was received. Returns false if the call or the connection has ended.
+static bool take(struct http_async *c, struct http_async_connection *w, struct bytes in)
+{
+    enum http_took took = http_answer_take(&w->answer, asked(w), &in);
+    if (took == HTTP_TOOK_HEAD) {
+        // A body without a length cannot be declined.
+        bool sized = w->answer.part == HTTP_PART_BODY || w->answer.part == HTTP_PART_WHOLE;
+        w->declined = sized && is_declined(w);
+        took = !sized        ? HTTP_TOOK_BAD
+               : w->declined ? HTTP_TOOK_LONG
+                             : http_answer_take(&w->answer, asked(w), &in);
+    }
+    if (took == HTTP_TOOK_SOME) return true;
+    w->declined = took == HTTP_TOOK_LONG && w->state == CARRYING;
+    if (took == HTTP_TOOK_WHOLE)
+        answered(c, w, in.len > 0);
+    else
+        connection_lost(c, w,
+                        took == HTTP_TOOK_LONG ? "sent a longer answer than allowed"
+                                               : "sent an answer that is not valid HTTP");
+    return false;
+}
+
 // Receives once. Returns false if there is nothing more to receive now.
 static bool read_some(struct http_async *c, struct http_async_connection *w)
 {
-    size_t had = w->in.len;
-    uint8_t *room = buf_grow(&w->in, READ_LEN);
-    ssize_t got = recv(w->fd, room, READ_LEN, 0);
-    w->in.len = had + (got > 0 ? (size_t)got : 0);
+    ssize_t got = recv(w->fd, c->in, sizeof c->in, 0);
     if (got < 0 && (errno == EAGAIN || errno == EINTR)) return false;
     if (got <= 0 || w->state == IDLE) {
         connection_lost(c, w,
-                        had > 0 ? "closed the connection inside its answer"
-                                : "closed the connection without an answer");
+                        w->received ? "closed the connection inside its answer"
+                                    : "closed the connection without an answer");
         return false;
     }
-    struct http_call *http = asked(w);
-    size_t max = w->state == CHALLENGING ? READ_LEN : http->body_max;
-    bool has_head = w->head_len > 0;
-    bool clear =
-        has_head || http_take_head(http, buf_bytes(&w->in), &w->head_len, &w->body_len) >= 0;
-    bool comes = w->head_len > 0;
-    bool asks = w->state == CARRYING && w->call->fits;
-    if (comes && !has_head)
-        w->declined = w->body_len > max || (asks && !w->call->fits(w->call, w->body_len));
-    if (!clear || w->declined) {
-        connection_lost(c, w,
-                        clear ? "sent a longer answer than allowed"
-                              : "sent an answer that is not valid HTTP");
-        return false;
-    }
-    if (w->head_len == 0 || w->in.len < w->head_len + w->body_len) return true;
-    answered(c, w);
-    return false;
+    w->received = true;
+    return take(c, w, bytes_of(c->in, (size_t)got));
 }
 
 static void event(struct http_async *c, struct http_async_connection *w, uint32_t events)
@@ -387,9 +368,7 @@ static void event(struct http_async *c, struct http_async_connection *w, uint32_
 static void give_up_late(struct http_async *c)
 {
     int64_t now = clock_boot_ms();
-    struct http_async_connection *next;
-    for (struct http_async_connection *w = c->sockets; w; w = next) {
-        next = w->next;
+    LIST_EACH(w, &c->open, struct http_async_connection, link) {
         if (!w->call || now < w->call->until) continue;
         w->call->again = true; // no time is left for another attempt
         connection_lost(c, w, "did not answer in time");
@@ -418,7 +397,7 @@ static void *run(void *arg)
     int64_t looked = 0;
     (void)pthread_mutex_lock(&c->lock);
     while (!c->stopping) {
-        dead_free(c);
+        closed_free(c);
         int wait = c->ended ? 0 : c->carried > 0 ? TICK_MS : -1;
         (void)pthread_mutex_unlock(&c->lock);
         int count = epoll_wait(c->epoll, events, AT_ONCE, wait);
@@ -465,9 +444,9 @@ void http_async_free(struct http_async *c)
     wake(c);
     thread_join(&c->thread);
     CHECK(!c->ended);
-    while (c->sockets)
-        wire_close(c, c->sockets);
-    dead_free(c);
+    LIST_EACH(w, &c->open, struct http_async_connection, link)
+        wire_close(c, w);
+    closed_free(c);
     while (c->places) {
         struct http_async_host *p = c->places;
         c->places = p->next;
@@ -482,25 +461,20 @@ void http_async_free(struct http_async *c)
 struct http_async_host *http_async_host_new(struct http_async *c, const char *url,
                                             const struct peer_challenge *challenge)
 {
-    char place[HTTP_PLACE_MAX];
-    const char *host, *port;
+    struct http_host at;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
-    if (strncmp(url, "http://", 7) != 0 || !http_split_place(url, place, &host, &port) ||
-        getaddrinfo(host, port, &hints, &all) != 0)
+    if (!http_host_of(url, &at) || at.secure || getaddrinfo(at.host, at.port, &hints, &all) != 0)
         return NULL;
     struct http_async_host *p = NEW(struct http_async_host);
-    const char *path = url + 7 + strcspn(url + 7, "/?#");
-    (void)snprintf(p->name, sizeof p->name, "%.*s", (int)(path - url - 7), url + 7);
-    (void)snprintf(p->base, sizeof p->base, "%.200s", path);
+    p->at = at;
     memcpy(&p->address, all->ai_addr, all->ai_addrlen);
     p->address_len = all->ai_addrlen;
     freeaddrinfo(all);
     p->greets = challenge != NULL;
     if (challenge) p->challenge = *challenge;
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     p->next = c->places;
     c->places = p;
-    (void)pthread_mutex_unlock(&c->lock);
     return p;
 }
 
@@ -508,24 +482,18 @@ void http_async_do(struct http_async *c, struct http_async_call *call)
 {
     struct http_call *http = &call->http;
     int64_t now = clock_boot_ms();
-    buf_clear(&http->head);
-    buf_clear(&http->body_in);
-    http->body_in.limit = http->body_max;
-    http->status = http->sends = 0;
-    http->why[0] = 0;
-    http->sent_ms = now;
+    http_call_clear(http);
     call->until = now + (http->timeout_ms ? http->timeout_ms : TIMEOUT_MS);
     call->again = false;
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     call->carried = true;
     if (c->carried++ == 0) wake(c); // the thread slept without a timeout until now
     begin(c, call);
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 bool http_async_cancel(struct http_async *c, struct http_async_call *call)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     bool carried = call->carried;
     if (carried) {
         call->carried = false;
@@ -533,6 +501,5 @@ bool http_async_cancel(struct http_async *c, struct http_async_call *call)
         wire_close(c, call->wire);
         call->wire = NULL;
     }
-    (void)pthread_mutex_unlock(&c->lock);
     return carried;
 }

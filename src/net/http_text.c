@@ -3,6 +3,10 @@
 // safe.
 #include "net/http_text.h"
 
+#include "base/authority.h"
+#include "base/digits.h"
+#include "base/text.h"
+#include "net/dial.h"
 #include "net/http.h"
 #include "os/clock.h"
 
@@ -42,41 +46,37 @@ void http_call_clear(struct http_call *c)
 
 void http_place(const char *url, char place[HTTP_PLACE_MAX])
 {
+    struct bytes text = authority_of(url);
+    struct authority at;
     bool secure = strncasecmp(url, "https:", 6) == 0;
-    const char *start = strstr(url, "://");
-    start = start ? start + 3 : url;
-    size_t len = strcspn(start, "/?#");
-    for (size_t i = len; i > 0; i--) {
-        if (start[i - 1] != '@') continue;
-        start += i;
-        len -= i;
-        break;
-    }
-    const char *bracket = memchr(start, ']', len); // an IPv6 address has colons of its own
-    size_t host = bracket ? (size_t)(bracket - start) : 0;
-    bool has_port = memchr(start + host, ':', len - host) != NULL;
-    if (len >= HTTP_PLACE_MAX) len = HTTP_PLACE_MAX - 1;
-    (void)snprintf(place, HTTP_PLACE_MAX, "%.*s%s", (int)len, start,
+    bool has_port = !authority_split(text, &at) || at.port.len > 0;
+    if (text.len >= HTTP_PLACE_MAX) text.len = HTTP_PLACE_MAX - 1;
+    (void)snprintf(place, HTTP_PLACE_MAX, "%.*s%s", (int)text.len, (const char *)text.data,
                    has_port ? ""
                    : secure ? ":443"
                             : ":80");
 }
 
-bool http_split_place(const char *url, char place[HTTP_PLACE_MAX], const char **host,
-                      const char **port)
+bool http_host_of(const char *url, struct http_host *out)
 {
-    const char *from = strstr(url, "://");
-    if (!from || strcspn(from + 3, "/?#") >= HTTP_PLACE_MAX - 5) return false;
-    http_place(url, place);
-    char *colon = strrchr(place, ':');
-    if (!colon) return false;
-    *colon = 0;
-    size_t len = strlen(place);
-    bool six = place[0] == '[' && place[len - 1] == ']';
-    if (six) place[len - 1] = 0;
-    *host = place + six;
-    *port = colon + 1;
-    return **host && **port;
+    struct authority at;
+    out->secure = strncmp(url, "https://", 8) == 0;
+    if (!out->secure && strncmp(url, "http://", 7) != 0) return false;
+    const char *from = strstr(url, "://") + 3;
+    size_t len = strcspn(from, "/?#");
+    return authority_split(bytes_of(from, len), &at) && at.host.len > 0 &&
+           !memchr(from, '@', len) && text_copy_len(out->name, sizeof out->name, from, len) &&
+           text_copy_len(out->host, sizeof out->host, (const char *)at.host.data, at.host.len) &&
+           (at.port.len > 0 ? text_copy_len(out->port, sizeof out->port, (const char *)at.port.data,
+                                            at.port.len)
+                            : text_copy(out->port, sizeof out->port, out->secure ? "443" : "80")) &&
+           text_copy(out->base, sizeof out->base, from + len);
+}
+
+const char *http_path(const char *url)
+{
+    const char *path = strchr(strstr(url, "://") + 3, '/');
+    return path ? path : "/";
 }
 
 static void put_text(struct buf *to, const char *text)
@@ -87,7 +87,7 @@ static void put_text(struct buf *to, const char *text)
 void http_put_head(struct buf *to, const struct http_call *c, const char *host, const char *path,
                    const char *more)
 {
-    char length[48];
+    char length[DIGITS_MAX];
     put_text(to, c->method);
     put_text(to, " ");
     put_text(to, path);
@@ -100,48 +100,12 @@ void http_put_head(struct buf *to, const struct http_call *c, const char *host, 
     }
     put_text(to, more);
     if (*more) put_text(to, "\r\n");
-    bool carries = c->body.len > 0 || *c->method == 'P';
-    (void)snprintf(length, sizeof length, "Content-Length: %zu\r\n\r\n", c->body.len);
-    put_text(to, carries ? length : "\r\n");
-}
-
-// The end of the head, after its empty line; NULL: it is not there yet. memmem needs _GNU_SOURCE,
-// which would change strerror_r.
-static const uint8_t *head_end(struct bytes in)
-{
-    for (size_t i = 3; i < in.len; i++)
-        if (in.data[i] == '\n' && memcmp(in.data + i - 3, "\r\n\r\n", 4) == 0)
-            return in.data + i + 1;
-    return NULL;
-}
-
-int http_take_head(struct http_call *c, struct bytes in, size_t *head_len, size_t *body_len)
-{
-    const uint8_t *end = head_end(in);
-    if (!end) return in.len <= HTTP_HEADERS_MAX ? 0 : -1;
-    struct bytes head = bytes_of(in.data, (size_t)(end - in.data));
-    if (!http_is_status_line(head) || head.len < 16) return -1;
-    buf_clear(&c->head);
-    buf_put(&c->head, head);
-    c->status = atoi((const char *)head.data + 9);
-    struct bytes length = http_header(c, "content-length");
-    bool sized = length.len > 0 && length.len < 19;
-    for (size_t i = 0; i < length.len; i++)
-        sized = sized && length.data[i] >= '0' && length.data[i] <= '9';
-    bool none = c->status == 204 || c->status == 304;
-    if (c->head.bad || c->status < 200 || (!sized && !none)) return -1;
-    *body_len = none ? 0 : strtoull((const char *)length.data, NULL, 10);
-    *head_len = head.len;
-    return 1;
-}
-
-bool http_is_kept(const struct http_call *c)
-{
-    static const char word[] = "close";
-    struct bytes value = http_header(c, "connection");
-    bool closes =
-        value.len == strlen(word) && strncasecmp((const char *)value.data, word, value.len) == 0;
-    return !closes && c->head.data[7] == '1';
+    if (c->body.len > 0 || *c->method == 'P') {
+        put_text(to, "Content-Length: ");
+        buf_put(to, bytes_of(length, (size_t)(digits_put(length, c->body.len) - length)));
+        put_text(to, "\r\n");
+    }
+    put_text(to, "\r\n");
 }
 
 bool http_is_status_line(struct bytes line)
@@ -207,19 +171,10 @@ void http_reserve(struct http_call *c)
     if (buf_grow(&c->body_in, room)) c->body_in.len = 0;
 }
 
-// strerror's text with a lower-case initial, as in "connection refused".
-static const char *system_words(int number, char *words, size_t len)
-{
-    if (number == 0) return "nothing answers";
-    if (strerror_r(number, words, len) != 0) return "the system does not say why";
-    if (words[0] >= 'A' && words[0] <= 'Z') words[0] = (char)(words[0] - 'A' + 'a');
-    return words;
-}
-
 void http_say_unconnected(struct http_call *c, const char *place, const char *curl_says, int number)
 {
     char words[64], host[HTTP_PLACE_MAX], tried[HTTP_PLACE_MAX + 16];
-    const char *reason = system_words(number, words, sizeof words);
+    const char *reason = dial_words(number, words, sizeof words);
     int port = 0;
     bool named = sscanf(curl_says, "Failed to connect to %79s port %d", host, &port) == 2;
     (void)snprintf(tried, sizeof tried, "%s:%d", named ? host : "", port);

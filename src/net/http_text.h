@@ -11,18 +11,23 @@ void http_call_clear(struct http_call *c); // clears the answer; keeps its memor
 // The "host:port" of a URL, with the scheme's default port if it names none, without user and
 // password. Truncated if it is long.
 void http_place(const char *url, char place[HTTP_PLACE_MAX]);
-// Splits the "host:port" of a URL in place, without the brackets of an IPv6 address. Returns false
-// if the URL names none.
-bool http_split_place(const char *url, char place[HTTP_PLACE_MAX], const char **host,
-                      const char **port);
+
+// The server of a URL.
+#define HTTP_HOST_MAX 256
+#define HTTP_BASE_MAX 208
+struct http_host {
+    char name[HTTP_HOST_MAX]; // host and port, as the Host header has them
+    char host[HTTP_HOST_MAX]; // without brackets
+    char port[8];
+    char base[HTTP_BASE_MAX]; // the URL's own path; "": none
+    bool secure;
+};
+// Returns false if it is not "http://host:port" or "https://host:port", perhaps with a path.
+bool http_host_of(const char *url, struct http_host *out);
+const char *http_path(const char *url); // path and query; "/": the URL has none
 // The head of a request. host: with the port, as the URL has it. more: one more header line, or "".
 void http_put_head(struct buf *to, const struct http_call *c, const char *host, const char *path,
                    const char *more);
-// Parses the head of an answer that states its length, at the start of `in`. Returns 1, 0 if the
-// head is not complete yet, or -1 if it is no such head, or too long.
-int http_take_head(struct http_call *c, struct bytes in, size_t *head_len, size_t *body_len);
-// Whether the server keeps the connection open after this answer.
-bool http_is_kept(const struct http_call *c);
 bool http_is_status_line(struct bytes line);
 bool http_is_blank_line(struct bytes line);
 bool http_has_name(const char *line, const char *name); // "Name: value", in any letter case

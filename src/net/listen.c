@@ -2,6 +2,9 @@
 // Addresses to listen at, and sockets that listen there.
 #include "net/listen.h"
 
+#include "base/authority.h"
+#include "base/text.h"
+
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
@@ -87,21 +90,13 @@ bool listen_is_loopback(const char *host)
 
 bool listen_parse(const char *text, char host[LISTEN_HOST_MAX], uint16_t *port)
 {
-    const char *colon = strrchr(text, ':');
-    if (!colon || !colon[1] || strspn(colon + 1, "0123456789") != strlen(colon + 1)) return false;
-    unsigned long number = strtoul(colon + 1, NULL, 10);
-    size_t len = (size_t)(colon - text);
-    bool bracketed = len >= 2 && text[0] == '[' && text[len - 1] == ']';
-    if (bracketed) {
-        text++;
-        len -= 2;
-    }
-    if (number > UINT16_MAX || strlen(colon + 1) > 5 || len >= LISTEN_HOST_MAX) return false;
-    if (!bracketed && memchr(text, ':', len)) return false; // an IPv6 address needs brackets
-    (void)snprintf(host, LISTEN_HOST_MAX, "%.*s", (int)len, len > 0 ? text : "");
-    if (len == 0) (void)snprintf(host, LISTEN_HOST_MAX, "0.0.0.0");
+    struct authority named;
+    if (!authority_split(bytes_str(text), &named) || named.port.len == 0 ||
+        !text_copy_len(host, LISTEN_HOST_MAX, (const char *)named.host.data, named.host.len))
+        return false;
+    if (named.host.len == 0) (void)text_copy(host, LISTEN_HOST_MAX, "0.0.0.0");
     struct addrinfo *at = address_of(host, 0);
     if (at) freeaddrinfo(at);
-    *port = (uint16_t)number;
+    *port = named.number;
     return at != NULL;
 }

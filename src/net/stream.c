@@ -2,105 +2,73 @@
 // Sockets of a stream. stream_tls.c has the encrypted half.
 #include "net/stream.h"
 
+#include "base/check.h"
 #include "base/memory.h"
+#include "base/text.h"
+#include "net/dial.h"
 #include "net/stream_inside.h"
 #include "os/clock.h"
 
 #include <errno.h>
-#include <netdb.h>
-#include <netinet/tcp.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
+#include <sys/uio.h>
 #include <unistd.h>
+
+#define HOST_MAX 192
+
+#define SLICE_MS 1000
 
 struct stream {
     int fd;
     struct stream_session *session; // NULL: plain
 };
 
-bool stream_poll(int fd, short events, int64_t until)
+static void say_unconnected(const struct stream_place *p, int number, int64_t began, char *why,
+                            size_t why_len)
 {
-    for (;;) {
-        int64_t left = until - clock_boot_ms();
-        struct pollfd one = {.fd = fd, .events = events};
-        int ready = poll(&one, 1, left > 0 ? (int)left : 0);
-        if (ready >= 0) return ready > 0;
-        if (errno != EINTR) return false;
-    }
+    char place[HOST_MAX], words[64];
+    bool six = p->host && strchr(p->host, ':');
+    if (p->path)
+        (void)text_copy(place, sizeof place, p->path);
+    else
+        (void)snprintf(place, sizeof place, six ? "[%.150s]:%s" : "%.150s:%s", p->host, p->port);
+    if (number == ETIMEDOUT)
+        (void)snprintf(why, why_len, "cannot connect to %.180s: no connection within %lld ms",
+                       place, (long long)(clock_boot_ms() - began));
+    else
+        (void)snprintf(why, why_len, "cannot connect to %.180s: %s", place,
+                       dial_words(number, words, sizeof words));
 }
 
-// Returns 0 or an errno value.
-static int finish_connect(int fd, int64_t until)
+// A plain stream's socket blocks, so that a wait for bytes costs no poll.
+static void let_block(int fd)
 {
-    int number = 0;
-    socklen_t len = sizeof number;
-    if (!stream_poll(fd, POLLOUT, until)) return ETIMEDOUT;
-    return getsockopt(fd, SOL_SOCKET, SO_ERROR, &number, &len) == 0 ? number : errno;
-}
-
-static int connect_to(int family, int protocol, const struct sockaddr *to, socklen_t to_len,
-                      int64_t until, int *number)
-{
-    int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, protocol);
-    *number = fd < 0 ? errno : 0;
-    if (fd < 0) return -1;
-    if (connect(fd, to, to_len) != 0) *number = errno;
-    // A Unix socket whose queue is full answers EAGAIN and never becomes writable.
-    if (*number == EINPROGRESS) *number = finish_connect(fd, until);
-    if (*number == 0) return fd;
-    (void)close(fd);
-    return -1;
-}
-
-static int dial_path(const char *path, int64_t until, char *why, size_t why_len)
-{
-    struct sockaddr_un to = {.sun_family = AF_UNIX};
-    int number = ENAMETOOLONG, fd = -1;
-    size_t len = strlen(path);
-    if (len < sizeof to.sun_path) {
-        memcpy(to.sun_path, path, len + 1);
-        fd = connect_to(AF_UNIX, 0, (const struct sockaddr *)&to, sizeof to, until, &number);
-    }
-    if (fd < 0)
-        (void)snprintf(why, why_len, "cannot connect to %.150s: %s", path, strerror(number));
-    return fd;
-}
-
-static int dial_host(const struct stream_place *p, int64_t until, char *why, size_t why_len)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *all = NULL;
-    int fd = -1, number = 0, on = 1;
-    if (getaddrinfo(p->host, p->port, &hints, &all) != 0) {
-        (void)snprintf(why, why_len, "cannot connect to %.150s: the name is not known", p->host);
-        return -1;
-    }
-    for (struct addrinfo *a = all; a && fd < 0; a = a->ai_next)
-        fd = connect_to(a->ai_family, a->ai_protocol, a->ai_addr, a->ai_addrlen, until, &number);
-    freeaddrinfo(all);
-    if (fd < 0) {
-        (void)snprintf(why, why_len, "cannot connect to %.150s:%s: %s", p->host, p->port,
-                       strerror(number));
-        return -1;
-    }
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-    return fd;
+    struct timeval slice = {.tv_sec = SLICE_MS / 1000};
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &slice, sizeof slice);
+    CHECK(fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK) == 0);
 }
 
 struct stream *stream_open(const struct stream_place *p, int64_t until, bool *refused, char *why,
                            size_t why_len)
 {
+    int number = 0;
+    int64_t began = clock_boot_ms();
     *refused = false;
-    int fd = p->path ? dial_path(p->path, until, why, why_len) : dial_host(p, until, why, why_len);
-    if (fd < 0) return NULL;
+    int fd =
+        p->path ? dial_path(p->path, until, &number) : dial_host(p->host, p->port, until, &number);
+    if (fd < 0) {
+        say_unconnected(p, number, began, why, why_len);
+        return NULL;
+    }
     struct stream *s = NEW(struct stream);
     s->fd = fd;
-    if (!p->tls) return s;
-    s->session = stream_session_open(p->tls, fd, p->host, until, refused, why, why_len);
-    if (s->session) return s;
+    if (p->tls) s->session = stream_session_open(p->tls, fd, p->host, until, refused, why, why_len);
+    if (!p->tls) let_block(fd);
+    if (!p->tls || s->session) return s;
     stream_free(s);
     return NULL;
 }
@@ -131,13 +99,61 @@ static ssize_t result_of(ssize_t n, bool reads)
 ssize_t stream_read(struct stream *s, void *to, size_t len)
 {
     if (s->session) return stream_session_read(s->session, to, len);
-    return result_of(recv(s->fd, to, len, 0), true);
+    return result_of(recv(s->fd, to, len, MSG_DONTWAIT), true);
 }
 
 ssize_t stream_write(struct stream *s, const void *from, size_t len)
 {
     if (s->session) return stream_session_write(s->session, from, len);
-    return result_of(send(s->fd, from, len, MSG_NOSIGNAL), false);
+    return result_of(send(s->fd, from, len, MSG_NOSIGNAL | MSG_DONTWAIT), false);
+}
+
+// Removes bytes that were sent from the front of two parts.
+static void advance(struct iovec parts[2], size_t sent)
+{
+    for (int i = 0; i < 2; i++) {
+        size_t step = sent < parts[i].iov_len ? sent : parts[i].iov_len;
+        parts[i].iov_base = (char *)parts[i].iov_base + step;
+        parts[i].iov_len -= step;
+        sent -= step;
+    }
+}
+
+bool stream_send(struct stream *s, struct bytes first, struct bytes second, int64_t until)
+{
+    struct iovec parts[] = {{.iov_base = (void *)(uintptr_t)first.data, .iov_len = first.len},
+                            {.iov_base = (void *)(uintptr_t)second.data, .iov_len = second.len}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = second.len > 0 ? 2 : 1};
+    while (parts[0].iov_len + parts[1].iov_len > 0) {
+        const struct iovec *next = &parts[parts[0].iov_len == 0];
+        ssize_t sent =
+            s->session ? stream_session_write(s->session, next->iov_base, next->iov_len)
+                       : result_of(sendmsg(s->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT), false);
+        if (sent < 0) return false;
+        if (sent == 0 && !dial_poll(s->fd, stream_events(s, true), until)) return false;
+        advance(parts, (size_t)sent);
+    }
+    return true;
+}
+
+ssize_t stream_receive(struct stream *s, void *to, size_t len, int64_t until)
+{
+    int64_t left = until - clock_boot_ms();
+    if (s->session) {
+        ssize_t got = stream_session_read(s->session, to, len);
+        int64_t slice = clock_boot_ms() + (left < SLICE_MS ? left : SLICE_MS);
+        if (got == 0 && dial_poll(s->fd, stream_events(s, false), slice))
+            got = stream_session_read(s->session, to, len);
+        return got;
+    }
+    if (left < SLICE_MS && !dial_poll(s->fd, POLLIN, until)) return 0;
+    return result_of(recv(s->fd, to, len, 0), true);
+}
+
+bool stream_is_idle(struct stream *s)
+{
+    char byte;
+    return recv(s->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
 bool stream_is_exact(const struct stream *s)

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A byte stream to a server: TCP or a Unix socket, with or without TLS. It never blocks except in
-// stream_open and stream_wait, which have deadlines. One thread at a time may use a stream.
+// A byte stream to a server: TCP or a Unix socket, with or without TLS. The calls with an `until`
+// (clock_boot_ms) block, the others do not. One thread at a time may use a stream.
 #pragma once
+
+#include "base/bytes.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,9 +27,9 @@ struct stream_tls *stream_tls_new(const char *ca_file, const char *cert_file, co
                                   char *why, size_t why_len);
 void stream_tls_free(struct stream_tls *t); // accepts NULL
 
-// Connects, and completes the TLS handshake, until `until` (clock_boot_ms). Returns NULL with the
-// reason in `why`. *refused: the server's certificate does not fit, or the server does not speak
-// TLS. Waiting does not help then.
+// Connects, and completes the TLS handshake, until `until`. Returns NULL with the reason in `why`.
+// *refused: the server's certificate does not fit, or the server does not speak TLS. Waiting does
+// not help then.
 struct stream *stream_open(const struct stream_place *p, int64_t until, bool *refused, char *why,
                            size_t why_len);
 void stream_free(struct stream *s); // closes it; accepts NULL
@@ -38,6 +40,12 @@ void stream_abandon(struct stream *s);
 // failed.
 ssize_t stream_read(struct stream *s, void *to, size_t len);
 ssize_t stream_write(struct stream *s, const void *from, size_t len);
+// Sends both whole. False: the stream ended, or the time was over.
+bool stream_send(struct stream *s, struct bytes first, struct bytes second, int64_t until);
+// As stream_read; waits for the first byte. 0: none came; the wait may end a second after its
+// start.
+ssize_t stream_receive(struct stream *s, void *to, size_t len, int64_t until);
+bool stream_is_idle(struct stream *s); // it is open, and no byte waits to be read
 // After a write that returned 0 or -1: whether it is certain that none of its bytes were sent. With
 // TLS it is not.
 bool stream_is_exact(const struct stream *s);

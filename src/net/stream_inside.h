@@ -4,9 +4,6 @@
 
 #include "net/stream.h"
 
-// Waits until the descriptor is ready. Returns false at `until`.
-bool stream_poll(int fd, short events, int64_t until);
-
 // The TLS half of a stream. The functions are those of stream.h.
 struct stream_session;
 struct stream_session *stream_session_open(struct stream_tls *t, int fd, const char *host,

@@ -4,6 +4,7 @@
 #include "net/stream_inside.h"
 
 #include "base/memory.h"
+#include "net/dial.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -167,7 +168,7 @@ static bool handshake(SSL *ssl, int fd, const char *host, int64_t until, bool *r
             say_handshake(ssl, host, number, why, why_len);
             return false;
         }
-        if (!stream_poll(fd, events, until)) {
+        if (!dial_poll(fd, events, until)) {
             (void)snprintf(why, why_len,
                            "%.100s did not answer the TLS handshake; does it speak TLS?", host);
             return false;

@@ -3,8 +3,9 @@
 
 #include "base/check.h"
 #include "base/memory.h"
-#include "net/http_peer.h"
+#include "net/http1.h"
 #include "net/stream.h"
+#include "os/lock.h"
 #include "os/thread_pool.h"
 #include "peer/peer.h"
 #include "protocol/routes.h"
@@ -25,10 +26,10 @@ struct link_target {
     struct owner_name name;
     struct peer_identity identity; // that each connection proves
     struct http_async_host *place; // NULL: it uses TLS, or cannot be reached
-    struct http_peer *tls;         // NULL: it does not use TLS, or cannot be reached
+    struct http1_client *tls;      // NULL: it does not use TLS, or cannot be reached
     bool may_have_token;
     atomic_bool doubted;
-    struct link_call *first; // requests under way; under the lock
+    struct list calls; // under way; under the lock
 };
 
 struct links {
@@ -70,8 +71,8 @@ void links_free(struct links *l)
     while (l->all) {
         struct link_target *t = l->all;
         l->all = t->next;
-        CHECK(!t->first);
-        http_peer_free(t->tls);
+        CHECK(!t->calls.first);
+        http1_free(t->tls);
         memory_free(t);
     }
     stream_tls_free(l->certificates);
@@ -145,7 +146,9 @@ static struct link_target *target_new(struct links *l, const struct owner_name *
     t->may_have_token = peer_may_have_token(name->url, l->hosts);
     struct peer_challenge challenge = peer_challenge_of(&t->identity);
     if (strncmp(name->url, "https://", 8) == 0)
-        t->tls = http_peer_new(name->url, l->certificates);
+        t->tls = http1_new(name->url, &(struct http1_config){.tls = l->certificates,
+                                                             .challenge = &challenge,
+                                                             .repeats = true});
     else if (l->async_http)
         t->place = http_async_host_new(l->async_http, name->url, &challenge);
     return t;
@@ -217,25 +220,10 @@ static void write_request(struct link_call *c, const char *queue, const char *to
     http->body_max = ANSWER_MAX;
 }
 
-// Call these two under the lock.
-static void list(struct link_call *c)
-{
-    struct link_call **first = &c->target->first;
-    c->next = *first;
-    if (*first) (*first)->before = c;
-    *first = c;
-    c->is_listed = true;
-}
-
+// Call it under the lock.
 static void unlist(struct link_call *c)
 {
-    if (!c->is_listed) return;
-    if (c->next) c->next->before = c->before;
-    if (c->before)
-        c->before->next = c->next;
-    else
-        c->target->first = c->next;
-    c->next = c->before = NULL;
+    if (c->is_listed) list_remove(&c->target->calls, &c->under_way);
     c->is_listed = false;
 }
 
@@ -263,8 +251,7 @@ static void came_back(struct http_async_call *call)
 static void do_over_tls(struct pool_job *job)
 {
     struct link_call *c = (struct link_call *)((char *)job - offsetof(struct link_call, job));
-    struct peer_challenge challenge = peer_challenge_of(&c->target->identity);
-    http_peer_do(c->target->tls, &challenge, &c->call.http);
+    http1_do(c->target->tls, &c->call.http);
     atomic_fetch_sub(&c->links->tls_calls, 1);
     came_back(&c->call);
 }
@@ -297,10 +284,10 @@ bool link_send(struct links *l, struct link_target *t, struct link_call *c, cons
     c->call.place = t->place;
     c->call.fits = fits;
     c->call.done = came_back;
-    (void)pthread_mutex_lock(&l->lock); // another thread may end it once it is listed
-    list(c);
+    LOCKED(&l->lock); // another thread may end it once it is listed
+    list_add_first(&t->calls, &c->under_way);
+    c->is_listed = true;
     http_async_do(l->async_http, &c->call);
-    (void)pthread_mutex_unlock(&l->lock);
     return true;
 }
 
@@ -314,27 +301,21 @@ static bool cancel(struct links *l, struct link_call *c)
 
 bool link_cancel(struct link_call *c)
 {
-    (void)pthread_mutex_lock(&c->links->lock);
+    LOCKED(&c->links->lock);
     // Messages that are being received are taken, so that they can be released.
-    bool cancelled = !atomic_load(&c->comes) && cancel(c->links, c);
-    (void)pthread_mutex_unlock(&c->links->lock);
-    return cancelled;
+    return !atomic_load(&c->comes) && cancel(c->links, c);
 }
 
 void link_target_away(struct links *l, struct link_target *t)
 {
-    struct link_call *back = NULL;
+    struct list back = {0};
     (void)pthread_mutex_lock(&l->lock);
-    for (struct link_call *c = t->first, *next; c; c = next) {
-        next = c->next;
-        if (!cancel(l, c)) continue;
-        c->next = back;
-        back = c;
+    LIST_EACH(c, &t->calls, struct link_call, under_way) {
+        if (cancel(l, c)) list_add(&back, &c->under_way);
     }
     (void)pthread_mutex_unlock(&l->lock);
-    for (struct link_call *c = back, *next; c; c = next) {
-        next = c->next;
-        c->next = NULL;
+    LIST_EACH(c, &back, struct link_call, under_way) {
+        list_remove(&back, &c->under_way);
         atomic_fetch_add(&l->counts.failed, 1);
         c->done(c, LINK_DOUBTED);
     }
@@ -351,18 +332,21 @@ bool link_ask(struct links *l, const struct peer_identity *to, const char *token
     (void)pthread_mutex_lock(&l->lock);
     start_clients(l);
     (void)pthread_mutex_unlock(&l->lock);
-    struct http_peer *peer = http_peer_new(to->url, l->certificates);
-    if (!peer) return false;
     struct peer_challenge challenge = peer_challenge_of(to);
+    // Without a token, the request reveals nothing, and any node of the cluster may answer.
+    struct http1_config config = {.tls = l->certificates,
+                                  .challenge = carries || proves ? &challenge : NULL,
+                                  .repeats = true};
+    struct http1_client *client = http1_new(to->url, &config);
+    if (!client) return false;
     (void)snprintf(authorization, sizeof authorization, "Authorization: Bearer %s",
                    carries ? token : "");
     call->headers = lines;
     call->headers_len = carries;
-    // Without a token, the request reveals nothing, and any node of the cluster may answer.
-    http_peer_do(peer, carries || proves ? &challenge : NULL, call);
+    http1_do(client, call);
     call->headers = NULL;
     call->headers_len = 0;
     explicit_bzero(authorization, sizeof authorization);
-    http_peer_free(peer);
+    http1_free(client);
     return call->end == HTTP_ANSWERED;
 }

@@ -7,6 +7,7 @@
 // the store.
 #pragma once
 
+#include "base/list.h"
 #include "net/http_async.h"
 #include "os/run_queue.h"
 #include "peer/owner_name.h"
@@ -44,7 +45,7 @@ struct link_call {
     struct pool_job job;         // over TLS
     struct links *links;
     struct link_target *target;
-    struct link_call *next, *before; // of the target, under the lock
+    struct list_link under_way; // among the target's requests, under the lock
     bool is_listed;
     atomic_bool comes; // an answer is being received
     struct buf body;   // the caller encodes its question here

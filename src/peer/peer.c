@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Challenges to nodes, the memory of their results, and the hosts that may get a token.
 #include "peer/peer.h"
+#include "os/lock.h"
 #include "protocol/owner_map.h"
 
+#include "base/authority.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "net/digest.h"
 #include "os/clock.h"
 #include "os/entropy.h"
@@ -243,19 +246,17 @@ static struct known_peer *known_peer_find_or_add(struct peers *p, const struct o
 
 void peers_learn(struct peers *p, const struct owner_name *name)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     (void)known_peer_find_or_add(p, name);
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 bool peers_secret(struct peers *p, const char *key, char out[JOURNAL_ADDRESS_MAX])
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     struct known_peer *k = p->all;
     while (k && strcmp(k->key, key) != 0)
         k = k->next;
     if (k) memcpy(out, k->name.incarnation, JOURNAL_ADDRESS_MAX);
-    (void)pthread_mutex_unlock(&p->lock);
     return k != NULL;
 }
 
@@ -276,14 +277,13 @@ static bool is_among(const struct peer_identity *to, const struct known_peer *k)
 void peers_secrets(struct peers *p, struct peer_identity *to)
 {
     struct known_peer *best;
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     do {
         best = NULL;
         for (struct known_peer *k = p->all; k; k = k->next)
             if (!is_among(to, k) && (!best || is_better(k, best, to->node))) best = k;
         if (best) peer_identity_add(to, best->name.incarnation);
     } while (best && to->secrets_len < PEER_KEYS_MAX);
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 // Called with the lock, which it releases during the challenge.
@@ -344,53 +344,33 @@ static void probe_if_due(struct peers *p, struct known_peer *k)
 
 enum peer peers_ask(struct peers *p, const struct owner_name *name, int64_t *age_ms)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     struct known_peer *k = known_peer_find_or_add(p, name);
     enum peer peer = known_peer_result(k);
     probe_if_due(p, k);
     *age_ms = k->probing ? clock_boot_ms() - k->answered_at : 0;
     if (peer == PEER_PROVEN) peer = challenge_once(p, k);
-    (void)pthread_mutex_unlock(&p->lock);
     return peer;
 }
 
 void peers_doubt(struct peers *p, const struct owner_name *name)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     struct known_peer *k = known_peer_find_or_add(p, name);
     k->doubted_until = clock_boot_ms() + 2 * PEER_ASK_MS;
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 enum peer peers_find_out(struct peers *p, const struct owner_name *name)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     struct known_peer *k = known_peer_find_or_add(p, name);
-    enum peer peer = known_peer_result(k) == PEER_AWAY ? PEER_AWAY : challenge_once(p, k);
-    (void)pthread_mutex_unlock(&p->lock);
-    return peer;
+    return known_peer_result(k) == PEER_AWAY ? PEER_AWAY : challenge_once(p, k);
 }
 
 enum peer peers_recall(struct peers *p, const struct owner_name *name)
 {
-    (void)pthread_mutex_lock(&p->lock);
-    enum peer peer = known_peer_result(known_peer_find(p, name));
-    (void)pthread_mutex_unlock(&p->lock);
-    return peer;
-}
-
-// The URL's host without its port and brackets; and the two together.
-static bool take_host(const char *url, char host[HOST_MAX], char whole[HOST_MAX])
-{
-    const char *at = strstr(url, "://");
-    at = at ? at + 3 : url;
-    size_t len = strcspn(at, "/?#");
-    if (len == 0 || len >= HOST_MAX || memchr(at, '@', len)) return false;
-    (void)snprintf(whole, HOST_MAX, "%.*s", (int)len, at);
-    bool six = whole[0] == '[';
-    size_t end = six ? strcspn(whole, "]") : strcspn(whole, ":");
-    (void)snprintf(host, HOST_MAX, "%.*s", (int)(six ? end - 1 : end), whole + six);
-    return *host;
+    LOCKED(&p->lock);
+    return known_peer_result(known_peer_find(p, name));
 }
 
 static bool is_loopback(const char *host)
@@ -402,15 +382,18 @@ static bool is_loopback(const char *host)
     return inet_pton(AF_INET6, host, &six) == 1 && IN6_IS_ADDR_LOOPBACK(&six);
 }
 
-// "node-1, node-2:7333"
-static bool is_listed(const char *list, const char *host, const char *whole)
+static bool equals(struct bytes a, const char *b, size_t b_len)
+{
+    return a.len == b_len && strncasecmp((const char *)a.data, b, b_len) == 0;
+}
+
+// The host, or host and port, in "node-1, node-2:7333".
+static bool is_listed(const char *list, struct bytes host, struct bytes whole)
 {
     while (*list) {
         list += strspn(list, ", ");
         size_t len = strcspn(list, ", ");
-        bool same = (strlen(host) == len && strncasecmp(list, host, len) == 0) ||
-                    (strlen(whole) == len && strncasecmp(list, whole, len) == 0);
-        if (len > 0 && same) return true;
+        if (len > 0 && (equals(host, list, len) || equals(whole, list, len))) return true;
         list += len;
     }
     return false;
@@ -418,10 +401,14 @@ static bool is_listed(const char *list, const char *host, const char *whole)
 
 bool peer_may_have_token(const char *url, const char *hosts)
 {
-    char host[HOST_MAX], whole[HOST_MAX];
+    char host[HOST_MAX];
+    struct authority at;
+    struct bytes whole = authority_of(url);
     const char *list = hosts && *hosts ? hosts : getenv(PEER_HOSTS);
-    if (!take_host(url, host, whole)) return false;
-    return list && *list ? is_listed(list, host, whole) : is_loopback(host);
+    bool good = !strchr(url, '@') && authority_split(whole, &at) &&
+                text_copy_len(host, sizeof host, (const char *)at.host.data, at.host.len) && *host;
+    if (!good) return false;
+    return list && *list ? is_listed(list, at.host, whole) : is_loopback(host);
 }
 
 bool peer_hosts_are_good(const char *hosts)

@@ -2,11 +2,11 @@
 // Prints and reads the line that tells clients the owners of a queue's shards.
 #include "protocol/owner_map.h"
 
+#include "base/authority.h"
 #include "base/check.h"
 #include "base/digits.h"
 #include "base/hash.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static const char digits[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -74,23 +74,11 @@ void owner_map_hash(struct bytes text, char out[OWNER_MAP_HASH_MAX])
     *digits_put_hex64(out, hash64_of(text, 0)) = '\0';
 }
 
-static bool is_port(const char *text)
-{
-    size_t len = strlen(text);
-    if (len == 0 || len > 5 || strspn(text, "0123456789") < len) return false;
-    long port = strtol(text, NULL, 10);
-    return port > 0 && port <= UINT16_MAX;
-}
-
 bool owner_url_is_good(const char *url)
 {
     bool known = strncmp(url, "http://", 7) == 0 || strncmp(url, "https://", 8) == 0;
-    if (!known || strpbrk(strstr(url, "://") + 3, "/?#@ \t\\")) return false;
-    const char *host = strstr(url, "://") + 3;
-    size_t len = strcspn(host, ":");
-    if (*host == '[') {
-        len = strcspn(host, "]") + 1;
-        if (len < 4 || len > strlen(host)) return false;
-    }
-    return len > 0 && (host[len] == '\0' || (host[len] == ':' && is_port(host + len + 1)));
+    struct authority at;
+    if (!known || strpbrk(strstr(url, "://") + 3, "/?#@")) return false;
+    return authority_split(authority_of(url), &at) && authority_has_host(&at) &&
+           (!at.port.data || at.number > 0);
 }

@@ -2,6 +2,7 @@
 #include "store/url_text.h"
 
 #include "base/digits.h"
+#include "base/text.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -38,6 +39,20 @@ bool url_decode(const char *from, size_t len, char *to, size_t to_len, const cha
         to[at++] = (char)ch;
     }
     to[at] = 0;
+    return true;
+}
+
+bool url_host(const char *from, size_t len, const char *what, uint16_t port, struct authority *out,
+              struct url_complaint c)
+{
+    char named[8];
+    int64_t number = port;
+    bool split = authority_split(bytes_of(from, len), out);
+    if (!authority_has_host(out) || (!split && !out->port.data))
+        return url_wrong(c, "\"%.*s\" is not %s", (int)(len < 80 ? len : 80), from, what);
+    (void)text_copy_len(named, sizeof named, (const char *)out->port.data, out->port.len);
+    if (out->port.data && !url_number("port", named, 1, UINT16_MAX, &number, c)) return false;
+    out->number = (uint16_t)number;
     return true;
 }
 

@@ -2,6 +2,8 @@
 // What the parsers of store URLs share.
 #pragma once
 
+#include "base/authority.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,6 +21,11 @@ bool url_wrong(struct url_complaint c, const char *format, ...)
 // what: the name of the part, for the sentence.
 bool url_decode(const char *from, size_t len, char *to, size_t to_len, const char *what,
                 struct url_complaint c);
+
+// Splits "host" or "host:port". out->number is set, to `port` if none is named. what: what the text
+// is not, if it is wrong: "a host, as in ...".
+bool url_host(const char *from, size_t len, const char *what, uint16_t port, struct authority *out,
+              struct url_complaint c);
 
 // The value of a setting: a text that is not empty, or a number from lo to hi.
 bool url_take(char *to, size_t to_len, const char *name, const char *value, struct url_complaint c);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Text that comes from a server or a setting: a header to look something up in, base64, a URL. What
 // is found lies inside the input, and what was read from base64 writes back to the same text.
+#include "base/authority.h"
 #include "base/base64.h"
 #include "base/check.h"
 #include "base/memory.h"
@@ -49,6 +50,10 @@ static void find_place(struct bytes text)
     char place[HTTP_PLACE_MAX];
     http_place(url, place);
     CHECK(strlen(place) < HTTP_PLACE_MAX);
+    struct http_host host;
+    struct authority at;
+    if (authority_split(authority_of(url), &at)) CHECK(at.host.len + at.port.len <= strlen(url));
+    if (http_host_of(url, &host)) CHECK(*host.host && *host.port && *http_path(url) == '/');
     memory_free(url);
 }
 

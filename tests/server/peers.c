@@ -2,7 +2,7 @@
 // Which nodes get a token: those that prove that they are the journal's owner, and no others. And
 // what a token must allow for its calls to be forwarded: the calls.
 #include "imposter.h"
-#include "net/http_peer.h"
+#include "net/http1.h"
 #include "nodes.h"
 #include "os/clock.h"
 #include "peer/peer.h"
@@ -285,9 +285,10 @@ static int configure_as(struct rig *r, struct house *h, enum role role, const ch
     call.headers = lines;
     call.headers_len = 2;
     call.body = buf_bytes(&body);
-    struct http_peer *peer = http_peer_new(name.url, NULL);
-    http_peer_do(peer, &challenge, &call);
-    http_peer_free(peer);
+    struct http1_client *client =
+        http1_new(name.url, &(struct http1_config){.challenge = &challenge});
+    http1_do(client, &call);
+    http1_free(client);
     assert_int_equal(call.end, HTTP_ANSWERED);
     return call.status;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coord/kv/endpoints.h"
 
+#include "base/authority.h"
 #include "base/check.h"
 #include "coord/record.h"
 #include "os/clock.h"
@@ -9,37 +10,22 @@
 #include <string.h>
 
 #define TRY_MS_MIN   300
+#define HOST_LEN_MAX 200
 #define PATH_LEN_MAX 1200
 #define CONNECT_MS   1000
 #define IN_PARALLEL  32
 
-static bool host_char(char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') ||
-           strchr("_.-[]:", c);
-}
-
 // "host", "host:port" or "[address]:port"
 static bool host_parse(struct endpoints *e, const char *text, size_t len, bool tls, uint16_t port)
 {
-    char host[200];
-    if (len == 0 || len >= sizeof host || e->len == ENDPOINTS_MAX) return false;
-    for (size_t i = 0; i < len; i++)
-        if (!text[i] || !host_char(text[i])) return false;
-    memcpy(host, text, len);
-    host[len] = 0;
-    const char *bracket = strchr(host, ']');
-    const char *colon = strchr(bracket ? bracket : host, ':');
-    if ((host[0] == '[') != (bracket != NULL)) return false;
-    if (colon) {
-        size_t digits = strspn(colon + 1, "0123456789");
-        if (colon == host || digits == 0 || digits > 5 || colon[1 + digits]) return false;
-    }
+    struct authority at;
+    bool good = len > 0 && len < HOST_LEN_MAX && e->len < ENDPOINTS_MAX &&
+                authority_split(bytes_of(text, len), &at) && authority_has_host(&at);
+    if (!good) return false;
     char *to = e->base[e->len++];
-    if (colon)
-        (void)snprintf(to, ENDPOINT_URL_MAX, "http%s://%s", tls ? "s" : "", host);
-    else
-        (void)snprintf(to, ENDPOINT_URL_MAX, "http%s://%s:%u", tls ? "s" : "", host, port);
+    if (at.port.len == 0) at.number = port;
+    (void)snprintf(to, ENDPOINT_URL_MAX, at.bracketed ? "http%s://[%.*s]:%u" : "http%s://%.*s:%u",
+                   tls ? "s" : "", (int)at.host.len, (const char *)at.host.data, at.number);
     return true;
 }
 

@@ -3,6 +3,7 @@
 // promises.
 #include "store/redis/url.h"
 
+#include "base/text.h"
 #include "store/url_text.h"
 
 #include <stdio.h>
@@ -86,46 +87,20 @@ static bool read_setting(const char *name, const char *value, void *into, struct
     return url_wrong(c, "\"%.60s\" is not a setting of a redis URL: those are " SETTINGS, name);
 }
 
-static bool host_good(const char *host, size_t len, bool bracket)
-{
-    if (len == 0 || len > REDIS_HOST_MAX) return false;
-    for (size_t i = 0; i < len; i++) {
-        bool word = (host[i] >= 'a' && host[i] <= 'z') || (host[i] >= 'A' && host[i] <= 'Z') ||
-                    (host[i] >= '0' && host[i] <= '9');
-        if (!word && !strchr(bracket ? ".:%" : "-._", host[i])) return false;
-    }
-    return true;
-}
-
-static bool read_port(const char *from, size_t len, struct redis_place *out, struct url_complaint c)
-{
-    char text[8];
-    int64_t port;
-    (void)snprintf(text, sizeof text, "%.*s", (int)(len < 7 ? len : 7), from);
-    if (!url_number("port", text, 1, 65535, &port, c)) return false;
-    (void)snprintf(out->port, sizeof out->port, "%u", (unsigned)(port & 0xffff));
-    return true;
-}
-
 static bool read_host(const char *from, size_t len, struct redis_url *out, struct url_complaint c)
 {
-    const char *bracket = len > 0 && from[0] == '[' ? memchr(from, ']', len) : NULL;
-    const char *host = bracket ? from + 1 : from;
-    size_t host_len = bracket ? (size_t)(bracket - host) : strcspn(from, ":,/?#");
-    if (!bracket && host_len > len) host_len = len;
-    const char *rest = bracket ? bracket + 1 : from + host_len;
-    size_t rest_len = len - (size_t)(rest - from);
-    if (!host_good(host, host_len, bracket != NULL) || (rest_len > 0 && rest[0] != ':'))
-        return url_wrong(c, "\"%.*s\" is not a host, as in " FORMS, (int)(len < 80 ? len : 80),
-                         from);
+    struct authority at;
+    if (!url_host(from, len, "a host, as in " FORMS, out->form == REDIS_SENTINEL ? 26379 : 6379,
+                  &at, c))
+        return false;
+    if (at.host.len > REDIS_HOST_MAX)
+        return url_wrong(c, "a host has at most %d bytes", REDIS_HOST_MAX);
     if (out->places_len == REDIS_PLACES_MAX)
         return url_wrong(c, "a redis URL has at most %d hosts", REDIS_PLACES_MAX);
     struct redis_place *place = &out->places[out->places_len++];
-    memcpy(place->host, host, host_len);
-    place->host[host_len] = 0;
-    (void)snprintf(place->port, sizeof place->port, "%s",
-                   out->form == REDIS_SENTINEL ? "26379" : "6379");
-    return rest_len == 0 || read_port(rest + 1, rest_len - 1, place, c);
+    (void)text_copy_len(place->host, sizeof place->host, (const char *)at.host.data, at.host.len);
+    (void)snprintf(place->port, sizeof place->port, "%u", at.number);
+    return true;
 }
 
 static bool read_hosts(const char *from, size_t len, struct redis_url *out, struct url_complaint c)

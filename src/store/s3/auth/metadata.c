@@ -5,6 +5,7 @@
 #define _GNU_SOURCE // explicit_bzero
 #include "store/s3/auth/metadata.h"
 
+#include "base/authority.h"
 #include "store/s3/auth/keys.h"
 
 #include <arpa/inet.h>
@@ -62,14 +63,12 @@ bool s3_container_url_ok(const char *url)
     static const char plain[] = "http://", safe[] = "https://";
     if (strncasecmp(url, safe, sizeof safe - 1) == 0) return url[sizeof safe - 1] != 0;
     if (strncasecmp(url, plain, sizeof plain - 1) != 0) return false;
-    const char *at = url + sizeof plain - 1;
-    size_t len = strcspn(at, "/?#");
     // user:password@host would hide the real host.
-    if (memchr(at, '@', len) || memchr(at, '\\', len)) return false;
+    if (strpbrk(url, "@\\")) return false;
     char host[64];
-    bool six = *at == '[';
-    size_t host_len = six ? strcspn(++at, "]") : strcspn(at, ":/?#");
-    return secret_copy(host, sizeof host, bytes_of(at, host_len)) && host_may_be_plain(host);
+    struct authority at;
+    return authority_split(authority_of(url), &at) && secret_copy(host, sizeof host, at.host) &&
+           host_may_be_plain(host);
 }
 
 enum err s3_container_find(struct s3_container *to, char *why, size_t why_len)
