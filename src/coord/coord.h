@@ -75,7 +75,7 @@ struct coord_member {
     // What the node goes by (cluster/tuning.h); "": it does not tell. Plain text.
     char settings[COORD_SETTINGS_MAX + 1];
     uint8_t incarnation[COORD_INCARNATION_LEN];
-    uint8_t store[COORD_STORE_LEN]; // the id of its store; zeros: an earlier release, not known
+    uint8_t store[COORD_STORE_LEN]; // the id of its store
     bool leaving;                   // it gives its shards away
     bool beats; // set by `store:`: it knows of other members, so it sends heartbeats
     // Set by list, watch and heartbeat: the time since its last sign of life. 0 if the service does
@@ -83,7 +83,7 @@ struct coord_member {
     int64_t age_ms;
     bool silent; // set by `store:`: perhaps a lone node, so nothing shows whether it lives
 };
-// Returns whether both stores are known, and are two.
+// Returns whether their stores are two.
 bool coord_is_foreign(const struct coord_member *a, const struct coord_member *b);
 void coord_incarnation(struct bytes secret, uint8_t out[static COORD_INCARNATION_LEN]);
 

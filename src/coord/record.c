@@ -79,15 +79,9 @@ static void put_hex(struct json *to, const char *key, const uint8_t *bytes, size
     json_text(to, key, text);
 }
 
-static bool has_store(const struct coord_member *m)
-{
-    static const uint8_t none[COORD_STORE_LEN];
-    return memcmp(m->store, none, sizeof none) != 0;
-}
-
 bool coord_is_foreign(const struct coord_member *a, const struct coord_member *b)
 {
-    return has_store(a) && has_store(b) && memcmp(a->store, b->store, sizeof a->store) != 0;
+    return memcmp(a->store, b->store, sizeof a->store) != 0;
 }
 
 void member_print(const struct coord_member *m, struct buf *to)
@@ -102,10 +96,10 @@ void member_print(const struct coord_member *m, struct buf *to)
     json_number(o, "rulesMin", m->rules_lo);
     json_number(o, "rulesMax", m->rules_hi);
     put_hex(o, "incarnationSha256", m->incarnation, sizeof m->incarnation);
-    if (has_store(m)) put_hex(o, "store", m->store, sizeof m->store);
-    if (m->settings[0]) json_text(o, "settings", m->settings);
-    if (m->leaving) json_bool(o, "leaving", true);
-    if (m->beats) json_bool(o, "beats", true);
+    put_hex(o, "store", m->store, sizeof m->store);
+    json_text(o, "settings", m->settings);
+    json_bool(o, "leaving", m->leaving);
+    json_bool(o, "beats", m->beats);
     json_write(o, to);
 }
 
@@ -145,10 +139,11 @@ static bool get_hex(const struct json *o, const char *key, uint8_t *to, size_t l
            digits_read_hex(text, to, len);
 }
 
-static bool get_flag(const struct json *o, const char *key)
+static bool get_flag(const struct json *o, const char *key, bool *to)
 {
     const struct json *v = json_member(o, key);
-    return v && json_kind(v) == JSON_KIND_BOOL && json_as_bool(v);
+    *to = v && json_kind(v) == JSON_KIND_BOOL && json_as_bool(v);
+    return v && json_kind(v) == JSON_KIND_BOOL;
 }
 
 // Returns the object; NULL: the text is not an object of this version.
@@ -175,13 +170,12 @@ bool member_parse(struct bytes text, struct coord_member *m)
                 get_text(o, "version", m->version, COORD_VERSION_MAX) &&
                 get_u32(o, "rulesMin", &m->rules_lo) && get_u32(o, "rulesMax", &m->rules_hi) &&
                 get_hex(o, "incarnationSha256", m->incarnation, sizeof m->incarnation) &&
-                (!json_member(o, "store") || get_hex(o, "store", m->store, sizeof m->store)) &&
+                get_hex(o, "store", m->store, sizeof m->store) &&
+                get_flag(o, "leaving", &m->leaving) && get_flag(o, "beats", &m->beats) &&
                 member_is_good(m, why);
     // A text that this release cannot take is no reason to refuse the member.
     bool given = good && get_text(o, "settings", m->settings, COORD_SETTINGS_MAX);
     if (!given || !text_is_plain(m->settings)) memset(m->settings, 0, sizeof m->settings);
-    m->leaving = good && get_flag(o, "leaving");
-    m->beats = good && get_flag(o, "beats");
     json_free(o);
     if (!good) *m = (struct coord_member){0};
     return good;

@@ -30,7 +30,14 @@ static void a_member_record_comes_back(void **state)
     buf_done(&text);
 }
 
-#define HASH "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define HASH  "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
+#define STORE "00112233445566778899aabbccddeeff"
+#define RECORD(v, name, url, capacity, rules_lo, hash, rest)                                       \
+    "{\"v\":" v ",\"name\":\"" name "\",\"url\":\"" url "\",\"capacity\":" capacity                \
+    ",\"version\":\"1\",\"rulesMin\":" rules_lo ",\"rulesMax\":1,\"incarnationSha256\":\"" hash    \
+    "\"" rest "}"
+#define STORED ",\"store\":\"" STORE "\",\"settings\":\"\""
+#define REST   STORED ",\"leaving\":false,\"beats\":true"
 
 static void a_damaged_member_record_is_refused(void **state)
 {
@@ -41,22 +48,18 @@ static void a_damaged_member_record_is_refused(void **state)
         "[]",
         "null",
         "{\"v\":1}",
-        "{\"v\":2,\"name\":\"a\",\"url\":\"u\",\"capacity\":1,\"version\":\"1\",\"rulesMin\":1,"
-        "\"rulesMax\":1,\"incarnationSha256\":\"" HASH "\"}",
-        "{\"v\":1,\"name\":\"a/b\",\"url\":\"u\",\"capacity\":1,\"version\":\"1\",\"rulesMin\":1,"
-        "\"rulesMax\":1,\"incarnationSha256\":\"" HASH "\"}",
-        "{\"v\":1,\"name\":\"a\",\"url\":\"u\",\"capacity\":-1,\"version\":\"1\",\"rulesMin\":1,"
-        "\"rulesMax\":1,\"incarnationSha256\":\"" HASH "\"}",
-        "{\"v\":1,\"name\":\"a\",\"url\":\"u\",\"capacity\":1,\"version\":\"1\",\"rulesMin\":2,"
-        "\"rulesMax\":1,\"incarnationSha256\":\"" HASH "\"}",
-        "{\"v\":1,\"name\":\"a\",\"url\":\"u\",\"capacity\":1,\"version\":\"1\",\"rulesMin\":1,"
-        "\"rulesMax\":1,\"incarnationSha256\":\"00\"}",
-        "{\"v\":1,\"name\":\"a\",\"url\":\"u\\u0000\",\"capacity\":1,\"version\":\"1\","
-        "\"rulesMin\":1,\"rulesMax\":1,\"incarnationSha256\":\"" HASH "\"}",
+        RECORD("2", "a", "u", "1", "1", HASH, REST),
+        RECORD("1", "a/b", "u", "1", "1", HASH, REST),
+        RECORD("1", "a", "u", "-1", "1", HASH, REST),
+        RECORD("1", "a", "u", "1", "2", HASH, REST),
+        RECORD("1", "a", "u", "1", "1", "00", REST),
+        RECORD("1", "a", "u\\u0000", "1", "1", HASH, REST),
+        RECORD("1", "a", "u", "1", "1", HASH, ",\"leaving\":false,\"beats\":true"), // no store
+        RECORD("1", "a", "u", "1", "1", HASH, ",\"store\":\"00\",\"leaving\":false,\"beats\":true"),
+        RECORD("1", "a", "u", "1", "1", HASH, STORED ",\"beats\":true"),
+        RECORD("1", "a", "u", "1", "1", HASH, STORED ",\"leaving\":0,\"beats\":true"),
     };
-    static const char good[] =
-        "{\"v\":1,\"name\":\"a\",\"url\":\"u\",\"capacity\":1,\"version\":\"1\",\"rulesMin\":1,"
-        "\"rulesMax\":1,\"incarnationSha256\":\"" HASH "\",\"newer\":[1]}";
+    static const char good[] = RECORD("1", "a", "u", "1", "1", HASH, REST ",\"newer\":[1]");
     struct coord_member m;
     NEED(member_parse(bytes_str(good), &m));
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
