@@ -2,14 +2,19 @@
 // Parses the command line with a command's table of options. Each error is one sentence that names
 // the option, the value and what would be right.
 #include "api/place.h"
+#include "base/check.h"
 #include "base/duration.h"
 #include "base/nearly.h"
 #include "cli/commands.h"
 #include "cli/text.h"
+#include "protocol/fields.h"
 
+#include <ctype.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define FIELD_NAME_MAX 32
 
 enum { GLOBAL_STORE, GLOBAL_JSON, GLOBAL_QUIET, GLOBAL_TIMEOUT, GLOBAL_HELP };
 
@@ -41,6 +46,37 @@ struct parse_state {
     size_t at;
     struct cli_value *values;
 };
+
+// "workflow-last" is "workflowLast".
+static void field_name(const char *option, char *out, size_t size)
+{
+    size_t len = 0;
+    for (const char *at = option; *at && len + 1 < size; at++) {
+        bool dash = *at == '-' && at[1];
+        if (dash) at++;
+        out[len++] = dash ? (char)toupper((unsigned char)*at) : *at;
+    }
+    out[len] = 0;
+}
+
+struct cli_option cli_option_of(const struct cli_option *o)
+{
+    static const enum option_kind kinds[FIELD_KIND_COUNT] = {
+        [FIELD_TEXT] = OPTION_TEXT,    [FIELD_TEXTS] = OPTION_TEXTS,
+        [FIELD_NUMBER] = OPTION_COUNT, [FIELD_INT] = OPTION_COUNT,
+        [FIELD_SMALL] = OPTION_COUNT,  [FIELD_DURATION] = OPTION_DURATION,
+        [FIELD_ANY] = OPTION_TEXT,     [FIELD_BOOL] = OPTION_FLAG};
+    struct cli_option out = *o;
+    char name[FIELD_NAME_MAX];
+    if (!o->of) return out;
+    field_name(o->name, name, sizeof name);
+    const struct field *f = fields_find(o->of, name);
+    CHECK(f && (o->value != NULL) == (kinds[f->kind] != OPTION_FLAG));
+    out.kind = kinds[f->kind];
+    if (out.min < f->min) out.min = f->min;
+    out.max = f->max;
+    return out;
+}
 
 static int bad_value(const struct cli *cli, const struct cli_option *o, const char *text)
 {
@@ -216,16 +252,17 @@ static int option_take(struct parse_state *p)
         return 0;
     }
     if (!o) return unknown_option(p, word);
+    struct cli_option row = cli_option_of(o);
     const char *text = name[len] ? name + len + (is_long ? 1 : 0) : NULL;
-    if (o->kind == OPTION_FLAG && text)
+    if (row.kind == OPTION_FLAG && text)
         return cli_usage(p->cli, word, "--%s takes no value, but \"%.60s\" has one", o->name, word);
-    if (o->kind != OPTION_FLAG && !text) {
+    if (row.kind != OPTION_FLAG && !text) {
         if (p->at == p->argc)
             return cli_usage(p->cli, word, "%s needs a value: %s %s", word, word, o->value);
         text = p->argv[p->at++];
     }
     if (global) return global_put(p, (size_t)(o - rows), text);
-    return value_put(p->cli, o, text ? text : "", &p->values[o - rows]);
+    return value_put(p->cli, &row, text ? text : "", &p->values[o - rows]);
 }
 
 struct word_rule {

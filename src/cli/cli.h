@@ -50,7 +50,16 @@ struct cli_option {
     int64_t min; // COUNT, DURATION
     int64_t max; // 0: only the limit of the type
     const char *help;
+    // The fields of a call. The one of this name ("workflowLast" for --workflow-last) gives the
+    // kind and the range. A min of the row is the higher one.
+    const struct fields *of;
 };
+// A row whose field says the rest: OPTION_OF(send, "priority", "N", "0 to 9", .min = 1).
+#define OPTION_OF(table, option, placeholder, ...)                                                 \
+    {                                                                                              \
+        .name = (option), .value = (placeholder), .of = &table##_fields, .help = __VA_ARGS__       \
+    }
+struct cli_option cli_option_of(const struct cli_option *o); // with what the field gives
 
 struct cli_value {
     bool given;

@@ -2,16 +2,14 @@
 // cancel: ends chosen messages that no worker holds.
 #include "cli/choose.h"
 #include "cli/commands.h"
+#include "protocol/routes.h"
 
 #include <string.h>
 
 enum { REASON, YES, FILTER };
 
 static const struct cli_option options[] = {
-    [REASON] = {.name = "reason",
-                .value = "TEXT",
-                .kind = OPTION_TEXT,
-                .help = "the reason, kept with the message"},
+    [REASON] = OPTION_OF(cancel, "reason", "TEXT", "the reason, kept with the message"),
     [YES] = {.name = "yes", .letter = 'y', .help = "with a filter: do not ask for confirmation"},
     FILTER_ROWS(FILTER, "with a filter: ready, delayed or dead; default: ready and\n"
                         "delayed"),

@@ -7,6 +7,7 @@
 #include "cli/signal_print.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "os/clock.h"
 #include "protocol/routes.h"
 #include "json/json.h"
 
@@ -22,14 +23,14 @@
 enum { WORKFLOW, TIMEOUT, STREAM, ANY, RUNNING, ASK, FROM };
 
 static const struct cli_option options[] = {
-    [WORKFLOW] = {"workflow", 0, "W", OPTION_TEXT, 0, 0, "the messages of a workflow, not IDs"},
+    [WORKFLOW] = OPTION_OF(collect, "workflow", "W", "the messages of a workflow, not IDs"),
     [TIMEOUT] = {"timeout", 0, "D", OPTION_DURATION, 0, 7 * DAY_MS,
                  "how long to wait; default: until all have ended"},
     [STREAM] = {"stream", 0, NULL, OPTION_FLAG, 0, 0, "print each outcome as it comes"},
     [ANY] = {"any", 0, NULL, OPTION_FLAG, 0, 0, "end with the first message that was processed"},
-    [RUNNING] = {"running", 0, NULL, OPTION_FLAG, 0, 0,
-                 "ask the running jobs, and print their answers, too"},
-    [ASK] = {"ask", 0, "TEXT", OPTION_TEXT, 0, 0, "the question of --running"},
+    [RUNNING] =
+        OPTION_OF(collect, "running", NULL, "ask the running jobs, and print their answers, too"),
+    [ASK] = OPTION_OF(collect, "ask", "TEXT", "the question of --running"),
     [FROM] = {"from", 0, "POS", OPTION_TEXT, 0, 0, "continue an earlier collect at its position"},
 };
 
@@ -167,7 +168,7 @@ static int collect_all(struct collect_command *c, struct sluice_collector *col,
 {
     struct sluice_error error = {0};
     struct progress p;
-    int64_t end = o[TIMEOUT].given ? steady_ms() + o[TIMEOUT].number : INT64_MAX;
+    int64_t end = o[TIMEOUT].given ? clock_boot_ms() + o[TIMEOUT].number : INT64_MAX;
     const char *const *ids;
     size_t whole = sluice_collect_missing(col, &ids);
     progress_begin(&p, c->cli, "collected", "messages");
@@ -175,7 +176,7 @@ static int collect_all(struct collect_command *c, struct sluice_collector *col,
     for (;;) {
         const struct sluice_collected *one = NULL;
         error = (struct sluice_error){0};
-        int64_t left = end - steady_ms();
+        int64_t left = end - clock_boot_ms();
         answer_watch_start(c->cli, 0); // each call ends within a second
         enum sluice_code code = sluice_collect_next(
             col, left < SLICE_MS ? (left > 0 ? left : 0) : SLICE_MS, &one, &error);
@@ -192,7 +193,7 @@ static int collect_all(struct collect_command *c, struct sluice_collector *col,
         uint64_t came = c->processed + c->failed + c->unknown;
         progress_move(&p, came, came, whole);
         if (processed && o[ANY].given) break;
-        if (!one && steady_ms() >= end) break;
+        if (!one && clock_boot_ms() >= end) break;
     }
     progress_end(&p);
     return 0;

@@ -162,7 +162,7 @@ static const struct cli_option *needs_value(const struct command *c, const char 
         const struct cli_option *o = &c->options[i];
         bool letter = word[0] == '-' && word[1] && word[1] == o->letter && !word[2];
         bool name = strncmp(word, "--", 2) == 0 && strcmp(word + 2, o->name) == 0;
-        if ((letter || name) && o->kind != OPTION_FLAG) return o;
+        if ((letter || name) && o->value) return o;
     }
     return strcmp(word, "--store") == 0 ? &global_options[0] : NULL;
 }

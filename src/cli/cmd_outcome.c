@@ -10,8 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HOURS_24 (INT64_C(24) * 3600 * 1000)
-
 enum outcome_kind { SETTLE_ACK, SETTLE_FAIL, SETTLE_RELEASE, SETTLE_RENEW };
 
 struct token_input {
@@ -194,14 +192,10 @@ static int run_renew(const struct cli *cli, const struct arguments *args)
     "JSON keys: token, queue, status, until, and where they apply signals, reason."
 
 static const struct cli_option ack_options[] = {
-    [RESULT] = {.name = "result",
-                .value = "TEXT",
-                .kind = OPTION_TEXT,
-                .help = "the result of the job, or @FILE with it; up to 256 KiB"},
-    [RESULT_TYPE] = {.name = "result-type",
-                     .value = "TYPE",
-                     .kind = OPTION_TEXT,
-                     .help = "content type of the result, such as application/json"},
+    [RESULT] =
+        OPTION_OF(ack, "result", "TEXT", "the result of the job, or @FILE with it; up to 256 KiB"),
+    [RESULT_TYPE] = OPTION_OF(ack, "result-type", "TYPE",
+                              "content type of the result, such as application/json"),
 };
 
 const struct command command_ack = {
@@ -217,10 +211,7 @@ const struct command command_ack = {
 };
 
 static const struct cli_option fail_options[] = {
-    {.name = "reason",
-     .value = "TEXT",
-     .kind = OPTION_TEXT,
-     .help = "the reason, kept with the message"},
+    OPTION_OF(fail, "reason", "TEXT", "the reason, kept with the message"),
 };
 
 const struct command command_fail = {
@@ -235,11 +226,7 @@ const struct command command_fail = {
 };
 
 static const struct cli_option release_options[] = {
-    {.name = "delay",
-     .value = "D",
-     .kind = OPTION_DURATION,
-     .max = HOURS_24,
-     .help = "time until the message is ready again; default: at once"},
+    OPTION_OF(release, "delay", "D", "time until the message is ready again; default: at once"),
 };
 
 const struct command command_release = {
@@ -254,18 +241,11 @@ const struct command command_release = {
 };
 
 static const struct cli_option renew_options[] = {
-    [VISIBILITY] = {.name = "visibility",
-                    .value = "D",
-                    .kind = OPTION_DURATION,
-                    .min = 1,
-                    .max = HOURS_24,
-                    .help = "new lock time from now; default: the queue's\n"
-                            "visibilityTimeout"},
-    [PROGRESS] = {.name = "progress",
-                  .value = "N",
-                  .kind = OPTION_COUNT,
-                  .max = 100,
-                  .help = "progress of the job in percent, 0 to 100"},
+    [VISIBILITY] = OPTION_OF(renew, "visibility", "D",
+                             "new lock time from now; default: the queue's\n"
+                             "visibilityTimeout",
+                             .min = 1),
+    [PROGRESS] = OPTION_OF(renew, "progress", "N", "progress of the job in percent, 0 to 100"),
     [PROGRESS_TEXT] = {.name = "text",
                        .value = "TEXT",
                        .kind = OPTION_TEXT,

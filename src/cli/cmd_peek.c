@@ -21,20 +21,9 @@
 enum { MAX, AFTER, ID, READ, FILTER };
 
 static const struct cli_option options[] = {
-    [MAX] = {.name = "max",
-             .value = "N",
-             .kind = OPTION_COUNT,
-             .min = 1,
-             .max = 10000,
-             .help = "the most messages to print; default 10"},
-    [AFTER] = {.name = "after",
-               .value = "ID",
-               .kind = OPTION_TEXT,
-               .help = "start after this message"},
-    [ID] = {.name = "id",
-            .value = "ID",
-            .kind = OPTION_TEXT,
-            .help = "only this message, in any state"},
+    [MAX] = OPTION_OF(peek, "max", "N", "the most messages to print; default 10"),
+    [AFTER] = OPTION_OF(peek, "after", "ID", "start after this message"),
+    [ID] = OPTION_OF(peek, "id", "ID", "only this message, in any state"),
     [READ] = {.name = "read",
               .value = "MIB",
               .kind = OPTION_COUNT,

@@ -2,6 +2,7 @@
 // queue pause, resume, purge and delete. Purge and delete cannot be undone, so they ask for
 // confirmation.
 #include "cli/commands.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 enum { YES, DEAD };
@@ -11,7 +12,7 @@ static const struct cli_option delete_options[] = {
 };
 static const struct cli_option purge_options[] = {
     [YES] = {.name = "yes", .letter = 'y', .help = "do not ask for confirmation"},
-    [DEAD] = {.name = "dead", .help = "delete the dead messages instead of the waiting ones"},
+    [DEAD] = OPTION_OF(purge, "dead", NULL, "delete the dead messages instead of the waiting ones"),
 };
 
 typedef enum sluice_code queue_fn(struct sluice *s, const char *queue, struct sluice_error *error);

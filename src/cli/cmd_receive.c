@@ -15,28 +15,17 @@
 enum { MAX, WAIT, VISIBILITY, WORKER };
 
 static const struct cli_option options[] = {
-    [MAX] = {.name = "max",
-             .value = "N",
-             .kind = OPTION_COUNT,
-             .min = 1,
-             .max = 10000,
-             .help = "the most messages to lock; default 1"},
+    [MAX] = OPTION_OF(receive, "max", "N", "the most messages to lock; default 1"),
     [WAIT] = {.name = "wait",
               .value = "D",
               .kind = OPTION_DURATION,
               .max = HOURS_24,
               .help = "how long to wait if no message is ready; default 0"},
-    [VISIBILITY] = {.name = "visibility",
-                    .value = "D",
-                    .kind = OPTION_DURATION,
-                    .min = 1,
-                    .max = HOURS_24,
-                    .help = "how long the lock lasts; default: the queue's\n"
-                            "visibilityTimeout"},
-    [WORKER] = {.name = "worker",
-                .value = "ID",
-                .kind = OPTION_TEXT,
-                .help = "the worker's name; default: host and process"},
+    [VISIBILITY] = OPTION_OF(receive, "visibility", "D",
+                             "how long the lock lasts; default: the queue's\n"
+                             "visibilityTimeout",
+                             .min = 1),
+    [WORKER] = OPTION_OF(receive, "worker", "ID", "the worker's name; default: host and process"),
 };
 
 static void print_message(const struct sluice_message *m, bool first)

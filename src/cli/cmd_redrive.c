@@ -2,22 +2,15 @@
 // redrive: sends dead messages again.
 #include "cli/choose.h"
 #include "cli/commands.h"
+#include "protocol/routes.h"
 
 #include <string.h>
 
 enum { TO, MAX, YES, FILTER };
 
 static const struct cli_option options[] = {
-    [TO] = {.name = "to",
-            .value = "QUEUE",
-            .kind = OPTION_TEXT,
-            .help = "target of dead letters; default: the queue of each"},
-    [MAX] = {.name = "max",
-             .value = "N",
-             .kind = OPTION_COUNT,
-             .min = 1,
-             .max = UINT32_MAX,
-             .help = "the most messages to send; default: all"},
+    [TO] = OPTION_OF(redrive, "to", "QUEUE", "target of dead letters; default: the queue of each"),
+    [MAX] = OPTION_OF(redrive, "max", "N", "the most messages to send; default: all", .min = 1),
     [YES] = {.name = "yes", .letter = 'y', .help = "with a filter: do not ask for confirmation"},
     FILTER_ROWS(FILTER, "with a filter: dead, or ready for dead letters; default: both"),
 };

@@ -4,6 +4,7 @@
 #include "cli/send.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <stdlib.h>
@@ -11,49 +12,30 @@
 
 #define BODY_BYTES_MAX ((size_t)64 << 20) // the most that is read; the queue's own limit is lower
 #define TRIES_MAX      3
-#define DELAY_MAX      (INT64_C(365) * 24 * 3600 * 1000)
 
 enum { GROUP, PRIORITY, DELAY, AT, DEDUP, HEADER, REQUIRES, WORKFLOW, LAST, LINES, FROM, CREATE };
 
 static const struct cli_option options[] = {
-    [GROUP] = {.name = "group",
-               .value = "G",
-               .kind = OPTION_TEXT,
-               .help = "messages of a group stay in order in a strict queue"},
-    [PRIORITY] = {.name = "priority",
-                  .value = "N",
-                  .kind = OPTION_COUNT,
-                  .max = 9,
-                  .help = "0 to 9; higher values are delivered first"},
-    [DELAY] = {.name = "delay",
-               .value = "D",
-               .kind = OPTION_DURATION,
-               .max = DELAY_MAX,
-               .help = "time until the message is ready, such as 30s"},
+    [GROUP] = OPTION_OF(send, "group", "G", "messages of a group stay in order in a strict queue"),
+    [PRIORITY] = OPTION_OF(send, "priority", "N", "0 to 9; higher values are delivered first"),
+    [DELAY] = OPTION_OF(send, "delay", "D", "time until the message is ready, such as 30s"),
     [AT] = {.name = "at",
             .value = "TIME",
             .kind = OPTION_MOMENT,
             .help = "time when it is ready: 2027-01-31T12:00:00Z, or ms since\n"
                     "1970"},
-    [DEDUP] = {.name = "dedup",
-               .value = "KEY",
-               .kind = OPTION_TEXT,
-               .help = "a second message with this key within dedupWindow is not\n"
-                       "sent; the command then prints the id of the first"},
+    [DEDUP] = OPTION_OF(send, "dedup", "KEY",
+                        "a second message with this key within dedupWindow is not\n"
+                        "sent; the command then prints the id of the first"),
     [HEADER] = {.name = "header",
                 .letter = 'H',
                 .value = "K=V",
                 .kind = OPTION_TEXTS,
                 .help = "a header; may be repeated"},
-    [REQUIRES] = {.name = "requires",
-                  .value = "LIST",
-                  .kind = OPTION_TEXT,
-                  .help = "labels that the worker must have: kind=gpu,zone=a"},
-    [WORKFLOW] = {.name = "workflow",
-                  .value = "W",
-                  .kind = OPTION_TEXT,
-                  .help = "the workflow that the message belongs to"},
-    [LAST] = {.name = "workflow-last", .help = "it is the last message of its workflow"},
+    [REQUIRES] =
+        OPTION_OF(send, "requires", "LIST", "labels that the worker must have: kind=gpu,zone=a"),
+    [WORKFLOW] = OPTION_OF(send, "workflow", "W", "the workflow that the message belongs to"),
+    [LAST] = OPTION_OF(send, "workflow-last", NULL, "it is the last message of its workflow"),
     [LINES] = {.name = "lines",
                .value = "FILE",
                .kind = OPTION_TEXT,

@@ -33,27 +33,27 @@ enum {
 };
 
 static const struct cli_option options[OPTIONS] = {
-    [WORKFLOW] = {"workflow", 0, "W", OPTION_TEXT, 0, 0,
-                  "to all messages of a workflow that have not ended, instead\n"
-                  "of ID"},
-    [WORKER] = {"worker", 0, "NAME", OPTION_TEXT, 0, 0,
-                "to all messages that a worker holds, instead of ID"},
-    [TTL] = {"ttl", 0, "D", OPTION_DURATION, 1, 7 * DAY_MS,
-             "steer, ask: when it expires if no worker takes it (1h)"},
-    [WHEN_IDLE] = {"when-idle", 0, "WHAT", OPTION_TEXT, 0, 0,
-                   "steer, ask: if no worker holds the message, wait for the\n"
-                   "next one (wait, the default), or refuse"},
-    [ON_LOCK_END] = {"on-lock-end", 0, "WHAT", OPTION_TEXT, 0, 0,
-                     "steer, ask: if the job ends without an answer, give it to\n"
-                     "the next holder (sticky, default of steer), or not (once,\n"
-                     "default of ask)"},
-    [REASON] = {"reason", 0, "TEXT", OPTION_TEXT, 0, 0, "interrupt: the reason, kept and shown"},
-    [GRACE] = {"grace", 0, "D", OPTION_DURATION, 0, DAY_MS,
-               "interrupt: time for the job to end by itself (30s)"},
-    [NOW] = {"now", 0, NULL, OPTION_FLAG, 0, 0, "interrupt: no grace"},
-    [THEN] = {"then", 0, "WHAT", OPTION_TEXT, 0, 0,
-              "interrupt: what becomes of the message: cancel (default),\n"
-              "retry or dead-letter"},
+    [WORKFLOW] = OPTION_OF(signal_send, "workflow", "W",
+                           "to all messages of a workflow that have not ended, instead\n"
+                           "of ID"),
+    [WORKER] = OPTION_OF(signal_send, "worker", "NAME",
+                         "to all messages that a worker holds, instead of ID"),
+    [TTL] = OPTION_OF(signal_send, "ttl", "D",
+                      "steer, ask: when it expires if no worker takes it (1h)", .min = 1),
+    [WHEN_IDLE] = OPTION_OF(signal_send, "when-idle", "WHAT",
+                            "steer, ask: if no worker holds the message, wait for the\n"
+                            "next one (wait, the default), or refuse"),
+    [ON_LOCK_END] = OPTION_OF(signal_send, "on-lock-end", "WHAT",
+                              "steer, ask: if the job ends without an answer, give it to\n"
+                              "the next holder (sticky, default of steer), or not (once,\n"
+                              "default of ask)"),
+    [REASON] = OPTION_OF(signal_send, "reason", "TEXT", "interrupt: the reason, kept and shown"),
+    [GRACE] =
+        OPTION_OF(signal_send, "grace", "D", "interrupt: time for the job to end by itself (30s)"),
+    [NOW] = OPTION_OF(signal_send, "now", NULL, "interrupt: no grace"),
+    [THEN] = OPTION_OF(signal_send, "then", "WHAT",
+                       "interrupt: what becomes of the message: cancel (default),\n"
+                       "retry or dead-letter"),
     [WAIT] = {"wait", 0, "D", OPTION_DURATION, 1, 7 * DAY_MS,
               "wait for its end, and print the answer; status 0: acked, 1:\n"
               "not"},

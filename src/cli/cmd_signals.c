@@ -12,19 +12,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ROWS_MAX    10000
 #define POLL_MAX_MS INT64_C(20000) // of one sluice_signals_receive
 #define HOURS_24    (INT64_C(24) * 3600 * 1000)
 
 enum { MAX, TOKEN, WAIT, ACK, ANSWER, DECLINE, REASON, OPTIONS };
 
 static const struct cli_option options[OPTIONS] = {
-    [MAX] = {.name = "max",
-             .value = "N",
-             .kind = OPTION_COUNT,
-             .min = 1,
-             .max = ROWS_MAX,
-             .help = "without ID: the most signals to print; default 100"},
+    [MAX] = OPTION_OF(signals, "max", "N", "without ID: the most signals to print; default 100"),
     [TOKEN] = {.name = "token",
                .value = "T",
                .kind = OPTION_TEXTS,

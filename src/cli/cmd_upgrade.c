@@ -5,6 +5,7 @@
 #include "cli/store.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <string.h>
@@ -12,11 +13,11 @@
 enum { CHECK_ONLY, FORCE };
 
 static const struct cli_option options[] = {
-    [CHECK_ONLY] = {.name = "check", .help = "only report what would change"},
-    [FORCE] = {.name = "force",
-               .help = "raise a queue although a program that is too old, or of\n"
-                       "unknown version, wrote to it in the last 10 minutes or is\n"
-                       "a node of the cluster"},
+    [CHECK_ONLY] = OPTION_OF(upgrade, "check", NULL, "only report what would change"),
+    [FORCE] = OPTION_OF(upgrade, "force", NULL,
+                        "raise a queue although a program that is too old, or of\n"
+                        "unknown version, wrote to it in the last 10 minutes or is\n"
+                        "a node of the cluster"),
 };
 
 struct run {

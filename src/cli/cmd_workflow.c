@@ -3,6 +3,8 @@
 #include "cli/commands.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "os/clock.h"
+#include "protocol/routes.h"
 #include "json/json.h"
 
 #include <stdlib.h>
@@ -12,11 +14,7 @@
 
 enum { MAX };
 static const struct cli_option list_options[] = {
-    [MAX] = {.name = "max",
-             .value = "N",
-             .kind = OPTION_COUNT,
-             .max = ROWS_MAX,
-             .help = "how many at most, 100 if not given"},
+    [MAX] = OPTION_OF(workflows, "max", "N", "how many at most, 100 if not given"),
 };
 
 static void put_row(struct json *o, const struct sluice_workflow *w)
@@ -36,9 +34,7 @@ static void put_row(struct json *o, const struct sluice_workflow *w)
 
 static const char *age_text(int64_t at, char text[TEXT_MAX])
 {
-    struct timespec t;
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    int64_t age = (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000 - at;
+    int64_t age = clock_realtime_ms() - at;
     return duration_text(age > 0 ? age : 0, text);
 }
 

@@ -31,6 +31,7 @@ static void print_option(const struct cli_option *o, FILE *out)
 {
     char left[64];
     char letter[8] = "";
+    (void)cli_option_of(o); // an option that names no field of its call is found here
     if (o->letter) (void)snprintf(letter, sizeof letter, "-%c, ", o->letter);
     int len = snprintf(left, sizeof left, "  %s--%s%s%s", letter, o->name, o->value ? " " : "",
                        o->value ? o->value : "");
