@@ -5,6 +5,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/memory.h"
+#include "os/lock.h"
 
 #include <string.h>
 
@@ -95,11 +96,9 @@ uint32_t signals_seen_last(struct sluice *s, const char *token)
 {
     struct signal_marks *t = atomic_load(&s->signals_seen);
     if (!t) return 0;
-    (void)pthread_mutex_lock(&t->lock);
+    LOCKED(&t->lock);
     const struct handed_row *row = row_find(t, key_of(token));
-    uint32_t last = row ? row->last : 0;
-    (void)pthread_mutex_unlock(&t->lock);
-    return last;
+    return row ? row->last : 0;
 }
 
 void signals_seen_batch(struct sluice *s, const struct sluice_batch *batch)

@@ -10,6 +10,7 @@
 #include "ops/worker_change.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 
 #include <string.h>
 
@@ -80,7 +81,7 @@ static int64_t next_beat(const struct sluice *s, int64_t ttl_ms)
 // answer was lost is repeated as the same one.
 static uint64_t instance_of(struct registered_workers *j, const char *queue, const char *name)
 {
-    (void)pthread_mutex_lock(&j->lock);
+    LOCKED(&j->lock);
     struct registered_worker **at = find(j, queue, name);
     if (!*at) {
         *at = NEW(struct registered_worker);
@@ -89,9 +90,7 @@ static uint64_t instance_of(struct registered_workers *j, const char *queue, con
                                           .labels = memory_text(""),
                                           .instance = entropy_u64() | 1};
     }
-    uint64_t instance = (*at)->instance;
-    (void)pthread_mutex_unlock(&j->lock);
-    return instance;
+    return (*at)->instance;
 }
 
 // Call it with the lock. NULL: this handle has not registered such a worker.
@@ -253,14 +252,13 @@ static char *take_due(struct registered_workers *j, const char *queue, const cha
 {
     char *name = NULL;
     int64_t now = clock_boot_ms();
-    (void)pthread_mutex_lock(&j->lock);
+    LOCKED(&j->lock);
     for (struct registered_worker *row = j->all; row && !name; row = row->next) {
         bool meant = strcmp(row->queue, queue) == 0 && (!worker || strcmp(row->name, worker) == 0);
         if (!meant || !row->registered || now < row->due_ms) continue;
         row->due_ms = now + row->ttl_ms / 3;
         name = memory_text(row->name);
     }
-    (void)pthread_mutex_unlock(&j->lock);
     return name;
 }
 
@@ -290,11 +288,9 @@ int64_t registered_wait_max(struct sluice *s, const char *queue, const char *wor
     struct registered_workers *j = atomic_load(&s->registered);
     if (!j || !s->engine) return 0;
     if (!worker) worker_default(own);
-    (void)pthread_mutex_lock(&j->lock);
+    LOCKED(&j->lock);
     const struct registered_worker *row = registered(j, queue, worker ? worker : own);
-    int64_t most = row ? row->ttl_ms / 3 : 0;
-    (void)pthread_mutex_unlock(&j->lock);
-    return most;
+    return row ? row->ttl_ms / 3 : 0;
 }
 
 bool registered_name(struct sluice *s, const char *queue, const char *worker,
@@ -303,7 +299,7 @@ bool registered_name(struct sluice *s, const char *queue, const char *worker,
     struct registered_workers *j = atomic_load(&s->registered);
     bool found = false;
     if (!j) return false;
-    (void)pthread_mutex_lock(&j->lock);
+    LOCKED(&j->lock);
     for (const struct registered_worker *row = j->all; row && !found; row = row->next) {
         if (!row->registered || strcmp(row->queue, queue) != 0) continue;
         if (worker && strcmp(row->name, worker) != 0) continue;
@@ -311,7 +307,6 @@ bool registered_name(struct sluice *s, const char *queue, const char *worker,
         *instance = row->instance;
         found = true;
     }
-    (void)pthread_mutex_unlock(&j->lock);
     return found;
 }
 

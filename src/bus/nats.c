@@ -13,6 +13,7 @@
 #include "bus/nats_inside.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 
 #include <nats/nats.h>
 
@@ -56,10 +57,9 @@ void nats_reason(int status, char why[static BUS_WHY_MAX])
 
 struct nats_link *nats_link_take(struct bus *b)
 {
-    (void)pthread_mutex_lock(&b->lock);
+    LOCKED(&b->lock);
     struct nats_link *l = b->link;
     if (l) l->users++;
-    (void)pthread_mutex_unlock(&b->lock);
     return l;
 }
 
@@ -81,10 +81,9 @@ void nats_link_drop(struct nats_link *l)
 
 static void note(struct bus *b, natsStatus s, const char *why)
 {
-    (void)pthread_mutex_lock(&b->lock);
+    LOCKED(&b->lock);
     b->denied = s == NATS_CONNECTION_AUTH_FAILED;
     (void)snprintf(b->why, sizeof b->why, "%.*s", BUS_WHY_MAX - 1, why);
-    (void)pthread_mutex_unlock(&b->lock);
 }
 
 // What the server says beside the answers, for example about permissions.
@@ -100,11 +99,10 @@ static void on_error(natsConnection *nc, natsSubscription *sub, natsStatus s, vo
 // The last callback of a connection, and the last one of its subscription.
 static void note_end(struct bus *b)
 {
-    (void)pthread_mutex_lock(&b->lock);
+    LOCKED(&b->lock);
     CHECK(b->open > 0);
     b->open--;
     (void)pthread_cond_broadcast(&b->moved);
-    (void)pthread_mutex_unlock(&b->lock);
 }
 
 static void note_end_of(void *bus)
@@ -120,9 +118,8 @@ static void on_closed(natsConnection *nc, void *ctx)
 
 static void note_begin(struct bus *b)
 {
-    (void)pthread_mutex_lock(&b->lock);
+    LOCKED(&b->lock);
     b->open++;
-    (void)pthread_mutex_unlock(&b->lock);
 }
 
 static struct bus_sender *find_sender(struct bus *b, uint64_t number)
@@ -293,10 +290,9 @@ static void set_link(struct bus *b, struct nats_link *l)
 // Waits until the connection ends or the bus closes.
 static void serve_link(struct bus *b, struct nats_link *l)
 {
-    (void)pthread_mutex_lock(&b->lock);
+    LOCKED(&b->lock);
     while (!b->stopping && !natsConnection_IsClosed(l->nc))
         clock_wait(&b->moved, &b->lock, clock_boot_ms() + CLOSED_POLL_MS);
-    (void)pthread_mutex_unlock(&b->lock);
 }
 
 // Sleeps a random time that grows with the failures. False: the bus closes.
@@ -307,12 +303,10 @@ static bool back_off(struct bus *b, uint32_t failures)
         most *= 2;
     if (most > BACKOFF_MAX_MS) most = BACKOFF_MAX_MS;
     int64_t until = clock_boot_ms() + rng_range(&b->rng, most / 2, most);
-    (void)pthread_mutex_lock(&b->lock);
+    LOCKED(&b->lock);
     while (!b->stopping && clock_boot_ms() < until)
         clock_wait(&b->moved, &b->lock, until);
-    bool go = !b->stopping;
-    (void)pthread_mutex_unlock(&b->lock);
-    return go;
+    return !b->stopping;
 }
 
 static void *bus_run(void *arg)
@@ -387,36 +381,30 @@ void bus_close(struct bus *b)
 enum err bus_wait(struct bus *b, int64_t wait_ms, char why[static BUS_WHY_MAX])
 {
     int64_t until = clock_boot_ms() + wait_ms;
-    (void)pthread_mutex_lock(&b->lock);
+    LOCKED(&b->lock);
     while (!b->link && clock_boot_ms() < until)
         clock_wait(&b->moved, &b->lock, until);
     enum err e = b->link ? ERR_OK : b->denied ? ERR_DENIED : ERR_UNAVAILABLE;
     if (e) (void)snprintf(why, BUS_WHY_MAX, "%s", b->why[0] ? b->why : "no server answered yet");
-    (void)pthread_mutex_unlock(&b->lock);
     return e;
 }
 
 bool bus_is_up(struct bus *b)
 {
-    (void)pthread_mutex_lock(&b->lock);
-    bool up = b->link != NULL;
-    (void)pthread_mutex_unlock(&b->lock);
-    return up;
+    LOCKED(&b->lock);
+    return b->link != NULL;
 }
 
 uint64_t bus_connections(struct bus *b)
 {
-    (void)pthread_mutex_lock(&b->lock);
-    uint64_t connections = b->connections;
-    (void)pthread_mutex_unlock(&b->lock);
-    return connections;
+    LOCKED(&b->lock);
+    return b->connections;
 }
 
 void bus_why(struct bus *b, char why[static BUS_WHY_MAX])
 {
-    (void)pthread_mutex_lock(&b->lock);
+    LOCKED(&b->lock);
     (void)snprintf(why, BUS_WHY_MAX, "%s", b->why);
-    (void)pthread_mutex_unlock(&b->lock);
 }
 
 struct bus_limits bus_limits(const struct bus *b)

@@ -6,6 +6,8 @@
 #include "cli/store.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "os/clock.h"
+#include "os/lock.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -22,11 +24,11 @@
 
 struct answer_watch {
     pthread_mutex_t lock;
-    pthread_cond_t changed; // uses the monotonic clock
+    pthread_cond_t changed;
     pthread_t thread;
     bool started;
     bool ends;
-    int64_t due_ms;   // on the monotonic clock; 0: no answer is expected
+    int64_t due_ms;   // of clock_boot_ms; 0: no answer is expected
     int64_t limit_ms; // how long the library tries; 0: not known
     char store[400];
 };
@@ -34,13 +36,9 @@ struct answer_watch {
 struct answer_watch *answer_watch_new(void)
 {
     struct answer_watch *p = cli_alloc(sizeof *p);
-    pthread_condattr_t steady;
     *p = (struct answer_watch){.started = false};
-    (void)pthread_condattr_init(&steady);
-    (void)pthread_condattr_setclock(&steady, CLOCK_MONOTONIC);
     (void)pthread_mutex_init(&p->lock, NULL);
-    (void)pthread_cond_init(&p->changed, &steady);
-    (void)pthread_condattr_destroy(&steady);
+    clock_cond_init(&p->changed);
     return p;
 }
 
@@ -60,20 +58,17 @@ static void say_silent(const struct answer_watch *p)
 static void *watch(void *ctx)
 {
     struct answer_watch *p = ctx;
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     while (!p->ends) {
-        struct timespec until = {.tv_sec = (time_t)(p->due_ms / 1000),
-                                 .tv_nsec = (long)(p->due_ms % 1000) * 1000000};
         if (p->due_ms == 0) {
             (void)pthread_cond_wait(&p->changed, &p->lock);
-        } else if (steady_ms() >= p->due_ms) {
+        } else if (clock_boot_ms() >= p->due_ms) {
             p->due_ms = 0; // print once
             say_silent(p);
         } else {
-            (void)pthread_cond_timedwait(&p->changed, &p->lock, &until);
+            clock_wait(&p->changed, &p->lock, p->due_ms);
         }
     }
-    (void)pthread_mutex_unlock(&p->lock);
     return NULL;
 }
 
@@ -90,11 +85,10 @@ static bool start(struct answer_watch *p)
 
 static void set_due(struct answer_watch *p, int64_t due_ms, int64_t limit_ms)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     p->due_ms = due_ms;
     p->limit_ms = limit_ms;
     (void)pthread_cond_signal(&p->changed);
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 static void expect(const struct cli *cli, int64_t more_ms, int64_t limit_ms)
@@ -103,7 +97,7 @@ static void expect(const struct cli *cli, int64_t more_ms, int64_t limit_ms)
     if (!p || cli->quiet || (cli->json && !isatty(STDERR_FILENO))) return;
     if (!p->started) (void)snprintf(p->store, sizeof p->store, "%.390s", cli->store);
     if (!p->started && !start(p)) return; // without a thread only the remark is missing
-    set_due(p, steady_ms() + SILENCE_MS + more_ms, limit_ms);
+    set_due(p, clock_boot_ms() + SILENCE_MS + more_ms, limit_ms);
 }
 
 // Returns the limit for a store's answer. A command without a deadline may make any number of

@@ -4,6 +4,7 @@
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "os/clock.h"
 #include "protocol/routes.h"
 #include "json/json.h"
 
@@ -92,18 +93,11 @@ static const char *state_of(const struct sluice_worker *w)
     return w->capacity > 0 ? "registered" : "idle";
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 // "-": not known. The clocks may differ a little.
 static void add_age(struct table *t, int64_t at)
 {
     char text[TEXT_MAX];
-    int64_t age = now_ms() - at;
+    int64_t age = clock_realtime_ms() - at;
     table_cell(t, at > 0 ? duration_text(age > 0 ? age : 0, text) : "-");
 }
 
@@ -134,7 +128,7 @@ static void print_table(const struct cli *cli, const struct groups *g, bool one,
             add_count(t, w, w->done);
             add_count(t, w, w->failed);
             add_age(t, w->since);
-            add_age(t, w->waiting > 0 ? now_ms() : w->seen_at);
+            add_age(t, w->waiting > 0 ? clock_realtime_ms() : w->seen_at);
             table_cell(t, *w->node ? w->node : "-");
             table_cell(t, *w->labels ? w->labels : "-");
         }

@@ -4,6 +4,7 @@
 
 #include "cli/answer_watch.h"
 #include "cli/text.h"
+#include "os/clock.h"
 
 #include <string.h>
 #include <unistd.h>
@@ -15,7 +16,7 @@
 
 void progress_begin(struct progress *p, const struct cli *cli, const char *verb, const char *noun)
 {
-    int64_t now = steady_ms();
+    int64_t now = clock_boot_ms();
     *p = (struct progress){.cli = cli,
                            .verb = verb,
                            .noun = noun,
@@ -52,7 +53,7 @@ void progress_move(struct progress *p, uint64_t done, uint64_t part, uint64_t wh
 {
     answer_watch_start(p->cli, 0);
     if (!p->shown) return;
-    int64_t now = steady_ms();
+    int64_t now = clock_boot_ms();
     if (now - p->drawn_ms < (p->terminal ? REDRAW_MS : PLAIN_MS)) return;
     p->drawn_ms = now;
     if (p->terminal) {
@@ -73,5 +74,5 @@ void progress_end(struct progress *p)
 
 int64_t progress_elapsed_ms(const struct progress *p)
 {
-    return steady_ms() - p->started_ms;
+    return clock_boot_ms() - p->started_ms;
 }

@@ -4,6 +4,7 @@
 // everything durable is in the store.
 #include "cli/serve.h"
 
+#include "os/clock.h"
 #include "server/log.h"
 #include "server/notify.h"
 
@@ -33,13 +34,6 @@ bool serve_take_signals(struct serve_process *s)
     if (pthread_sigmask(SIG_BLOCK, &set, NULL) != 0) return false;
     s->signals = signalfd(-1, &set, SFD_CLOEXEC);
     return s->signals >= 0;
-}
-
-static int64_t now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_BOOTTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
 // Returns 0 if no signal arrives in time.
@@ -138,7 +132,7 @@ static int stop(struct serve_process *s, const char *why)
     int64_t drain_ms = conf_number(c, CONF_SHUTDOWN_DRAIN);
     if (drain_ms > 0) {
         server_drain(s->server);
-        (void)nanosleep(&(struct timespec){drain_ms / 1000, drain_ms % 1000 * 1000000}, NULL);
+        clock_sleep(drain_ms);
     }
     if (server_stop(s->server, deadline_ms)) return 0;
     // A call that waits for the store still uses the handle, so the process ends here. Everything
@@ -181,7 +175,7 @@ int serve_loop(struct serve_process *s)
             (void)stop(s, "none");
             return sluice_code_exit(SLUICE_UNAVAILABLE);
         }
-        if (watchdog_ms > 0 && now_ms() - server_alive_ms(s->server) < ALIVE_MS)
+        if (watchdog_ms > 0 && clock_boot_ms() - server_alive_ms(s->server) < ALIVE_MS)
             (void)notify_say("WATCHDOG=1");
     }
 }

@@ -7,6 +7,7 @@
 #include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
+#include "os/clock.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -83,7 +84,7 @@ static void add_sample(struct stats_watch *w, const char *name,
 {
     struct watched_queue *row = row_for(w, name);
     row->samples[row->count++ % SAMPLES] =
-        (struct sample){.stats = seen->stats, .at_ms = steady_ms()};
+        (struct sample){.stats = seen->stats, .at_ms = clock_boot_ms()};
     row->seen = true;
     row->paused = seen->info && seen->info->paused;
 }
@@ -403,8 +404,8 @@ static bool handle_key(struct stats_watch *w, int key)
 // Handles keys and resizes at once until the next sample is due. Returns false at the end.
 static bool wait_on_screen(struct stats_watch *w, int interval_ms)
 {
-    for (int64_t due = steady_ms() + interval_ms;;) {
-        int64_t left = due - steady_ms();
+    for (int64_t due = clock_boot_ms() + interval_ms;;) {
+        int64_t left = due - clock_boot_ms();
         int key;
         if (left <= 0) return true;
         switch (screen_wait((int)left, &key)) {

@@ -159,10 +159,3 @@ size_t text_columns(const char *text)
         if (((uint8_t)*text & 0xc0) != 0x80) n++;
     return n;
 }
-
-int64_t steady_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}

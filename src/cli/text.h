@@ -29,6 +29,3 @@ const char *bytes_text(uint64_t n, char out[static TEXT_MAX]);
 
 // Returns the columns of a UTF-8 text. Each code point counts as one.
 size_t text_columns(const char *text);
-
-// Milliseconds of a monotonic clock, for rates and progress.
-int64_t steady_ms(void);

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "client/nodes.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "protocol/owner_map.h"
 #include "protocol/shard_of.h"
 #include "queue/codec/config.h"
@@ -81,7 +82,7 @@ void nodes_learn(struct nodes *n, const char *queue, struct bytes header)
     static_assert(NODES_MAX < OWNER_MAP_NONE, "every node has a number");
     for (size_t i = 0; i < map.urls_len; i++)
         nodes[i] = node_of(n, map.urls[i]);
-    (void)pthread_mutex_lock(&n->lock);
+    LOCKED(&n->lock);
     struct learned_queue *q = slot_of(n, queue);
     bool same = strcmp(q->queue, queue) == 0 && q->shards == map.shards;
     if (!same || q->ordered != map.ordered) begin_queue(q, queue, &map);
@@ -89,16 +90,14 @@ void nodes_learn(struct nodes *n, const char *queue, struct bytes header)
     for (uint32_t i = 0; i < map.shards; i++)
         if (map.owner[i] != OWNER_MAP_NONE) q->owner[i] = nodes[map.owner[i]];
     owner_map_hash(header, q->hash);
-    (void)pthread_mutex_unlock(&n->lock);
 }
 
 bool nodes_ask_owners(struct nodes *n, const char *queue, char line[NODES_HASH_MAX])
 {
     if (!n->learned) return false;
-    (void)pthread_mutex_lock(&n->lock);
+    LOCKED(&n->lock);
     const struct learned_queue *q = known(n, queue);
     (void)snprintf(line, NODES_HASH_MAX, OWNER_MAP_HEADER ": %s", q ? q->hash : "?");
-    (void)pthread_mutex_unlock(&n->lock);
     return true;
 }
 

@@ -3,6 +3,7 @@
 // next tick.
 #include "cluster/cluster.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "cluster/inside.h"
@@ -57,11 +58,7 @@ void cluster_free(struct cluster *c)
 
 struct cluster_effect *effect_add(struct cluster *c, enum cluster_effect_kind kind)
 {
-    if (c->effects_len == c->effects_cap) {
-        c->effects_cap = c->effects_cap ? c->effects_cap * 2 : 16;
-        c->effects = memory_resize(c->effects, c->effects_cap * sizeof *c->effects);
-    }
-    struct cluster_effect *e = &c->effects[c->effects_len++];
+    struct cluster_effect *e = ARRAY_ADD(c->effects, c->effects_len, c->effects_cap);
     *e = (struct cluster_effect){.kind = kind};
     return e;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The node as a candidate and as the leader: the lease, and the plan that only
 // a leader publishes.
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -151,15 +152,8 @@ void lead_held(struct cluster *c, const struct shard_key *shard, const struct me
         at++;
     bool known = at < c->held_len && shard_key_compare(&c->held[at].shard, shard) == 0;
     if (!known && c->held_len == PLACEMENT_SHARDS_MAX) return;
-    if (!known && c->held_len == c->held_cap) {
-        c->held_cap = c->held_cap ? 2 * c->held_cap : 16;
-        c->held = memory_resize(c->held, c->held_cap * sizeof *c->held);
-    }
-    if (!known) {
-        memmove(&c->held[at + 1], &c->held[at], (c->held_len - at) * sizeof *c->held);
-        c->held_len++;
-    }
-    c->held[at] = (struct held_shards){*shard, *holder};
+    *(known ? &c->held[at] : ARRAY_INSERT(c->held, c->held_len, c->held_cap, at)) =
+        (struct held_shards){*shard, *holder};
 }
 
 static uint32_t node_index(struct plan *p, const struct member_id *id)

@@ -2,6 +2,7 @@
 // The table of lives, and the members that are in it.
 #include "cluster/life.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "cluster/lease.h"
@@ -72,11 +73,7 @@ void life_changes_done(struct life_changes *c)
 
 static void note(struct life_changes *c, const struct member_id *id, enum life from, enum life to)
 {
-    if (c->len == c->cap) {
-        c->cap = c->cap ? c->cap * 2 : 8;
-        c->rows = memory_resize(c->rows, c->cap * sizeof *c->rows);
-    }
-    c->rows[c->len++] = (struct life_change){.id = *id, .from = from, .to = to};
+    *ARRAY_ADD(c->rows, c->len, c->cap) = (struct life_change){.id = *id, .from = from, .to = to};
 }
 
 static void cause(struct member *m, enum life_cause what, struct interval now,
@@ -184,18 +181,14 @@ static struct member *named(struct members *m, const char *name)
 static void add(struct members *m, const struct member_report *seen, struct interval now)
 {
     if (m->len >= MEMBERS_MAX) return;
-    if (m->len == m->cap) {
-        m->cap = m->cap ? m->cap * 2 : 8;
-        m->rows = memory_resize(m->rows, m->cap * sizeof *m->rows);
-    }
-    size_t at = m->len++;
-    for (; at > 0 && strcmp(m->rows[at - 1].seen.id.name, seen->id.name) > 0; at--)
-        m->rows[at] = m->rows[at - 1];
-    m->rows[at] = (struct member){.seen = *seen,
-                                  .life = LIFE_JOINING,
-                                  .first_seen = now,
-                                  .changed = now,
-                                  .since = seen->beat};
+    size_t at = m->len;
+    while (at > 0 && strcmp(m->rows[at - 1].seen.id.name, seen->id.name) > 0)
+        at--;
+    *ARRAY_INSERT(m->rows, m->len, m->cap, at) = (struct member){.seen = *seen,
+                                                                 .life = LIFE_JOINING,
+                                                                 .first_seen = now,
+                                                                 .changed = now,
+                                                                 .since = seen->beat};
 }
 
 // Is there a record in the list that replaces this one?

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The shards of this node: a claim in the coordination service, then `own` in
 // the journal, then service, and the same way back. inside.h draws the states.
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -36,13 +37,8 @@ static void add_row(struct cluster *c, const struct shard_key *shard)
     bool found;
     size_t at = find(c, shard, &found);
     if (found) return;
-    if (c->rows_len == c->rows_cap) {
-        c->rows_cap = c->rows_cap ? c->rows_cap * 2 : 16;
-        c->rows = memory_resize(c->rows, c->rows_cap * sizeof *c->rows);
-    }
-    memmove(&c->rows[at + 1], &c->rows[at], (c->rows_len - at) * sizeof *c->rows);
-    c->rows[at] = (struct shard_claim){.shard = *shard, .retry_at = TIME_UNKNOWN};
-    c->rows_len++;
+    *ARRAY_INSERT(c->rows, c->rows_len, c->rows_cap, at) =
+        (struct shard_claim){.shard = *shard, .retry_at = TIME_UNKNOWN};
 }
 
 static bool plan_wants(const struct cluster *c, const struct shard_key *shard)

@@ -3,6 +3,7 @@
 // backend. The rules of renewals and checks are here, so that they are the same everywhere.
 #include "coord/coord.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/digits.h"
 #include "base/memory.h"
@@ -89,11 +90,7 @@ enum err coord_refuse_replaced(struct coord_answer *a, const char *name)
 
 struct coord_member *coord_answer_member(struct coord_answer *a)
 {
-    if (a->members_len == a->members_cap) {
-        a->members_cap = a->members_cap ? 2 * a->members_cap : 8;
-        a->members = memory_resize(a->members, a->members_cap * sizeof *a->members);
-    }
-    struct coord_member *m = &a->members[a->members_len++];
+    struct coord_member *m = ARRAY_ADD(a->members, a->members_len, a->members_cap);
     *m = (struct coord_member){0};
     return m;
 }

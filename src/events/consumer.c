@@ -3,6 +3,7 @@
 // under the next sequence is a duplicate, so a row needs no list of ids.
 #include "events/consumer.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/digits.h"
 #include "base/memory.h"
@@ -169,11 +170,7 @@ static struct item *item_read(struct consumer *c, uint64_t number, struct bytes 
 
 static void put_ready(struct consumer *c, struct item *i)
 {
-    if (c->ready_len == c->ready_cap) {
-        c->ready_cap = c->ready_cap > 0 ? 2 * c->ready_cap : 16;
-        c->ready = memory_resize(c->ready, c->ready_cap * sizeof *c->ready);
-    }
-    c->ready[c->ready_len++] = i;
+    *ARRAY_ADD(c->ready, c->ready_len, c->ready_cap) = i;
 }
 
 static void drop_duplicate(struct consumer *c, struct item *i)
@@ -206,13 +203,7 @@ static void hold(struct consumer *c, struct place_row *row, struct item *i)
         drop_duplicate(c, i);
         return;
     }
-    if (row->held_len == row->held_cap) {
-        row->held_cap = row->held_cap > 0 ? 2 * row->held_cap : 4;
-        row->held = memory_resize(row->held, row->held_cap * sizeof *row->held);
-    }
-    memmove(row->held + at + 1, row->held + at, (row->held_len - at) * sizeof *row->held);
-    row->held[at] = i;
-    row->held_len++;
+    *ARRAY_INSERT(row->held, row->held_len, row->held_cap, at) = i;
     c->held++;
     c->held_bytes += i->text.len;
 }

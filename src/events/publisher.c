@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "events/publisher.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -409,12 +410,9 @@ void publisher_feed(struct publisher *p, const struct publisher_item *item)
         p->len -= p->head;
         p->head = 0;
     }
-    if (p->len == p->cap) {
-        p->cap = p->cap > 0 ? p->cap * 2 : 64;
-        p->items = memory_resize(p->items, p->cap * sizeof *p->items);
-    }
-    p->items[p->len] = (struct item){.item = *item};
-    p->items[p->len++].item.content = bytes_copy(item->content);
+    struct item *added = ARRAY_ADD(p->items, p->len, p->cap);
+    *added = (struct item){.item = *item};
+    added->item.content = bytes_copy(item->content);
     // The stream may have events already, of a node that published without a cursor.
     if (p->waits) p->start = (struct publisher_cursor){item->slot - 1, item->sequence - 1};
     p->announces = p->announces || p->waits;

@@ -3,6 +3,7 @@
 // constant time.
 #include "import/ids.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/digits.h"
 #include "base/memory.h"
@@ -45,14 +46,8 @@ uint64_t ids_last(const struct ids *s)
 
 static void insert(struct ids *s, size_t at, uint64_t first, uint64_t last)
 {
-    CHECK(at <= s->len && first <= last);
-    if (s->len == s->cap) {
-        s->cap = s->cap ? s->cap * 2 : 16;
-        s->ranges = memory_resize(s->ranges, s->cap * sizeof *s->ranges);
-    }
-    memmove(s->ranges + at + 1, s->ranges + at, (s->len - at) * sizeof *s->ranges);
-    s->ranges[at] = (struct id_range){first, last};
-    s->len++;
+    CHECK(first <= last);
+    *ARRAY_INSERT(s->ranges, s->len, s->cap, at) = (struct id_range){first, last};
 }
 
 static void remove_ranges(struct ids *s, size_t from, size_t to)

@@ -2,6 +2,7 @@
 // Time, ownership and sessions: the state that every entry changes, whatever the machine is.
 #include "journal/core.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -107,17 +108,10 @@ static struct session *session_insert(struct core *c, const struct journal_rules
                                       struct hash128 writer)
 {
     sessions_evict(c, rules);
-    if (c->sessions_len == c->sessions_cap) {
-        c->sessions_cap = c->sessions_cap ? c->sessions_cap * 2 : 8;
-        c->sessions = memory_resize(c->sessions, c->sessions_cap * sizeof *c->sessions);
-    }
-    CHECK(c->sessions_len < c->sessions_cap);
     size_t at = session_place(c, writer);
     // A writer has one row.
     CHECK(at == c->sessions_len || !hash128_equal(c->sessions[at].writer, writer));
-    struct session *row = &c->sessions[at];
-    memmove(row + 1, row, (c->sessions_len - at) * sizeof *row);
-    c->sessions_len++;
+    struct session *row = ARRAY_INSERT(c->sessions, c->sessions_len, c->sessions_cap, at);
     *row = (struct session){.writer = writer};
     c->sessions_hash ^= session_hash(row);
     return row;

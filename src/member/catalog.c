@@ -3,8 +3,10 @@
 // the catalog has.
 #include "member/inside.h"
 
+#include "base/array.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,11 +36,7 @@ static struct known_queue *note(struct membership *m, const struct queue_id *id,
 {
     struct known_queue *q = find(m, id->bytes);
     if (q) return q;
-    if (m->queues_len == m->queues_cap) {
-        m->queues_cap = m->queues_cap ? 2 * m->queues_cap : 16;
-        m->queues = memory_resize(m->queues, m->queues_cap * sizeof *m->queues);
-    }
-    q = &m->queues[m->queues_len++];
+    q = ARRAY_ADD(m->queues, m->queues_len, m->queues_cap);
     *q = (struct known_queue){.id = *id, .shards = shards};
     (void)snprintf(q->name, sizeof q->name, "%s", name);
     return q;
@@ -46,9 +44,8 @@ static struct known_queue *note(struct membership *m, const struct queue_id *id,
 
 void queues_note(struct membership *m, const struct queue_id *id, const char *name, uint32_t shards)
 {
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     (void)note(m, id, name, shards);
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 struct names {
@@ -59,11 +56,7 @@ struct names {
 static void add_name(void *ctx, const char *name)
 {
     struct names *n = ctx;
-    if (n->len == n->cap) {
-        n->cap = n->cap ? 2 * n->cap : 64;
-        n->all = memory_resize(n->all, n->cap * sizeof *n->all);
-    }
-    (void)snprintf(n->all[n->len++], sizeof *n->all, "%s", name);
+    (void)snprintf(*ARRAY_ADD(n->all, n->len, n->cap), sizeof *n->all, "%s", name);
 }
 
 static int by_shard(const void *a, const void *b)
@@ -177,16 +170,12 @@ void catalog_run(struct membership *m)
 {
     struct catalog_job *job = NEW(struct catalog_job);
     *job = (struct catalog_job){.job = {.run = catalog_job_run}, .m = m};
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     bool runs = !m->left && !pool_share_run(m->share, 4, &job->job);
-    if (runs) {
-        (void)pthread_mutex_unlock(&m->lock);
-        return;
-    }
+    if (runs) return;
     memory_free(job);
     m->catalog_busy = false;
     m->catalog_at = clock_boot_ms() + CATALOG_LEAST_MS;
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 bool catalog_wanted(struct membership *m, const struct shard_key *key)

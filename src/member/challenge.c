@@ -3,6 +3,7 @@
 // record says nothing when it has died. Its successor asks at the URL of the record. A member that
 // does not answer has one lease to give a sign of life.
 #include "member/inside.h"
+#include "os/lock.h"
 #include "protocol/routes.h"
 
 #include "base/memory.h"
@@ -53,7 +54,7 @@ static void challenge_run(struct pool_job *pool_job)
 // the last one has ended. Heartbeats need the other threads.
 void members_challenge(struct membership *m, const struct coord_answer *listed)
 {
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     bool busy = m->challenges > 0;
     for (size_t i = 0; !busy && i < listed->members_len; i++) {
         const struct coord_member *row = &listed->members[i];
@@ -66,5 +67,4 @@ void members_challenge(struct membership *m, const struct coord_answer *listed)
         m->challenges--;
         memory_free(job);
     }
-    (void)pthread_mutex_unlock(&m->lock);
 }

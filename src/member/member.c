@@ -5,10 +5,12 @@
 
 #include "base/check.h"
 #include "base/digits.h"
+#include "base/list.h"
 #include "base/memory.h"
 #include "coord/credentials.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "os/thread.h"
 #include "queue/core/rules.h"
 
@@ -84,7 +86,7 @@ static int64_t wake_at(const struct membership *m)
 // The effects of a step are taken under the lock, and performed without it.
 void membership_step(struct membership *m, const struct cluster_event *event)
 {
-    struct effect_job *first = NULL, **last = &first;
+    struct list jobs = {0};
     struct cluster_effect e;
     (void)pthread_mutex_lock(&m->lock);
     if (m->left || !m->begun) {
@@ -98,15 +100,13 @@ void membership_step(struct membership *m, const struct cluster_event *event)
             order(m, &e);
             continue;
         }
-        *last = job_of(m, &e);
-        last = (struct effect_job **)&(*last)->job.next;
+        list_add(&jobs, &job_of(m, &e)->job.link);
     }
     // A member fell silent: a LIST that waits for the next heartbeat is made at once.
     if (m->look && m->parked_list && cluster_awaits_end(m->cluster)) {
         struct cluster_effect list = {.kind = CLUSTER_LIST, .request = m->parked_list};
         m->parked_list = 0;
-        *last = job_of(m, &list);
-        last = (struct effect_job **)&(*last)->job.next;
+        list_add(&jobs, &job_of(m, &list)->job.link);
     }
     bool degraded = cluster_degraded(m->cluster);
     if (degraded && !was_degraded) m->degraded_since = clock_boot_ms();
@@ -120,10 +120,8 @@ void membership_step(struct membership *m, const struct cluster_event *event)
         (void)pthread_cond_broadcast(&m->changed);
     task_schedule_at(&m->timer, wake_at(m));
     (void)pthread_mutex_unlock(&m->lock);
-    while (first) {
-        struct effect_job *job = first;
-        first = (struct effect_job *)job->job.next;
-        job->job.next = NULL;
+    LIST_EACH(job, &jobs, struct effect_job, job.link) {
+        list_remove(&jobs, &job->job.link);
         membership_run(m, key_of(&job->effect), job);
     }
     if (reads) catalog_run(m);
@@ -145,10 +143,8 @@ static int64_t timer_run(struct pool_task *task)
     int64_t again = m->begun ? 0 : start_again(m);
     if (again != 0) return again;
     membership_step(m, &e);
-    (void)pthread_mutex_lock(&m->lock);
-    int64_t wake = wake_at(m);
-    (void)pthread_mutex_unlock(&m->lock);
-    return wake;
+    LOCKED(&m->lock);
+    return wake_at(m);
 }
 
 static enum sluice_code set_self(struct membership *m, struct sluice_error *error)
@@ -176,13 +172,6 @@ static enum sluice_code set_self(struct membership *m, struct sluice_error *erro
     return SLUICE_OK;
 }
 
-static int64_t wall_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void release(struct membership *m)
 {
     if (!m) return;
@@ -204,20 +193,16 @@ static void release(struct membership *m)
 static struct membership *membership_new(struct engine *e, const struct membership_config *config)
 {
     struct membership *m = NEW(struct membership);
-    pthread_condattr_t attr;
     m->engine = e;
     m->config = *config;
-    m->offset_ms = wall_ms() - clock_boot_ms();
+    m->offset_ms = clock_realtime_ms() - clock_boot_ms();
     m->lease_ms = COORD_LEASE_MS;
     m->events = memory_zeroed(MEMBER_EVENTS_MAX, sizeof *m->events);
     plan_init(&m->plan);
     plan_init(&m->reported);
     coord_answer_init(&m->last);
     (void)pthread_mutex_init(&m->lock, NULL);
-    (void)pthread_condattr_init(&attr);
-    (void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-    (void)pthread_cond_init(&m->changed, &attr);
-    (void)pthread_condattr_destroy(&attr);
+    clock_cond_init(&m->changed);
     return m;
 }
 
@@ -281,16 +266,6 @@ void membership_undrain(struct membership *m)
     set_draining(m, false);
 }
 
-static struct timespec time_after(int64_t ms)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    t.tv_sec += ms / 1000;
-    t.tv_nsec += ms % 1000 * 1000000;
-    if (t.tv_nsec >= 1000000000) t.tv_sec++, t.tv_nsec -= 1000000000;
-    return t;
-}
-
 // The claims end with the session, so a node that is late leaves with shards.
 void membership_stop(struct membership *m, int64_t wait_ms)
 {
@@ -301,7 +276,7 @@ void membership_stop(struct membership *m, int64_t wait_ms)
     (void)pthread_mutex_unlock(&m->lock);
     membership_step(m, &e);
     view_look(m);
-    struct timespec until = time_after(wait_ms + m->lease_ms);
+    struct timespec until = clock_after(wait_ms + m->lease_ms);
     (void)pthread_mutex_lock(&m->lock);
     while (m->begun && !cluster_stopped(m->cluster))
         if (pthread_cond_timedwait(&m->changed, &m->lock, &until) != 0) break;

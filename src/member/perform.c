@@ -3,9 +3,11 @@
 // journals. Each effect is answered exactly once.
 #include "member/inside.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -31,10 +33,8 @@ static enum err known_error(enum err e)
 
 static bool is_lone_and_stops(struct membership *m)
 {
-    (void)pthread_mutex_lock(&m->lock);
-    bool yes = m->stopping && cluster_lone(m->cluster);
-    (void)pthread_mutex_unlock(&m->lock);
-    return yes;
+    LOCKED(&m->lock);
+    return m->stopping && cluster_lone(m->cluster);
 }
 
 // The member's record says whether the node leaves, so a change is a repeated join.
@@ -103,11 +103,6 @@ static enum err call_service(struct effect_job *job, struct coord_answer *a, uin
     }
     *number = a->token;
     return err;
-}
-
-static void sleep_ms(int64_t ms)
-{
-    (void)nanosleep(&(struct timespec){ms / 1000, ms % 1000 * 1000000}, NULL);
 }
 
 // Opens the queue by its id, under the name that is known for it.
@@ -197,7 +192,7 @@ static void follow_run(struct pool_job *pool_job)
             if (over) m->followed[i] = m->followed[--m->followed_len]; // others only add rows
         }
         (void)pthread_mutex_unlock(&m->lock);
-        sleep_ms(FOLLOW_EVERY_MS);
+        clock_sleep(FOLLOW_EVERY_MS);
         (void)pthread_mutex_lock(&m->lock);
     }
     m->follows = false;
@@ -210,11 +205,7 @@ static void follow(struct membership *m, const struct shard_key *key)
     struct effect_job *job = NEW(struct effect_job);
     *job = (struct effect_job){.job = {.run = follow_run}, .m = m};
     (void)pthread_mutex_lock(&m->lock);
-    if (m->followed_len == m->followed_cap) {
-        m->followed_cap = m->followed_cap ? 2 * m->followed_cap : 16;
-        m->followed = memory_resize(m->followed, m->followed_cap * sizeof *m->followed);
-    }
-    m->followed[m->followed_len++] =
+    *ARRAY_ADD(m->followed, m->followed_len, m->followed_cap) =
         (struct followed_shard){.shard = *key, .end_ms = clock_boot_ms() + FOLLOW_MS};
     bool starts = !m->follows && !m->left && !pool_share_run(m->share, 7, &job->job);
     m->follows = m->follows || starts;

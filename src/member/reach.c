@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "queues/waiting_workers.h"
 #include "json/json.h"
 
@@ -41,10 +42,9 @@ static void report(struct membership *m, const char *by, const char *about)
 void membership_unreached(struct membership *m, void (*each)(void *ctx, const char *name),
                           void *ctx)
 {
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     for (size_t i = 0; i < m->reach_len; i++)
         if (m->reach_rows[i].fails >= REACH_FAILS) each(ctx, m->reach_rows[i].name);
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 // The lock is held.
@@ -62,12 +62,10 @@ static struct reach_row *row_of(struct membership *m, const char *name)
 // Returns whether the member counts as unreached.
 static bool note_answer(struct membership *m, const char *name, bool answered)
 {
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     struct reach_row *row = row_of(m, name);
     row->fails = answered ? 0 : row->fails + 1;
-    bool unreached = row->fails >= REACH_FAILS;
-    (void)pthread_mutex_unlock(&m->lock);
-    return unreached;
+    return row->fails >= REACH_FAILS;
 }
 
 // The lock is held. Names of members that are gone are forgotten, so that the list stays short.

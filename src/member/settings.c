@@ -5,6 +5,7 @@
 #include "member/inside.h"
 
 #include "base/check.h"
+#include "os/lock.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -14,9 +15,8 @@ void settings_tell(struct membership *m)
 {
     static_assert(sizeof m->self.settings == TUNING_TEXT_MAX, "the text fits");
     struct tuning all = tuning_with(&m->config.tuning, coord_lease_ms(m->coord));
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     tuning_print(&all, m->self.settings);
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 static bool is_listed(const struct coord_answer *a, const struct coord_member *member)
@@ -30,13 +30,12 @@ static bool is_listed(const struct coord_answer *a, const struct coord_member *m
 void settings_compare(struct membership *m, const struct coord_answer *listed)
 {
     char what[TUNING_DIFFERS_MAX];
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     for (size_t i = 0; m->config.differs && i < listed->members_len; i++) {
         const struct coord_member *row = &listed->members[i];
         if (!is_listed(&m->last, row) && tuning_differs(m->self.settings, row->settings, what))
             m->config.differs(m->config.event_ctx, row->name, what);
     }
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 void settings_show(const struct membership *m, struct membership_status *s)

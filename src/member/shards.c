@@ -5,6 +5,7 @@
 
 #include "base/digits.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -47,15 +48,12 @@ void shard_event(struct membership *m, enum cluster_event_kind kind, const struc
 // writes directly.
 static void wait_served(struct membership *m, const struct shard_key *key)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += TAKE_MS / 1000;
-    (void)pthread_mutex_lock(&m->lock);
+    struct timespec until = clock_after(TAKE_MS);
+    LOCKED(&m->lock);
     while (cluster_serves(m->cluster, key) == 0 && cluster_moving(m->cluster, key)) {
         if (m->stopping || m->left || m->draining || cluster_degraded(m->cluster)) break;
         if (pthread_cond_timedwait(&m->changed, &m->lock, &until) != 0) break;
     }
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 static void on_used(struct owner_cluster *hooks, struct open_queue *q, uint32_t shard)
@@ -86,10 +84,8 @@ static bool on_serves(struct owner_cluster *hooks, struct open_queue *q, uint32_
     struct membership *m = (struct membership *)hooks;
     struct shard_key key;
     shard_key_of(q, shard, &key);
-    (void)pthread_mutex_lock(&m->lock);
-    bool serves = cluster_serves(m->cluster, &key) != 0;
-    (void)pthread_mutex_unlock(&m->lock);
-    return serves;
+    LOCKED(&m->lock);
+    return cluster_serves(m->cluster, &key) != 0;
 }
 
 static void on_seen(struct owner_cluster *hooks, struct open_queue *q, uint32_t shard,
@@ -108,10 +104,9 @@ static void on_members(struct owner_cluster *hooks,
                        void (*each)(void *ctx, const char *name, uint32_t rules_newest), void *ctx)
 {
     struct membership *m = (struct membership *)hooks;
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     for (size_t i = 0; i < m->last.members_len; i++)
         each(ctx, m->last.members[i].name, m->last.members[i].rules_hi);
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 void shards_hooks(struct membership *m)

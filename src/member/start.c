@@ -10,6 +10,7 @@
 #include "member/inside.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -202,11 +203,10 @@ static void name_service(struct membership *m)
 
 static void note_degraded(struct membership *m, const struct sluice_error *error)
 {
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     (void)snprintf(m->why, sizeof m->why, "%.*s", COORD_WHY_MAX - 1, error->message);
     m->counters.requests++;
     m->counters.errors++;
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 enum sluice_code start_or_wait(struct membership *m, struct sluice_error *error)
@@ -219,11 +219,10 @@ enum sluice_code start_or_wait(struct membership *m, struct sluice_error *error)
     if (code && error) *error = why;
     if (!waits) return code;
     note_degraded(m, &why);
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     m->cluster = cluster_of(m); // it is degraded, and takes no step
     m->degraded_since = clock_boot_ms();
     event_add(m, &degraded);
-    (void)pthread_mutex_unlock(&m->lock);
     return SLUICE_OK;
 }
 

@@ -2,10 +2,12 @@
 // What a node shows of the cluster: a snapshot, the next plan, and the newest events.
 #include "member/inside.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/digits.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,38 +96,30 @@ size_t membership_events(struct membership *m, uint64_t after, struct membership
                          size_t max, bool *lost)
 {
     size_t len = 0;
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     uint64_t oldest = m->events_len > MEMBER_EVENTS_MAX ? m->events_len - MEMBER_EVENTS_MAX : 0;
     *lost = after < oldest;
     for (uint64_t i = *lost ? oldest : after; i < m->events_len && len < max; i++)
         out[len++] = m->events[i % MEMBER_EVENTS_MAX];
-    (void)pthread_mutex_unlock(&m->lock);
     return len;
 }
 
 bool membership_events_wait(struct membership *m, uint64_t after, int64_t wait_ms)
 {
-    struct timespec until;
-    (void)clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += wait_ms / 1000;
-    until.tv_nsec += wait_ms % 1000 * 1000000;
-    if (until.tv_nsec >= 1000000000) until.tv_sec++, until.tv_nsec -= 1000000000;
-    (void)pthread_mutex_lock(&m->lock);
+    struct timespec until = clock_after(wait_ms);
+    LOCKED(&m->lock);
     while (m->events_len <= after && !m->stopping)
         if (pthread_cond_timedwait(&m->changed, &m->lock, &until) != 0) break;
-    bool there = m->events_len > after;
-    (void)pthread_mutex_unlock(&m->lock);
-    return there;
+    return m->events_len > after;
 }
 
 bool membership_degraded(struct membership *m, int64_t *for_ms, char why[COORD_WHY_MAX])
 {
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     bool degraded =
         cluster_degraded(m->cluster) && m->counters.requests > 0 && m->degraded_since != 0;
     if (for_ms) *for_ms = degraded ? clock_boot_ms() - m->degraded_since : 0;
     if (why) (void)snprintf(why, COORD_WHY_MAX, "%s", degraded ? m->why : "");
-    (void)pthread_mutex_unlock(&m->lock);
     return degraded;
 }
 
@@ -174,11 +168,7 @@ static void add_members(struct membership *m, struct membership_status *s)
 static struct membership_shard *add_shard(struct membership *m, struct membership_status *s,
                                           size_t *cap, const struct shard_key *key)
 {
-    if (s->shards_len == *cap) {
-        *cap = *cap ? 2 * *cap : 64;
-        s->shards = memory_resize(s->shards, *cap * sizeof *s->shards);
-    }
-    struct membership_shard *row = &s->shards[s->shards_len++];
+    struct membership_shard *row = ARRAY_ADD(s->shards, s->shards_len, *cap);
     *row = (struct membership_shard){.shard = key->shard, .reason = MOVE_NONE};
     (void)queues_name(m, key->queue, row->queue);
     row->epoch = cluster_serves(m->cluster, key);

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -21,7 +22,7 @@ void coord_noted(struct membership *m, enum err err, int64_t began_ms, const str
 {
     int64_t now = clock_boot_ms(), took = now - began_ms;
     bool failed = err && err != ERR_CONFLICT && err != ERR_NOT_FOUND && err != ERR_FENCED;
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     struct membership_counters *c = &m->counters;
     c->requests++;
     c->errors += failed;
@@ -33,7 +34,6 @@ void coord_noted(struct membership *m, enum err err, int64_t began_ms, const str
     }
     if (took > c->latency_ms_max) c->latency_ms_max = took;
     if (failed) memcpy(m->why, a->why, sizeof m->why);
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 // Reads the plan if the service has a newer one than this node.
@@ -183,10 +183,9 @@ static enum err leads(const struct membership *m, const struct coord_answer *a, 
 // The lead ends with the session. On the store, the next heartbeat renews it and shows it.
 void view_renew(struct membership *m, const struct cluster_effect *e)
 {
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     m->parked_renew = e->request;
     m->renew_epoch = e->number;
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 static enum err beat(struct membership *m, struct coord_answer *a)
@@ -290,10 +289,8 @@ struct watch_job {
 
 static bool has_left(struct membership *m)
 {
-    (void)pthread_mutex_lock(&m->lock);
-    bool left = m->left;
-    (void)pthread_mutex_unlock(&m->lock);
-    return left;
+    LOCKED(&m->lock);
+    return m->left;
 }
 
 // A service that tells of changes is watched, so that a session that ended is seen at once.
@@ -309,8 +306,7 @@ static void watch_run(struct pool_job *pool_job)
         bool changed = !err && a.at != at;
         if (changed && at != 0) view_look(m);
         if (changed) at = a.at;
-        if (err && err != ERR_NOT_FOUND)
-            (void)nanosleep(&(struct timespec){.tv_nsec = WATCH_PAUSE_MS * 1000000}, NULL);
+        if (err && err != ERR_NOT_FOUND) clock_sleep(WATCH_PAUSE_MS);
     }
     coord_answer_done(&a);
     memory_free(job);

@@ -8,6 +8,7 @@
 #include "net/acceptor.h"
 
 #include "base/check.h"
+#include "os/lock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,18 +19,14 @@
 
 static bool is_closing(struct acceptor *a)
 {
-    (void)pthread_mutex_lock(&a->lock);
-    bool closing = a->closing;
-    (void)pthread_mutex_unlock(&a->lock);
-    return closing;
+    LOCKED(&a->lock);
+    return a->closing;
 }
 
 static bool has_room(struct acceptor *a)
 {
-    (void)pthread_mutex_lock(&a->lock);
-    bool room = !a->closing && a->open < a->config.connections_max;
-    (void)pthread_mutex_unlock(&a->lock);
-    return room;
+    LOCKED(&a->lock);
+    return !a->closing && a->open < a->config.connections_max;
 }
 
 static void hand_over(struct acceptor *a, int fd, const struct sockaddr *from, socklen_t from_len)

@@ -9,6 +9,7 @@
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 
 #include <netdb.h>
 #include <netinet/in.h>
@@ -30,7 +31,7 @@ struct address {
     struct address *next;
     struct address_key key;
     size_t open;
-    struct connection *oldest, *newest; // the list of those without a whole head
+    struct list headless; // those without a whole head, the oldest first
 };
 
 static struct address_key key_of(const struct sockaddr *from)
@@ -94,7 +95,7 @@ static void address_less(struct connections *l, struct address *a)
     CHECK(a->open > 0 && l->open > 0);
     l->open--;
     if (--a->open > 0) return;
-    CHECK(!a->oldest);
+    CHECK(!a->headless.first);
     struct address **at = bucket_of(l, &a->key);
     while (*at != a)
         at = &(*at)->next;
@@ -106,12 +107,7 @@ static void headless_add(struct connection *line)
 {
     struct address *a = line->address;
     line->headless = true;
-    line->older = a->newest;
-    if (a->newest)
-        a->newest->younger = line;
-    else
-        a->oldest = line;
-    a->newest = line;
+    list_add(&a->headless, &line->headless_link);
 }
 
 static void headless_remove(struct connection *line)
@@ -119,14 +115,7 @@ static void headless_remove(struct connection *line)
     struct address *a = line->address;
     if (!line->headless) return;
     line->headless = false;
-    if (line->older)
-        line->older->younger = line->younger;
-    else
-        a->oldest = line->younger;
-    if (line->younger)
-        line->younger->older = line->older;
-    else
-        a->newest = line->older;
+    list_remove(&a->headless, &line->headless_link);
 }
 
 // The connection stops counting before its owner finds it closed.
@@ -144,13 +133,20 @@ static void cut(struct connections *l, struct connection *line)
     uncount(l, line);
 }
 
+// The oldest one.
+static struct connection *first_headless(const struct address *a)
+{
+    return LIST_FIRST(&a->headless, struct connection, headless_link);
+}
+
 static struct connection *oldest_headless(const struct connections *l)
 {
     struct connection *oldest = NULL;
     for (size_t i = 0; i < LINES_BUCKETS; i++)
-        for (const struct address *a = l->addresses[i]; a; a = a->next)
-            if (a->oldest && (!oldest || a->oldest->since_ms < oldest->since_ms))
-                oldest = a->oldest;
+        for (const struct address *a = l->addresses[i]; a; a = a->next) {
+            struct connection *line = first_headless(a);
+            if (line && (!oldest || line->since_ms < oldest->since_ms)) oldest = line;
+        }
     return oldest;
 }
 
@@ -162,7 +158,7 @@ void connections_init(struct connections *l, const struct connections_config *co
 
 void connections_done(struct connections *l)
 {
-    CHECK(!l->first);
+    CHECK(!l->all.first);
     (void)pthread_mutex_destroy(&l->lock);
 }
 
@@ -175,35 +171,33 @@ static size_t most_of_one(const struct connections *l)
 
 bool connections_admit(struct connections *l, const struct sockaddr *from)
 {
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     struct address *a = address_of(l, from);
     bool fits = a->open < most_of_one(l);
     a->open++; // before the cut, which frees an address without connections
     l->open++;
-    bool admitted = fits || a->oldest;
+    struct connection *line = first_headless(a);
+    bool admitted = fits || line;
     if (!admitted)
         address_less(l, a);
     else if (!fits)
-        cut(l, a->oldest);
-    (void)pthread_mutex_unlock(&l->lock);
+        cut(l, line);
     return admitted;
 }
 
 void connections_unadmit(struct connections *l, const struct sockaddr *from)
 {
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     address_less(l, address_of(l, from));
-    (void)pthread_mutex_unlock(&l->lock);
 }
 
 void connections_make_space(struct connections *l)
 {
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     int64_t late = clock_boot_ms() - GRACE_MS;
     struct connection *line;
     for (int i = 0; i < AT_ONCE && (line = oldest_headless(l)) && line->since_ms <= late; i++)
         cut(l, line);
-    (void)pthread_mutex_unlock(&l->lock);
 }
 
 struct connection *connection_new(struct connections *l, int fd, const struct sockaddr *from,
@@ -215,24 +209,19 @@ struct connection *connection_new(struct connections *l, int fd, const struct so
     (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on); // no delay for small answers
     name_ends(line, from);
     connection_expect(line, within_ms);
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     line->since_ms = clock_boot_ms();
-    line->next = l->first;
-    if (line->next) line->next->before = line;
-    l->first = line;
+    list_add_first(&l->all, &line->link);
     line->address = address_of(l, from); // connections_admit counted it
     CHECK(line->address->open > 0);
     headless_add(line);
-    (void)pthread_mutex_unlock(&l->lock);
     return line;
 }
 
 void connection_free(struct connections *l, struct connection *line)
 {
     (void)pthread_mutex_lock(&l->lock);
-    if (line->before) line->before->next = line->next;
-    if (line->next) line->next->before = line->before;
-    if (l->first == line) l->first = line->next;
+    list_remove(&l->all, &line->link);
     uncount(l, line);
     (void)pthread_mutex_unlock(&l->lock);
     memory_free(line);
@@ -242,9 +231,8 @@ void connection_heard(struct connections *l, struct connection *line)
 {
     if (line->has_head) return;
     line->has_head = true;
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     if (line->address) headless_remove(line);
-    (void)pthread_mutex_unlock(&l->lock);
 }
 
 void connection_expect(struct connection *line, int64_t within_ms)
@@ -255,10 +243,9 @@ void connection_expect(struct connection *line, int64_t within_ms)
 void connections_cut_late(struct connections *l)
 {
     int64_t now = clock_boot_ms();
-    (void)pthread_mutex_lock(&l->lock);
-    for (struct connection *line = l->first; line; line = line->next) {
+    LOCKED(&l->lock);
+    LIST_EACH(line, &l->all, struct connection, link) {
         int64_t deadline = atomic_load(&line->deadline);
         if (deadline != 0 && deadline < now) (void)shutdown(line->fd, SHUT_RDWR);
     }
-    (void)pthread_mutex_unlock(&l->lock);
 }

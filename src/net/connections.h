@@ -7,6 +7,8 @@
 // the server closes these first, the oldest before the others.
 #pragma once
 
+#include "base/list.h"
+
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -19,7 +21,7 @@
 #define LINES_BUCKETS       512
 
 struct connection {
-    struct connection *next, *before;
+    struct list_link link;
     int fd;
     void *owner;                    // set and read by the server
     uint64_t slot;                  // its slot in the disconnect watch; 0: it has none yet
@@ -29,10 +31,10 @@ struct connection {
     char note[CONNECTION_NOTE_MAX]; // httpd_note; only the owner's thread uses it
     bool has_head;                  // a whole head came; only the owner's thread reads this
     // The lock guards the fields below.
-    struct address *address;            // NULL: the connection is no longer counted
-    struct connection *older, *younger; // the list of its address's connections without a head
-    bool headless;                      // it is in that list
-    int64_t since_ms;                   // clock_boot_ms of its start
+    struct address *address;        // NULL: the connection is no longer counted
+    struct list_link headless_link; // among its address's connections without a head
+    bool headless;                  // it is in that list
+    int64_t since_ms;               // clock_boot_ms of its start
 };
 
 struct connections_config {
@@ -43,7 +45,7 @@ struct connections_config {
 struct connections {
     struct connections_config config;
     pthread_mutex_t lock;
-    struct connection *first;
+    struct list all;
     struct address *addresses[LINES_BUCKETS];
     size_t open; // connections that were admitted and not shut down
     uint64_t seed;

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "os/lock.h"
 #include "os/thread.h"
 
 #include <poll.h>
@@ -50,14 +51,13 @@ static struct watch_row *row_of(struct disconnect_watch *h, uint64_t key)
 static void *note_gone(struct disconnect_watch *h, uint64_t slot)
 {
     void *what = NULL;
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     struct watch_row *row = row_of(h, slot);
     if (row->life == (uint32_t)(slot >> 32)) {
         row->gone = true;
         what = row->what;
         row->what = NULL;
     }
-    (void)pthread_mutex_unlock(&h->lock);
     return what;
 }
 
@@ -129,7 +129,7 @@ static struct epoll_event event_of(uint64_t slot)
 
 uint64_t disconnect_watch_add(struct disconnect_watch *h, int fd)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     uint32_t at = new_row(h);
     struct watch_row *row = &h->rows[at];
     uint64_t slot = (uint64_t)row->life << 32 | at;
@@ -138,13 +138,12 @@ uint64_t disconnect_watch_add(struct disconnect_watch *h, int fd)
     row->gone = false;
     // If the socket cannot be watched, the disconnect shows at the next write.
     (void)epoll_ctl(h->epoll, EPOLL_CTL_ADD, fd, &event);
-    (void)pthread_mutex_unlock(&h->lock);
     return slot;
 }
 
 void disconnect_watch_remove(struct disconnect_watch *h, uint64_t slot)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     struct watch_row *row = row_of(h, slot);
     CHECK(row->life == (uint32_t)(slot >> 32));
     (void)epoll_ctl(h->epoll, EPOLL_CTL_DEL, row->fd, NULL);
@@ -152,12 +151,11 @@ void disconnect_watch_remove(struct disconnect_watch *h, uint64_t slot)
     row->life++;
     row->next_free = h->free;
     h->free = (uint32_t)slot;
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 uint64_t disconnect_watch_begin(struct disconnect_watch *h, uint64_t slot, void *what)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     struct watch_row *row = row_of(h, slot);
     CHECK(row->life == (uint32_t)(slot >> 32));
     CHECK(!row->what);
@@ -166,17 +164,15 @@ uint64_t disconnect_watch_begin(struct disconnect_watch *h, uint64_t slot, void 
     uint64_t key = (uint64_t)row->turn << 32 | (uint32_t)slot;
     struct epoll_event event = event_of(slot);
     if (row->gone) (void)epoll_ctl(h->epoll, EPOLL_CTL_MOD, row->fd, &event);
-    (void)pthread_mutex_unlock(&h->lock);
     return key;
 }
 
 bool disconnect_watch_end(struct disconnect_watch *h, uint64_t key)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     struct watch_row *row = row_of(h, key);
     bool watched = row->what && row->turn == (uint32_t)(key >> 32);
     if (watched) row->what = NULL;
-    (void)pthread_mutex_unlock(&h->lock);
     return watched;
 }
 

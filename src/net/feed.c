@@ -3,6 +3,7 @@
 #include "net/feed.h"
 
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <string.h>
 
@@ -43,7 +44,7 @@ static size_t take(struct feed *f, void *to, size_t max)
 ssize_t feed_read(struct feed *f, void *to, size_t max)
 {
     ssize_t result = 0;
-    (void)pthread_mutex_lock(&f->lock);
+    LOCKED(&f->lock);
     if (f->gone) {
         result = FEED_GONE;
     } else if (f->text.len > 0) {
@@ -54,14 +55,13 @@ ssize_t feed_read(struct feed *f, void *to, size_t max)
         f->sleep(f->reader);
         f->asleep = true;
     }
-    (void)pthread_mutex_unlock(&f->lock);
     return result;
 }
 
 bool feed_write(struct feed *f, struct bytes some, int64_t wait_ms)
 {
     struct timespec until = clock_after(wait_ms);
-    (void)pthread_mutex_lock(&f->lock);
+    LOCKED(&f->lock);
     int late = 0;
     while (!f->gone && !late && f->text.len + some.len > f->text.limit)
         late = pthread_cond_timedwait(&f->less, &f->lock, &until);
@@ -70,39 +70,32 @@ bool feed_write(struct feed *f, struct bytes some, int64_t wait_ms)
         buf_put(&f->text, some);
         wake(f);
     }
-    (void)pthread_mutex_unlock(&f->lock);
     return taken;
 }
 
 void feed_end(struct feed *f)
 {
-    (void)pthread_mutex_lock(&f->lock);
+    LOCKED(&f->lock);
     f->ended = true;
     wake(f);
-    (void)pthread_mutex_unlock(&f->lock);
 }
 
 void feed_lost(struct feed *f)
 {
-    (void)pthread_mutex_lock(&f->lock);
+    LOCKED(&f->lock);
     f->gone = true;
     wake(f);
     (void)pthread_cond_broadcast(&f->less);
-    (void)pthread_mutex_unlock(&f->lock);
 }
 
 bool feed_gone(struct feed *f)
 {
-    (void)pthread_mutex_lock(&f->lock);
-    bool gone = f->gone;
-    (void)pthread_mutex_unlock(&f->lock);
-    return gone;
+    LOCKED(&f->lock);
+    return f->gone;
 }
 
 size_t feed_pending(struct feed *f)
 {
-    (void)pthread_mutex_lock(&f->lock);
-    size_t pending = f->text.len - f->sent;
-    (void)pthread_mutex_unlock(&f->lock);
-    return pending;
+    LOCKED(&f->lock);
+    return f->text.len - f->sent;
 }

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <errno.h>
 #include <time.h>
@@ -73,13 +74,12 @@ static bool wait_in_line(struct fifo_semaphore *t, int64_t wait_ms)
 
 bool fifo_semaphore_take(struct fifo_semaphore *t, int64_t wait_ms)
 {
-    (void)pthread_mutex_lock(&t->lock);
+    LOCKED(&t->lock);
     bool has = t->free > 0;
     if (has)
         t->free--;
     else if (wait_ms > 0)
         has = wait_in_line(t, wait_ms);
-    (void)pthread_mutex_unlock(&t->lock);
     return has;
 }
 
@@ -90,7 +90,7 @@ bool fifo_semaphore_take_free(struct fifo_semaphore *t)
 
 void fifo_semaphore_give(struct fifo_semaphore *t)
 {
-    (void)pthread_mutex_lock(&t->lock);
+    LOCKED(&t->lock);
     struct semaphore_waiter *w = t->first;
     if (w) {
         leave(t, w);
@@ -99,5 +99,4 @@ void fifo_semaphore_give(struct fifo_semaphore *t)
     } else {
         t->free++;
     }
-    (void)pthread_mutex_unlock(&t->lock);
 }

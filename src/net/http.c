@@ -16,6 +16,7 @@
 #include "net/http_text.h"
 #include "net/socket_table.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <curl/curl.h>
 #include <pthread.h>
@@ -416,9 +417,8 @@ static struct http_connection *line_take(struct http *h)
 
 static void line_give(struct http *h, struct http_connection *l)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     line_push(&h->lines, l);
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 void http_do(struct http *h, struct http_call *c)
@@ -462,10 +462,9 @@ static struct http_batch *batch_take(struct http *h)
 
 static void batch_give(struct http *h, struct http_batch *w)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     w->next = h->pools;
     h->pools = w;
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 // The caller holds a permit of h->turns. Returns NULL if the call has ended already.

@@ -7,6 +7,7 @@
 #include "net/disconnect_watch.h"
 #include "net/httpd_inside.h"
 #include "net/tls.h"
+#include "os/lock.h"
 
 #include <limits.h>
 #include <microhttpd.h>
@@ -323,7 +324,7 @@ static void put_headers(struct MHD_Response *to, const struct httpd_answer *a)
 static bool put_answer(struct httpd_request *r, int status, struct MHD_Response *response,
                        struct httpd_stream *stream, const struct httpd_reply *reply)
 {
-    (void)pthread_mutex_lock(&r->lock);
+    LOCKED(&r->lock);
     bool late = r->abandoned;
     CHECK(late || r->state != ANSWERED);
     if (!late) {
@@ -340,7 +341,6 @@ static bool put_answer(struct httpd_request *r, int status, struct MHD_Response 
         r->state = ANSWERED;
         if (waiting) resume(r);
     }
-    (void)pthread_mutex_unlock(&r->lock);
     return !late;
 }
 

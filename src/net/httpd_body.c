@@ -3,6 +3,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "net/httpd_inside.h"
+#include "os/lock.h"
 
 #include <string.h>
 
@@ -131,7 +132,7 @@ void body_give_back(struct httpd_request *r)
 enum httpd_lost httpd_reserve(struct httpd_request *r, size_t more)
 {
     enum httpd_lost lost = HTTPD_NO_ROOM;
-    (void)pthread_mutex_lock(&r->lock);
+    LOCKED(&r->lock);
     if (!r->abandoned && r->line) {
         struct httpd *h = r->server;
         size_t whole = r->body.cap + r->reserved + more, most = share(h, whole);
@@ -141,16 +142,14 @@ enum httpd_lost httpd_reserve(struct httpd_request *r, size_t more)
             lost = HTTPD_WHOLE;
         if (lost == HTTPD_WHOLE) r->reserved += more;
     }
-    (void)pthread_mutex_unlock(&r->lock);
     return lost;
 }
 
 void httpd_forget_body(struct httpd_request *r)
 {
-    (void)pthread_mutex_lock(&r->lock);
+    LOCKED(&r->lock);
     if (r->line) body_give_back(r); // else it was given back, and the server may be freed
     body_done(r);
-    (void)pthread_mutex_unlock(&r->lock);
 }
 
 void body_done(struct httpd_request *r)

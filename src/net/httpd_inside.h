@@ -5,6 +5,7 @@
 // is the caller of httpd_answer, holds it until it has answered. A disconnect watch holds it too.
 #pragma once
 
+#include "base/list.h"
 #include "net/acceptor.h"
 #include "net/connections.h"
 #include "net/feed.h"
@@ -36,7 +37,7 @@ struct httpd {
     _Atomic int64_t looked_ms; // clock_boot_ms of the last check of deadlines
     pthread_mutex_t lock;
     struct connections lines;
-    struct httpd_request *requests; // those passed to `handle`
+    struct list requests; // those passed to `handle`
     size_t requests_len;
     pthread_cond_t fewer; // signalled when a request leaves the list
     bool stopped;         // takes no more requests, because none may be suspended at the end
@@ -57,7 +58,7 @@ struct httpd_reply {
 };
 
 struct httpd_request {
-    struct httpd_request *next, *before;
+    struct list_link link;
     struct httpd *server;
     struct httpd_loop *loop; // runs the connection
     struct MHD_Connection *connection;

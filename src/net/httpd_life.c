@@ -151,7 +151,7 @@ bool httpd_stop(struct httpd *h, int64_t drain_ms)
     requests_wait(h, drain_ms);
     bool drained = h->requests_len == 0;
     h->stopped = true;
-    for (struct httpd_request *r = h->requests; r; r = r->next)
+    LIST_EACH(r, &h->requests, struct httpd_request, link)
         abandon(r);
     if (!drained) requests_wait(h, ABANDON_MS);
     (void)pthread_mutex_unlock(&h->lock);

@@ -5,6 +5,7 @@
 #include "net/disconnect_watch.h"
 #include "net/httpd_inside.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <assert.h>
 #include <string.h>
@@ -34,28 +35,22 @@ void stream_drop(struct httpd_stream *s)
 bool request_enlist(struct httpd_request *r)
 {
     struct httpd *h = r->server;
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     r->listed = !h->stopped;
     if (r->listed) {
-        r->next = h->requests;
-        if (r->next) r->next->before = r;
-        h->requests = r;
+        list_add_first(&h->requests, &r->link);
         h->requests_len++;
     }
-    (void)pthread_mutex_unlock(&h->lock);
     return r->listed;
 }
 
 void request_delist(struct httpd_request *r)
 {
     struct httpd *h = r->server;
-    (void)pthread_mutex_lock(&h->lock);
-    if (r->before) r->before->next = r->next;
-    if (r->next) r->next->before = r->before;
-    if (h->requests == r) h->requests = r->next;
+    LOCKED(&h->lock);
+    list_remove(&h->requests, &r->link);
     h->requests_len--;
     (void)pthread_cond_broadcast(&h->fewer);
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 // The library's timeout counts from the last byte, so a slow reader would hold its connection.
@@ -145,10 +140,8 @@ void httpd_set_note(struct httpd_request *r, const char *note)
 
 bool httpd_gone(struct httpd_request *r)
 {
-    (void)pthread_mutex_lock(&r->lock);
-    bool gone = !r->line || socket_is_gone(r->line->fd);
-    (void)pthread_mutex_unlock(&r->lock);
-    return gone;
+    LOCKED(&r->lock);
+    return !r->line || socket_is_gone(r->line->fd);
 }
 
 void httpd_attach(struct httpd_request *r, void *mine, void (*done)(void *mine, bool delivered))
@@ -174,10 +167,9 @@ void httpd_drop(struct httpd_request *r)
 
 void httpd_watch(struct httpd_request *r, void (*gone)(void *mine))
 {
-    (void)pthread_mutex_lock(&r->lock);
+    LOCKED(&r->lock);
     r->gone = gone;
     if (r->state != ANSWERED) request_watch(r);
-    (void)pthread_mutex_unlock(&r->lock);
 }
 
 void request_client_gone(void *ctx, void *what)

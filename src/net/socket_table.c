@@ -5,6 +5,7 @@
 // hold a descriptor that was reused. A row counts only if its cookie still matches.
 #include "net/socket_table.h"
 
+#include "base/array.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -39,11 +40,7 @@ int socket_table_open(struct socket_table *w, int family, int type, int protocol
     int fd = socket(family, type | SOCK_CLOEXEC, protocol);
     if (fd < 0) return -1;
     forget(w, fd);
-    if (w->len == w->cap) {
-        w->cap = w->cap ? 2 * w->cap : 4;
-        w->all = memory_resize(w->all, w->cap * sizeof *w->all);
-    }
-    w->all[w->len++] = (struct watched_socket){.fd = fd, .cookie = cookie_of(fd)};
+    *ARRAY_ADD(w->all, w->len, w->cap) = (struct watched_socket){.fd = fd, .cookie = cookie_of(fd)};
     return fd;
 }
 

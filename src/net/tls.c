@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "base/memory.h"
 #include "os/file.h"
+#include "os/lock.h"
 
 #include <gnutls/abstract.h>
 #include <gnutls/gnutls.h>
@@ -109,10 +110,9 @@ bool tls_reload(struct tls *t, const char *cert_file, const char *key_file, char
         pair_free(p);
         return false;
     }
-    (void)pthread_mutex_lock(&t->lock);
+    LOCKED(&t->lock);
     p->older = t->pair;
     t->pair = p;
-    (void)pthread_mutex_unlock(&t->lock);
     return true;
 }
 
@@ -180,11 +180,10 @@ static int choose(gnutls_session_t session, const gnutls_datum_t *authorities, i
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
         gnutls_session_set_verify_cert(session, NULL, 0);
     }
-    (void)pthread_mutex_lock(&t->lock);
+    LOCKED(&t->lock);
     *chain = t->pair->chain;
     *chain_len = t->pair->chain_len;
     *key = t->pair->key;
-    (void)pthread_mutex_unlock(&t->lock);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "os/thread_pool.h"
 
 #define CLAIM_MS 100 // longer than a claim takes, in most cases
@@ -23,13 +24,12 @@ struct announcements {
 // Takes the first announcement if it is due. *next: when the first one is.
 static struct announcement *take_due(struct announcements *n, int64_t now, int64_t *next)
 {
-    (void)pthread_mutex_lock(&n->lock);
+    LOCKED(&n->lock);
     struct announcement *first = n->first;
     bool due = first && first->at <= now;
     if (due) n->first = first->next;
     if (!n->first) n->last = NULL;
     *next = n->first ? n->first->at : TASK_NEVER;
-    (void)pthread_mutex_unlock(&n->lock);
     return due ? first : NULL;
 }
 

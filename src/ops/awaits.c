@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/awaits.h"
+#include "base/list.h"
 #include "ops/ops.h"
 
 #include "base/check.h"
 #include "base/memory.h"
 #include "ops/queue_calls.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "peer/link.h"
 #include "protocol/shard_wire.h"
 #include "queues/where.h"
@@ -21,17 +23,17 @@ struct await_hub {
     struct link_target *target;
     char *token; // NULL: none
     pthread_mutex_t lock;
-    pthread_cond_t ended;           // a poll has ended
-    struct call_slot *first, *last; // the slots that wait, the oldest first
-    bool *covered;                  // by shard: a poll waits for it
-    struct await_poll *open;        // the polls that have no answer yet
+    pthread_cond_t ended; // a poll has ended
+    struct list slots;    // that wait, the oldest first
+    bool *covered;        // by shard: a poll waits for it
+    struct list open;     // the polls that have no answer yet
     size_t polls;
 };
 
 struct await_poll {
     struct link_call link; // first
     struct await_hub *hub;
-    struct await_poll *next, *before; // in `open`
+    struct list_link open;            // among the hub's polls
     struct call_slot *only;           // of a receive that does not wait: the poll is for it alone
     char worker[WORKER_NAME_MAX + 1]; // of the first receive, for a process that is not a node
     size_t len;
@@ -42,26 +44,13 @@ struct await_poll {
 static void add(struct await_hub *h, struct call_slot *slot)
 {
     slot->listed = true;
-    slot->before = h->last;
-    slot->next = NULL;
-    if (h->last)
-        h->last->next = slot;
-    else
-        h->first = slot;
-    h->last = slot;
+    list_add(&h->slots, &slot->waits);
 }
 
 static void take_out(struct await_hub *h, struct call_slot *slot)
 {
     CHECK(slot->listed && slot->shared == h);
-    if (slot->before)
-        slot->before->next = slot->next;
-    else
-        h->first = slot->next;
-    if (slot->next)
-        slot->next->before = slot->before;
-    else
-        h->last = slot->before;
+    list_remove(&h->slots, &slot->waits);
     slot->listed = false;
 }
 
@@ -75,8 +64,7 @@ static void take_waiting(struct await_poll *p, uint32_t shard, bool all, enum ca
         p->only->err = ERR_OK;
         return;
     }
-    for (struct call_slot *s = h->first, *next; s; s = next) {
-        next = s->next;
+    LIST_EACH(s, &h->slots, struct call_slot, waits) {
         if (s->index != shard) continue;
         take_out(h, s);
         s->returned = how;
@@ -102,9 +90,7 @@ static void list(struct await_hub *h, struct await_poll *p)
 {
     p->hub = h;
     h->polls++;
-    p->next = h->open;
-    if (h->open) h->open->before = p;
-    h->open = p;
+    list_add_first(&h->open, &p->open);
 }
 
 // Call it under the lock. The owner shows the worker. A node polls for many, and shows them itself.
@@ -123,7 +109,7 @@ static struct await_poll *next_poll(struct await_hub *h)
 {
     uint32_t shards = h->queue->row.birth.shards;
     struct await_poll *p = NULL;
-    for (struct call_slot *s = h->first; s; s = s->next) {
+    LIST_EACH(s, &h->slots, struct call_slot, waits) {
         CHECK(s->index < shards);
         if (h->covered[s->index] || (p && p->len == SHARD_AWAITS_MAX)) continue;
         if (!p) {
@@ -148,20 +134,10 @@ static struct await_poll *poll_for(struct await_hub *h, struct call_slot *slot)
     return p;
 }
 
-// Call it under the lock.
-static void unlist(struct await_poll *p)
-{
-    if (p->next) p->next->before = p->before;
-    if (p->before)
-        p->before->next = p->next;
-    else
-        p->hub->open = p->next;
-}
-
 // The poll has ended. Call it under the lock, before its answer is passed on.
 static void begin_end(struct await_poll *p, struct call_slot **woken)
 {
-    unlist(p);
+    list_remove(&p->hub->open, &p->open);
     for (size_t i = 0; !p->only && i < p->len; i++)
         p->hub->covered[p->shards[i]] = false;
     if (!p->only) return;
@@ -177,10 +153,9 @@ static void poll_over(struct await_poll *p, struct call_slot *woken)
     link_done(&p->link);
     memory_free(p);
     note_all(woken);
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     h->polls--;
     (void)pthread_cond_broadcast(&h->ended);
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 static void poll_send(struct await_poll *p)
@@ -253,8 +228,7 @@ static int64_t end_waits(struct pool_task *task)
     struct call_slot *woken = NULL;
     int64_t now = clock_boot_ms(), wake_at = TASK_NEVER;
     (void)pthread_mutex_lock(&h->lock);
-    for (struct call_slot *s = h->first, *next; s; s = next) {
-        next = s->next;
+    LIST_EACH(s, &h->slots, struct call_slot, waits) {
         if (s->call->until > now) {
             if (s->call->until < wake_at) wake_at = s->call->until;
             continue;
@@ -316,10 +290,9 @@ void awaits_begin(struct local_call *c, struct link_target *t, const char *token
 bool awaits_cancel(struct call_slot *slot)
 {
     struct await_hub *h = slot->shared;
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     bool waits = slot->listed;
     if (waits) take_out(h, slot);
-    (void)pthread_mutex_unlock(&h->lock);
     return waits;
 }
 
@@ -340,12 +313,13 @@ void awaits_notify(struct open_queue *q, uint32_t shard)
 // Ends the polls that are under way. One over TLS is waited for.
 static void end_polls(struct await_hub *h)
 {
-    (void)pthread_mutex_lock(&h->lock);
-    CHECK(!h->first);
+    LOCKED(&h->lock);
+    CHECK(!h->slots.first);
     while (h->polls > 0) {
-        struct await_poll *p = h->open; // valid: it leaves the list under the lock
+        // It is valid, because it leaves the list under the lock.
+        struct await_poll *p = LIST_FIRST(&h->open, struct await_poll, open);
         if (p && link_cancel(&p->link)) {
-            unlist(p);
+            list_remove(&h->open, &p->open);
             h->polls--;
             link_done(&p->link);
             memory_free(p);
@@ -353,7 +327,6 @@ static void end_polls(struct await_hub *h)
             (void)pthread_cond_wait(&h->ended, &h->lock);
         }
     }
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 void awaits_free(struct open_queue *q)

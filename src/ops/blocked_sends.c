@@ -6,6 +6,7 @@
 #include "ops/call.h"
 #include "ops/ops.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #define TRYING_MAX   8 // sends of one queue that try at once, if there is plenty of space
 #define PAUSE_MIN_MS 5
@@ -31,7 +32,7 @@ static int64_t take_due(struct blocked_sends *l, struct local_call **due)
 {
     int64_t now = clock_boot_ms(), next = TASK_NEVER;
     struct local_call **end = due;
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     for (struct local_call **at = &l->first; *at;) {
         struct local_call *c = *at;
         struct send_line *line = &c->queue->calls->line;
@@ -50,7 +51,6 @@ static int64_t take_due(struct blocked_sends *l, struct local_call **due)
         if (then < next) next = then;
         at = &c->place.next;
     }
-    (void)pthread_mutex_unlock(&l->lock);
     return next;
 }
 
@@ -106,11 +106,9 @@ void blocked_sends_free(struct blocked_sends *l)
 bool blocked_send_enter(struct local_call *c)
 {
     struct blocked_sends *l = c->engine->ops->blocked;
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     if (c->place.number == 0) c->place.number = ++l->number;
-    bool behind = !c->place.blocked && c->queue->calls->line.blocked > 0;
-    (void)pthread_mutex_unlock(&l->lock);
-    return behind;
+    return !c->place.blocked && c->queue->calls->line.blocked > 0;
 }
 
 static void insert(struct blocked_sends *l, struct local_call *c)
@@ -161,7 +159,7 @@ void blocked_send_leave(struct local_call *c, bool plenty)
     struct blocked_sends *l = c->engine->ops->blocked;
     if (!c->place.blocked) return;
     struct send_line *line = &c->queue->calls->line;
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     if (c->place.tries && !c->place.last) {
         size_t wider = 2 * width_of(line);
         line->width = !plenty ? 1 : wider < TRYING_MAX ? wider : TRYING_MAX;
@@ -172,15 +170,12 @@ void blocked_send_leave(struct local_call *c, bool plenty)
     c->place.blocked = false;
     if (--l->blocked == 0) (void)pthread_cond_broadcast(&l->ended);
     if (l->first && !l->stopping) task_schedule(&l->task);
-    (void)pthread_mutex_unlock(&l->lock);
 }
 
 size_t blocked_sends_count(struct engine *e, const char *queue)
 {
     CLEANUP(queue_let_go) struct open_queue *q = queue_if_known(e, queue);
     if (!q) return 0;
-    (void)pthread_mutex_lock(&e->ops->blocked->lock);
-    size_t blocked = q->calls->line.blocked;
-    (void)pthread_mutex_unlock(&e->ops->blocked->lock);
-    return blocked;
+    LOCKED(&e->ops->blocked->lock);
+    return q->calls->line.blocked;
 }

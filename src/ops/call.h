@@ -10,6 +10,7 @@
 // on the pool.
 #pragma once
 
+#include "base/list.h"
 #include "call/step.h"
 #include "ops/async.h"
 #include "ops/blocked_sends.h"
@@ -35,7 +36,7 @@ struct call_slot {
         struct forwarded_call *forwarded; // the request under way
         struct await_hub *shared;         // of an await: the polls that it shares (awaits.c)
     };
-    struct call_slot *before;  // in the hub's list, with `next`; under the hub's lock
+    struct list_link waits;    // in the hub's list; under the hub's lock
     enum call_return returned; // the owner gave no result
     bool listed;               // it is in the hub's list; under the hub's lock
     union {

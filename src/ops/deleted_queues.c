@@ -3,10 +3,12 @@
 // twenty requests per shard, once. Then it is marked as swept, and no process visits it again.
 #include "ops/deleted_queues.h"
 
+#include "base/array.h"
 #include "base/memory.h"
 #include "ops/finish_shard.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 
 #include <string.h>
 
@@ -31,10 +33,8 @@ static int64_t random_delay(int64_t ms)
 static bool is_closing(void *ctx)
 {
     struct engine *e = ctx;
-    (void)pthread_mutex_lock(&e->lock);
-    bool closing = e->closing;
-    (void)pthread_mutex_unlock(&e->lock);
-    return closing;
+    LOCKED(&e->lock);
+    return e->closing;
 }
 
 struct tombstone {
@@ -57,11 +57,7 @@ static void tombstones_done(struct tombstones *t)
 static void tombstones_add(void *ctx, const char *name, uint32_t life, struct interval ended)
 {
     struct tombstones *t = ctx;
-    if (t->len == t->cap) {
-        t->cap = t->cap > 0 ? 2 * t->cap : 64;
-        t->rows = memory_resize(t->rows, t->cap * sizeof *t->rows);
-    }
-    struct tombstone *row = &t->rows[t->len++];
+    struct tombstone *row = ARRAY_ADD(t->rows, t->len, t->cap);
     *row = (struct tombstone){.life = life, .ended = ended};
     memcpy(row->name, name, strlen(name));
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The event stream: it folds the journal again, from the oldest entry that is kept, and returns the
 // events of that fold.
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "ops/call.h"
@@ -140,11 +141,7 @@ static void keep_event(void *ctx, const struct events *list, const struct event 
     struct ops_events *e = ctx;
     e->had_events = true;
     if (event->slot < e->position) return;
-    if (e->len == e->cap) {
-        e->cap = e->cap > 0 ? e->cap * 2 : 256;
-        e->rows = memory_resize(e->rows, e->cap * sizeof *e->rows);
-    }
-    struct kept_event *row = &e->rows[e->len++];
+    struct kept_event *row = ARRAY_ADD(e->rows, e->len, e->cap);
     row->event = *event;
     row->shard = e->shard;
     row->origin = origin_of(e, list, event);

@@ -2,6 +2,7 @@
 // The failures of a message. One allocation holds the rows and their texts.
 #include "ops/failures.h"
 
+#include "base/array.h"
 #include "base/memory.h"
 
 void failures_init(struct failure_rows *f, size_t messages)
@@ -20,11 +21,7 @@ void failures_done(struct failure_rows *f)
 // Stores the worker's name as an offset into f->names, because f->names may still move.
 static void add_row(struct failure_rows *f, const struct failure_view *v)
 {
-    if (f->len == f->cap) {
-        f->cap = f->cap > 0 ? f->cap * 2 : 16;
-        f->rows = memory_resize(f->rows, f->cap * sizeof *f->rows);
-    }
-    struct failure_view *row = &f->rows[f->len++];
+    struct failure_view *row = ARRAY_ADD(f->rows, f->len, f->cap);
     *row = *v;
     row->worker.data = (const uint8_t *)(uintptr_t)f->names.len;
     buf_put(&f->names, v->worker);

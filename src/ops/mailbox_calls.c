@@ -10,6 +10,7 @@
 #include "ops/signal_rows.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "protocol/call_arguments.h"
 #include "protocol/shard_wire.h"
 
@@ -199,7 +200,7 @@ void mailbox_note_claimed(struct engine *e, const char *queue, const char *worke
     CLEANUP(session_let_go)
     struct mailbox_session *m = session_find(e, queue, worker ? worker : name, 0);
     if (!m) return;
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     for (size_t i = 0; i < batch->len; i++) {
         struct lock_name lock;
         if (token_parse(queue_ref(m->queue), batch->messages[i].token, &lock, NULL)) continue;
@@ -207,7 +208,6 @@ void mailbox_note_claimed(struct engine *e, const char *queue, const char *worke
         struct mailbox_lane *lane = &m->lanes[lock.shard];
         mailbox_claimed(lane->box, &lock.ref, runner_time(lane->runner));
     }
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 static struct mailbox_lock **taken_find(struct mailbox_session *m, const struct lock_name *lock)

@@ -3,12 +3,14 @@
 #include "ops/mailbox_rounds.h"
 #include "ops/ops.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "mailbox/owner.h"
 #include "ops/queue_calls.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "os/parallel.h"
 #include "protocol/shard_wire.h"
 
@@ -192,11 +194,10 @@ static void op_done(struct runner_async *async, enum err err, struct kept_reply 
     buf_init(&signals, SIZE_MAX);
     for (size_t i = 0; a->signals && i < a->signals->len; i++)
         mailbox_signal_put(&signals, a->signals->rows[i].index, a->signals->rows[i].waiting);
-    (void)pthread_mutex_lock(&r->lock);
+    LOCKED(&r->lock);
     if (a->body.len > 0 && signals.len > 0) owner_signals(r->owner, c->index, buf_bytes(&signals));
     owner_committed(r->owner, c->index, err, buf_bytes(&a->body));
     if (--r->open_ops == 0) (void)pthread_cond_broadcast(&r->committed);
-    (void)pthread_mutex_unlock(&r->lock);
 }
 
 // Waits for the ops that were submitted. A commit can take long, so the owner marks meanwhile.
@@ -204,12 +205,7 @@ static void await_commits(struct round *r)
 {
     (void)pthread_mutex_lock(&r->lock);
     while (r->open_ops > 0) {
-        struct timespec end;
-        (void)clock_gettime(CLOCK_REALTIME, &end);
-        end.tv_nsec += MARK_POLL_MS * 1000000L;
-        end.tv_sec += end.tv_nsec / 1000000000;
-        end.tv_nsec %= 1000000000;
-        (void)pthread_cond_timedwait(&r->committed, &r->lock, &end);
+        clock_wait(&r->committed, &r->lock, clock_boot_ms() + MARK_POLL_MS);
         if (r->open_ops == 0) break;
         (void)pthread_mutex_unlock(&r->lock);
         mark_if_due(r);
@@ -262,11 +258,7 @@ static void add_found(struct round *r, const struct worker_view *w, const struct
 {
     struct lock_ref ref = {.seq = g->seq, .token = g->token};
     if (!owner_ticket(r->owner, w->name, w->instance, &ref)) return;
-    if (r->found_len == r->found_cap) {
-        r->found_cap = r->found_cap < 16 ? 16 : r->found_cap * 2;
-        r->found = memory_resize(r->found, r->found_cap * sizeof *r->found);
-    }
-    struct ticket_grant *f = &r->found[r->found_len++];
+    struct ticket_grant *f = ARRAY_ADD(r->found, r->found_len, r->found_cap);
     *f = (struct ticket_grant){.instance = w->instance, .grant = *g};
     f->served = owner_served(r->owner, w->name, w->instance);
     memcpy(f->worker, w->name.data, w->name.len);
@@ -296,10 +288,9 @@ static void beats_done(struct runner_async *async, enum err err, struct kept_rep
 {
     struct round *r = ((struct round_commit *)async)->round;
     (void)err, (void)a; // the next round beats again before the row expires
-    (void)pthread_mutex_lock(&r->lock);
+    LOCKED(&r->lock);
     r->open_ops = 0;
     (void)pthread_cond_broadcast(&r->committed);
-    (void)pthread_mutex_unlock(&r->lock);
 }
 
 // One op for the heartbeats of all workers.
@@ -503,7 +494,7 @@ static void run_shard(struct open_queue *q, uint32_t shard, struct shard_rounds 
     if (!row->owner) row->owner = mailbox_owner_new(r.prefix, &id, shard);
     r.owner = row->owner;
     (void)pthread_mutex_init(&r.lock, NULL);
-    (void)pthread_cond_init(&r.committed, NULL);
+    clock_cond_init(&r.committed);
     perform(&r);
     (void)pthread_cond_destroy(&r.committed);
     (void)pthread_mutex_destroy(&r.lock);

@@ -10,6 +10,7 @@
 #include "ops/settle.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "queues/where.h"
 
 #include <stdio.h>
@@ -45,13 +46,12 @@ struct mailbox_session *session_find(struct engine *e, const char *queue, const 
 {
     struct mailbox_session *found = NULL;
     if (!atomic_load(&e->ops->mailboxes)) return NULL;
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     for (struct mailbox_session *m = atomic_load(&e->ops->mailboxes)->all; m && !found; m = m->next)
         if (strcmp(m->queue->row.name, queue) == 0 && (!worker || strcmp(m->worker, worker) == 0) &&
             skip-- == 0)
             found = m;
     if (found) found->users++;
-    (void)pthread_mutex_unlock(&e->lock);
     return found;
 }
 
@@ -182,13 +182,12 @@ static enum sluice_code open_lanes(struct mailbox_session *m, struct sluice_erro
 
 static struct mailbox_sessions *sessions_of(struct engine *e)
 {
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     struct mailbox_sessions *all = atomic_load(&e->ops->mailboxes);
     if (!all) {
         all = NEW(struct mailbox_sessions);
         atomic_store(&e->ops->mailboxes, all);
     }
-    (void)pthread_mutex_unlock(&e->lock);
     return all;
 }
 
@@ -204,7 +203,7 @@ static struct mailbox_session *session_new(struct engine *e, const struct mailbo
     (void)snprintf(m->worker, sizeof m->worker, "%s", join->worker);
     mailbox_box(m->box, m->instance, bytes_str(m->worker));
     (void)pthread_mutex_init(&m->lock, NULL);
-    (void)pthread_cond_init(&m->changed, NULL);
+    clock_cond_init(&m->changed);
     return m;
 }
 
@@ -257,7 +256,7 @@ static void release_arrived(struct mailbox_session *m)
 
 static struct mailbox_session *take_session(struct engine *e, const char *queue, const char *worker)
 {
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     struct mailbox_sessions *all = atomic_load(&e->ops->mailboxes);
     struct mailbox_session **at = all ? &all->all : NULL;
     while (at && *at && worker &&
@@ -269,7 +268,6 @@ static struct mailbox_session *take_session(struct engine *e, const char *queue,
         m->over = true;
         m->users++;
     }
-    (void)pthread_mutex_unlock(&e->lock);
     return m;
 }
 
@@ -452,13 +450,7 @@ static void sleep_a_moment(struct mailbox_session *m, int64_t until)
         int64_t at = mailbox_wake_at(m->lanes[i].box), now = runner_time(m->lanes[i].runner).lo;
         if (at != TIME_NEVER && at - now < ms) ms = at - now;
     }
-    if (ms < 1) ms = 1;
-    struct timespec end;
-    (void)clock_gettime(CLOCK_REALTIME, &end);
-    end.tv_nsec += ms * 1000000;
-    end.tv_sec += end.tv_nsec / 1000000000;
-    end.tv_nsec %= 1000000000;
-    (void)pthread_cond_timedwait(&m->changed, &m->lock, &end);
+    clock_wait(&m->changed, &m->lock, clock_boot_ms() + (ms < 1 ? 1 : ms));
 }
 
 void session_step(struct mailbox_session *m)

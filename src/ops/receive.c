@@ -11,6 +11,7 @@
 #include "ops/settle.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "protocol/call_arguments.h"
 
 #include <assert.h>
@@ -97,10 +98,8 @@ static void prefer_ready(struct local_call *c, struct call_plan *plan)
 // The shard that a receive starts with; it rotates.
 static uint32_t queue_first_shard(struct open_queue *q)
 {
-    (void)pthread_mutex_lock(&q->engine->lock);
-    uint32_t next_shard = q->next_shard++ % q->row.birth.shards;
-    (void)pthread_mutex_unlock(&q->engine->lock);
-    return next_shard;
+    LOCKED(&q->engine->lock);
+    return q->next_shard++ % q->row.birth.shards;
 }
 
 static enum call_built build(struct local_call *c, bool may_block, struct call_plan *plan)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts the messages of a queue.
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "ops/look.h"
@@ -42,11 +43,7 @@ static void add_spent(struct sluice_stats *out, const struct machine *m, int64_t
 
 static void add_worker(struct stats_read *l, struct bytes name)
 {
-    if (l->workers_len == l->workers_cap) {
-        l->workers_cap = l->workers_cap ? 2 * l->workers_cap : 64;
-        l->workers = memory_resize(l->workers, l->workers_cap * sizeof *l->workers);
-    }
-    l->workers[l->workers_len++] = hash64_of(name, 0);
+    *ARRAY_ADD(l->workers, l->workers_len, l->workers_cap) = hash64_of(name, 0);
 }
 
 static int compare_hash(const void *left, const void *right)

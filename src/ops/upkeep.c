@@ -16,6 +16,7 @@
 #include "ops/ops.h"
 #include "ops/queue_calls.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "queues/bodies.h"
 #include "queues/owner_only.h"
 
@@ -195,7 +196,7 @@ static bool take_mailbox_job(struct open_queue *q, enum mailbox_need need, bool 
     int64_t now = clock_boot_ms();
     bool starts = false;
     *at = need == MAILBOX_NEEDS_NOTHING ? TASK_NEVER : now + BOX_LOOK_MS;
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     if (!q->calls->mailbox_runs) { // else its end schedules the task
         *active = need == MAILBOX_NEEDS_ROUNDS || q->calls->mailbox_rounds;
         // The first round does not wait for the next poll.
@@ -205,7 +206,6 @@ static bool take_mailbox_job(struct open_queue *q, enum mailbox_need need, bool 
     }
     if (starts) q->holds++; // the job's
     if (starts) q->calls->mailbox_runs = true;
-    (void)pthread_mutex_unlock(&e->lock);
     return starts;
 }
 
@@ -301,10 +301,9 @@ enum err upkeep_start(struct engine *e)
         upkeep_free(u);
         return err;
     }
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     e->ops->upkeep = u;
     e->upkeep = &u->task;
-    (void)pthread_mutex_unlock(&e->lock);
     return ERR_OK;
 }
 

@@ -4,31 +4,30 @@
 
 #include "base/memory.h"
 #include "ops/queue_calls.h"
+#include "os/lock.h"
 
 void waiting_begin(struct local_call *c)
 {
     struct open_queue *q = c->queue;
     if (c->state.kind == STEP_SERVED) return; // it stays here
     if (!c->caller || c->is_waiting || !c->engine->links || receive_left_ms(c) == 0) return;
-    (void)pthread_mutex_lock(&c->engine->lock);
+    LOCKED(&c->engine->lock);
     c->next_waiting = q->calls->waiting;
     if (q->calls->waiting) q->calls->waiting->previous_waiting = c;
     q->calls->waiting = c;
     c->is_waiting = true;
-    (void)pthread_mutex_unlock(&c->engine->lock);
 }
 
 void waiting_end(struct local_call *c)
 {
     if (!c->is_waiting) return;
-    (void)pthread_mutex_lock(&c->engine->lock);
+    LOCKED(&c->engine->lock);
     if (c->next_waiting) c->next_waiting->previous_waiting = c->previous_waiting;
     if (c->previous_waiting)
         c->previous_waiting->next_waiting = c->next_waiting;
     else
         c->queue->calls->waiting = c->next_waiting;
     c->is_waiting = false;
-    (void)pthread_mutex_unlock(&c->engine->lock);
 }
 
 void queue_reroute(struct open_queue *q)

@@ -2,6 +2,7 @@
 #include "ops/workers.h"
 #include "ops/ops.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "ops/look.h"
@@ -62,11 +63,7 @@ struct workers_read {
 // A registration whose time is up is no more, even if no entry has said so yet.
 static void add_worker(struct workers_read *l, const struct worker_view *w, bool registered)
 {
-    if (l->len == l->room) {
-        l->room = l->room ? 2 * l->room : 64;
-        l->rows = memory_resize(l->rows, l->room * sizeof *l->rows);
-    }
-    struct sluice_worker *row = &l->rows[l->len++];
+    struct sluice_worker *row = ARRAY_ADD(l->rows, l->len, l->room);
     *row = (struct sluice_worker){.open = w->open, .capacity = registered ? w->capacity : 0};
     if (w->instance != 0 && registered) {
         row->since = w->since;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The workflows of a queue, as its shards have them.
+#include "base/array.h"
 #include "base/duration.h"
 #include "base/memory.h"
 #include "ops/look.h"
@@ -50,10 +51,7 @@ static void add_rows(void *ctx, const struct machine *m, int64_t now)
     size_t len = 0;
     (void)now;
     for (uint64_t after = 0; (len = machine_workflows(m, after, page, PAGE)) > 0;) {
-        if (l->len + len > l->room) {
-            l->room = 2 * l->room + len;
-            l->rows = memory_resize(l->rows, l->room * sizeof *l->rows);
-        }
+        (void)ARRAY_ROOM(l->rows, l->len, l->room, len);
         for (size_t i = 0; i < len; i++)
             fill(&l->rows[l->len++], &page[i], l->shard);
         after = page[len - 1].number;

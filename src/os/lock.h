@@ -12,18 +12,18 @@
 
 #include <pthread.h>
 
-static inline pthread_mutex_t *lock_take(pthread_mutex_t *lock)
+static inline pthread_mutex_t *mutex_take(pthread_mutex_t *lock)
 {
     (void)pthread_mutex_lock(lock);
     return lock;
 }
 
-static inline void lock_release(pthread_mutex_t **lock)
+static inline void mutex_release(pthread_mutex_t **lock)
 {
     (void)pthread_mutex_unlock(*lock);
 }
 
-#define LOCK_NAMED(lock, name) CLEANUP(lock_release) pthread_mutex_t *name = lock_take(lock)
+#define LOCK_NAMED(lock, name) CLEANUP(mutex_release) pthread_mutex_t *name = mutex_take(lock)
 #define LOCK_LINE(lock, line)  LOCK_NAMED(lock, lock_of_line_##line)
 #define LOCK_HERE(lock, line)  LOCK_LINE(lock, line)
 #define LOCKED(lock)           LOCK_HERE(lock, __LINE__)

@@ -12,19 +12,19 @@
 struct pool_key {
     struct pool_share *share;
     struct pool_key *next_in_bucket;
-    struct pool_key *next, *before; // in the list of keys with waiting jobs
-    struct pool_job *first, *last;  // its waiting jobs
+    struct list_link link; // among the keys with waiting jobs
+    struct list jobs;      // that wait
     size_t running;
     uint64_t number;
 };
 
 struct pool_share {
     struct run_queue *queue;
-    struct pool_share *next;
+    struct list_link link;
     size_t max;
     size_t each;
     size_t running;
-    struct pool_key *first, *last; // the keys that have waiting jobs
+    struct list keys; // that have waiting jobs
     struct pool_key *buckets[KEY_BUCKETS];
 };
 
@@ -35,33 +35,19 @@ struct pool_share *run_share_new(struct run_queue *q, size_t max, size_t each)
     share->queue = q;
     share->max = max;
     share->each = each;
-    share->next = q->first;
-    q->first = share;
+    list_add_first(&q->shares, &share->link);
     return share;
 }
 
-static void share_unlink(struct pool_share *share)
+static void move_last(struct list *l, struct list_link *row)
 {
-    struct pool_share **at = &share->queue->first;
-    while (*at != share)
-        at = &(*at)->next;
-    *at = share->next;
-}
-
-static void share_move_last(struct pool_share *share)
-{
-    if (!share->next) return;
-    share_unlink(share);
-    struct pool_share **at = &share->queue->first;
-    while (*at)
-        at = &(*at)->next;
-    *at = share;
-    share->next = NULL;
+    list_remove(l, row);
+    list_add(l, row);
 }
 
 bool run_share_is_empty(const struct pool_share *share)
 {
-    return share->running == 0 && !share->first;
+    return share->running == 0 && !share->keys.first;
 }
 
 size_t run_share_max(const struct pool_share *share)
@@ -82,7 +68,7 @@ struct pool_share *run_key_share(const struct pool_key *key)
 void run_share_free(struct pool_share *share)
 {
     CHECK(run_share_is_empty(share));
-    share_unlink(share);
+    list_remove(&share->queue->shares, &share->link);
     memory_free(share);
 }
 
@@ -106,25 +92,9 @@ static struct pool_key *key_of(struct pool_share *share, uint64_t number)
 
 static void key_free_if_unused(struct pool_key *key)
 {
-    if (key->running > 0 || key->first) return;
+    if (key->running > 0 || key->jobs.first) return;
     *key_at(key->share, key->number) = key->next_in_bucket;
     memory_free(key);
-}
-
-static void key_append(struct pool_key *key)
-{
-    struct pool_share *share = key->share;
-    key->before = share->last;
-    key->next = NULL;
-    *(share->last ? &share->last->next : &share->first) = key;
-    share->last = key;
-}
-
-static void key_unlink(struct pool_key *key)
-{
-    struct pool_share *share = key->share;
-    *(key->before ? &key->before->next : &share->first) = key->next;
-    *(key->next ? &key->next->before : &share->last) = key->before;
 }
 
 static bool key_may_run(const struct pool_key *key)
@@ -138,17 +108,17 @@ static bool key_may_run(const struct pool_key *key)
 static struct pool_key *next_key(const struct pool_share *share)
 {
     if (share->running == share->max) return NULL;
-    struct pool_key *key = share->first;
-    while (key && !key_may_run(key))
-        key = key->next;
-    return key;
+    LIST_EACH(key, &share->keys, struct pool_key, link) {
+        if (key_may_run(key)) return key;
+    }
+    return NULL;
 }
 
 static void job_unlink(struct pool_job *job)
 {
     struct pool_key *key = job->key;
-    *(job->before ? &job->before->next : &key->first) = job->next;
-    *(job->next ? &job->next->before : &key->last) = job->before;
+    list_remove(&key->jobs, &job->link);
+    if (!key->jobs.first) list_remove(&key->share->keys, &key->link);
     job->queued = false;
 }
 
@@ -156,12 +126,9 @@ void run_queue_add(struct pool_share *share, uint64_t number, struct pool_job *j
 {
     CHECK(!job->queued);
     struct pool_key *key = key_of(share, number);
-    if (!key->first) key_append(key);
+    if (!key->jobs.first) list_add(&share->keys, &key->link);
+    list_add(&key->jobs, &job->link);
     job->key = key;
-    job->next = NULL;
-    job->before = key->last;
-    *(key->last ? &key->last->next : &key->first) = job;
-    key->last = job;
     job->queued = true;
 }
 
@@ -170,33 +137,31 @@ void run_queue_remove(struct pool_job *job)
     struct pool_key *key = job->key;
     CHECK(job->queued);
     job_unlink(job);
-    if (!key->first) key_unlink(key);
     key_free_if_unused(key);
 }
 
 bool run_queue_has_next(const struct run_queue *q)
 {
-    const struct pool_share *share = q->first;
-    while (share && !next_key(share))
-        share = share->next;
-    return share;
+    LIST_EACH(share, &q->shares, struct pool_share, link) {
+        if (next_key(share)) return true;
+    }
+    return false;
 }
 
 struct pool_job *run_queue_next(struct run_queue *q)
 {
-    struct pool_share *share = q->first;
-    struct pool_key *key = NULL;
-    while (share && !(key = next_key(share)))
-        share = share->next;
-    if (!share) return NULL;
-    struct pool_job *job = key->first;
-    job_unlink(job);
-    key_unlink(key);
-    if (key->first) key_append(key);
-    key->running++;
-    share->running++;
-    share_move_last(share);
-    return job;
+    LIST_EACH(share, &q->shares, struct pool_share, link) {
+        struct pool_key *key = next_key(share);
+        if (!key) continue;
+        struct pool_job *job = LIST_FIRST(&key->jobs, struct pool_job, link);
+        job_unlink(job);
+        if (key->jobs.first) move_last(&share->keys, &key->link);
+        key->running++;
+        share->running++;
+        move_last(&q->shares, &share->link);
+        return job;
+    }
+    return NULL;
 }
 
 // A key that had all threads that it may have waits behind the other keys again.
@@ -207,9 +172,6 @@ void run_queue_ended(struct pool_key *key)
     bool used_all = key->running == share->each;
     key->running--;
     share->running--;
-    if (used_all && key->first) {
-        key_unlink(key);
-        key_append(key);
-    }
+    if (used_all && key->jobs.first) move_last(&share->keys, &key->link);
     key_free_if_unused(key);
 }

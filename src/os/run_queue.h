@@ -6,6 +6,8 @@
 // which they were added.
 #pragma once
 
+#include "base/list.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -16,14 +18,14 @@ struct pool_key;
 // Embed it, zeroed. Only the pool uses the fields below `run`.
 struct pool_job {
     void (*run)(struct pool_job *job); // once, without a lock; may free the job
-    struct pool_job *next, *before;    // in the list of its key
+    struct list_link link;             // among the jobs of its key
     struct pool_key *key;              // while it waits or runs
     bool queued;                       // it waits
     bool recurring;                    // the job of a struct pool_task
 };
 
 struct run_queue {
-    struct pool_share *first; // the share that was served last is last
+    struct list shares; // the share that was served last is last
 };
 
 // A share runs at most `max` jobs at once. A key runs at most `each` of them. If `each` is less

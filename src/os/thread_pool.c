@@ -540,7 +540,7 @@ static void stop_threads(struct thread_pool *pool)
     unlock(pool);
     if (pool->any_exited) (void)pthread_join(pool->exited, NULL);
     run_share_free(pool->own);
-    CHECK(!pool->queue.first);
+    CHECK(!pool->queue.shares.first);
     (void)pthread_cond_destroy(&pool->ended);
     (void)pthread_mutex_destroy(&pool->lock);
 }

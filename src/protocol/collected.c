@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/collected.h"
 
+#include "base/array.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/memory.h"
@@ -29,11 +30,7 @@ struct collected_list *collected_new(void)
 struct sluice_message *collected_add(struct collected_list *c)
 {
     struct builder *b = (struct builder *)c;
-    if (c->len == b->cap) {
-        b->cap = b->cap < 16 ? 16 : b->cap * 2;
-        c->rows = memory_resize(c->rows, b->cap * sizeof *c->rows);
-    }
-    struct sluice_message *row = &c->rows[c->len++];
+    struct sluice_message *row = ARRAY_ADD(c->rows, c->len, b->cap);
     *row = (struct sluice_message){.state = "",
                                    .reason = "",
                                    .worker = "",

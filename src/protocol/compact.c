@@ -4,6 +4,7 @@
 // stored length would differ.
 #include "protocol/compact.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "protocol/batch.h"
@@ -124,10 +125,7 @@ static void read_headers(struct reader *r, void *to, struct compact_headers *all
     if (len > ROUTE_HEADERS_MAX || len > r->left / ((size_t)2 * TEXT_BYTES)) r->bad = true;
     struct field_headers h = {.len = r->bad ? 0 : len};
     memcpy(to, &h, sizeof h);
-    if (all->len + h.len > all->cap) {
-        all->cap = 2 * (all->len + h.len);
-        all->rows = memory_resize(all->rows, all->cap * sizeof *all->rows);
-    }
+    (void)ARRAY_ROOM(all->rows, all->len, all->cap, h.len);
     for (size_t i = 0; i < h.len; i++) {
         const char *name = read_text(r);
         all->rows[all->len++] = (struct sluice_header){name, read_text(r)};
@@ -147,7 +145,7 @@ static void read_texts(struct reader *r, const struct field *f, struct field_tex
     size_t count = read_u32(r);
     *to = (struct field_texts){NULL, 0};
     if (count > (uint64_t)f->max || count > r->left / TEXT_BYTES) r->bad = true;
-    if (r->bad) return;
+    if (r->bad || count == 0) return;
     const char **rows = memory_zeroed(count, sizeof *rows);
     *to = (struct field_texts){rows, count};
     for (size_t i = 0; i < count; i++)

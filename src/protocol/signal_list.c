@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/signal_list.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/digits.h"
 #include "base/memory.h"
@@ -28,11 +29,7 @@ struct signal_list *signal_list_new(void)
 
 struct sluice_signal_state *signal_list_add(struct signal_list *l)
 {
-    if (l->list.len == l->cap) {
-        l->cap = l->cap ? 2 * l->cap : 4;
-        l->list.rows = memory_resize(l->list.rows, l->cap * sizeof *l->list.rows);
-    }
-    struct sluice_signal_state *row = &l->list.rows[l->list.len++];
+    struct sluice_signal_state *row = ARRAY_ADD(l->list.rows, l->list.len, l->cap);
     *row = (struct sluice_signal_state){.kind = "", .state = ""};
     return row;
 }

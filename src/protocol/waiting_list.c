@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "protocol/waiting_list.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "json/json.h"
@@ -10,11 +11,7 @@
 
 void waiting_list_add(struct waiting_list *l, const struct waiting_row *row)
 {
-    if (l->len == l->room) {
-        l->room = l->room ? 2 * l->room : 64;
-        l->rows = memory_resize(l->rows, l->room * sizeof *l->rows);
-    }
-    l->rows[l->len++] = *row;
+    *ARRAY_ADD(l->rows, l->len, l->room) = *row;
     CHECK(l->len <= l->room);
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Acknowledgements of the bus: threads of the bus note them, and the shard's task takes them. If an
 // event is two messages, of two versions, the publisher is told when both are acknowledged.
+#include "base/array.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "publish/inside.h"
@@ -14,11 +15,7 @@ void acks_note(void *ctx, const struct bus_ack *ack)
     const struct ack_target *way = ctx;
     struct published_shard *s = way->shard;
     (void)pthread_mutex_lock(&s->lock);
-    if (s->acks_len == s->acks_cap) {
-        s->acks_cap = s->acks_cap > 0 ? 2 * s->acks_cap : 64;
-        s->acks = memory_resize(s->acks, s->acks_cap * sizeof *s->acks);
-    }
-    s->acks[s->acks_len++] =
+    *ARRAY_ADD(s->acks, s->acks_len, s->acks_cap) =
         (struct ack_row){ack->tag,
                          way->of,
                          {.err = ack->err, .sequence = ack->sequence, .duplicate = ack->duplicate}};
@@ -45,11 +42,7 @@ static bool is_whole(struct published_shard *s, struct ack_row *row)
         return true;
     }
     if (s->half_len >= 4 * PUBLISHER_WINDOW) s->half_len = 0; // of an earlier era
-    if (s->half_len == s->half_cap) {
-        s->half_cap = s->half_cap > 0 ? 2 * s->half_cap : 64;
-        s->half = memory_resize(s->half, s->half_cap * sizeof *s->half);
-    }
-    s->half[s->half_len++] = *row;
+    *ARRAY_ADD(s->half, s->half_len, s->half_cap) = *row;
     return false;
 }
 

@@ -3,6 +3,7 @@
 // object, and the store lets one succeed.
 #include "queues/catalog.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -197,12 +198,7 @@ static bool life_in(const char *key, struct life *out)
 static void lives_add(struct life_list *l, const struct life *row)
 {
     bool same = !l->all && l->len > 0 && strcmp(l->rows[l->len - 1].name, row->name) == 0;
-    if (!same && l->len == l->cap) {
-        l->cap = l->cap > 0 ? 2 * l->cap : 64;
-        l->rows = memory_resize(l->rows, l->cap * sizeof *l->rows);
-    }
-    if (!same) l->len++;
-    l->rows[l->len - 1] = *row;
+    *(same ? &l->rows[l->len - 1] : ARRAY_ADD(l->rows, l->len, l->cap)) = *row;
 }
 
 static int by_name(const void *a, const void *b)

@@ -5,6 +5,7 @@
 #include "base/digits.h"
 #include "base/hash.h"
 #include "base/memory.h"
+#include "os/lock.h"
 #include "os/parallel.h"
 #include "peer/link.h"
 #include "peer/peer.h"
@@ -98,9 +99,8 @@ void engine_wake_locked(struct engine *e)
 
 void engine_wake(struct engine *e)
 {
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     engine_wake_locked(e);
-    (void)pthread_mutex_unlock(&e->lock);
 }
 
 bool engine_takes_shards(struct engine *e)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The node's identity as an owner, and where the calls of a queue belong.
 #include "queues/owner.h"
+#include "os/lock.h"
 #include "peer/link.h"
 
 #include "base/memory.h"
@@ -33,11 +34,10 @@ enum sluice_code owner_become(struct engine *e, const char *url, const char *nod
                       "together at most %d characters; \"%.100s\" and \"%.100s\" are not",
                       JOURNAL_ADDRESS_MAX - 34, node, url);
     }
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     self->before = atomic_load(&e->self);
     atomic_store(&e->self, self);
     engine_wake_locked(e); // a node keeps the owners of some queues
-    (void)pthread_mutex_unlock(&e->lock);
     return SLUICE_OK;
 }
 

@@ -2,11 +2,13 @@
 // The open queues of an engine, by name, and their runners.
 #include "queues/queues.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "queues/owner_only.h"
 #include "queues/where.h"
 
@@ -91,9 +93,8 @@ static void drop_hold(struct open_queue *q)
 
 void queue_hold(struct open_queue *q)
 {
-    (void)pthread_mutex_lock(&q->engine->lock);
+    LOCKED(&q->engine->lock);
     q->holds++;
-    (void)pthread_mutex_unlock(&q->engine->lock);
 }
 
 void queue_let_go(struct open_queue **q)
@@ -120,12 +121,8 @@ size_t queues_hold(struct engine *e, struct open_queue ***out)
     for (size_t i = 0; i < QUEUE_BUCKETS; i++)
         for (struct open_queue *q = e->queues[i]; q; q = q->next) {
             if (q->stale) continue;
-            if (len == cap) {
-                cap = cap > 0 ? 2 * cap : 16;
-                *out = memory_resize(*out, cap * sizeof(struct open_queue *));
-            }
             q->holds++;
-            (*out)[len++] = q;
+            *ARRAY_ADD(*out, len, cap) = q;
         }
     (void)pthread_mutex_unlock(&e->lock);
     if (len > 1) qsort(*out, len, sizeof(struct open_queue *), by_name);
@@ -141,10 +138,8 @@ void queues_let_go(struct open_queue **queues, size_t len)
 
 struct shard_runner *runner_if_open(struct open_queue *q, uint32_t shard)
 {
-    (void)pthread_mutex_lock(&q->engine->lock);
-    struct shard_runner *r = q->runners[shard];
-    (void)pthread_mutex_unlock(&q->engine->lock);
-    return r;
+    LOCKED(&q->engine->lock);
+    return q->runners[shard];
 }
 
 // Whether the last folded state says so. It makes no request to the store.
@@ -175,10 +170,9 @@ static enum sluice_code find_in_catalog(struct engine *e, const char *name, stru
 
 static struct open_queue *get_open(struct engine *e, const char *name)
 {
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     struct open_queue *q = find_open(e, name);
     if (q) q->holds++;
-    (void)pthread_mutex_unlock(&e->lock);
     return q;
 }
 
@@ -222,11 +216,10 @@ uint64_t queue_key(const struct open_queue *q)
 void queue_stale(struct open_queue *q)
 {
     struct engine *e = q->engine;
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     bool first = !q->stale;
     q->stale = true;
     if (first) drop_hold(q); // the handle's
-    (void)pthread_mutex_unlock(&e->lock);
 }
 
 static enum err open_runner(struct open_queue *q, uint32_t shard, bool events,
@@ -330,10 +323,9 @@ enum sluice_code queue_event_runner(struct open_queue *q, uint32_t shard, struct
 
 struct open_queue *queues_take_left(struct engine *e)
 {
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     struct open_queue *left = e->leaving;
     e->leaving = NULL;
-    (void)pthread_mutex_unlock(&e->lock);
     return left;
 }
 
@@ -358,10 +350,9 @@ static bool any_held(const struct engine *e)
 // hold on a queue.
 static void await_calls(struct engine *e)
 {
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     while (any_held(e))
         (void)pthread_cond_wait(&e->let_go, &e->lock);
-    (void)pthread_mutex_unlock(&e->lock);
 }
 
 void queues_close(struct engine *e)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "queues/waiting_workers.h"
+#include "os/lock.h"
 #include "protocol/owner_map.h"
 
 #include "base/memory.h"
@@ -125,7 +126,7 @@ static void ask(struct engine *e, struct waiting_cache *h, const struct owner_na
 {
     struct peer_identity to;
     peer_identity_of(name, &to);
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     struct waiting_answer *n = place_of(h, name);
     if (n->at_ms == 0 || clock_boot_ms() - n->at_ms >= FRESH_MS) {
         waiting_list_done(&n->list);
@@ -134,7 +135,6 @@ static void ask(struct engine *e, struct waiting_cache *h, const struct owner_na
     }
     for (size_t i = 0; i < n->list.len; i++)
         waiting_list_add(out, &n->list.rows[i]);
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 // The owners of the queue's shards, each once.

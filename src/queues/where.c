@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "peer/link.h"
 #include "queues/owner_inside.h"
 
@@ -14,19 +15,17 @@
 
 static void set_address(struct open_queue *q, struct shard_ownership *r, const char *address)
 {
-    (void)pthread_mutex_lock(&q->engine->lock);
+    LOCKED(&q->engine->lock);
     if (strcmp(r->owner_address, address) != 0) atomic_store(&r->target, NULL);
     (void)snprintf(r->owner_address, sizeof r->owner_address, "%s", address);
     atomic_store(&r->has_owner, *address != 0);
-    (void)pthread_mutex_unlock(&q->engine->lock);
 }
 
 static bool get_address(struct open_queue *q, struct shard_ownership *r,
                         char out[JOURNAL_ADDRESS_MAX + 1])
 {
-    (void)pthread_mutex_lock(&q->engine->lock);
+    LOCKED(&q->engine->lock);
     memcpy(out, r->owner_address, JOURNAL_ADDRESS_MAX + 1);
-    (void)pthread_mutex_unlock(&q->engine->lock);
     return *out;
 }
 

@@ -8,6 +8,7 @@
 // which hides the wake-up latency of the sleeping one.
 #include "runner/driver.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
@@ -36,12 +37,11 @@ struct driver {
     struct fork_guard guard;
     struct store_clock clock;
     pthread_mutex_t lock;
-    size_t inside;          // callers that entered and have not left
-    struct waiter *asleep;  // the waiters among them that sleep
-    struct waiter *to_wake; // to be woken when the lock is released
+    size_t inside;       // callers that entered and have not left
+    struct list asleep;  // the waiters among them that sleep
+    struct list to_wake; // waiters to be woken when the lock is released
     // Answered waiters that have a `then`, in order. It is called when the lock is released.
-    struct waiter *to_call;
-    struct waiter *to_call_last;
+    struct list to_call;
     size_t waking;                       // woken for a request, and not back under the lock yet
     struct request_queue waited_for;     // performed by the callers that wait
     struct request_queue for_background; // performed by the pool, not on a caller's thread
@@ -71,24 +71,21 @@ enum wake_reason { WAKE_NONE, WAKE_WORK, WAKE_ANSWERED };
 
 static void asleep_add(struct driver *d, struct waiter *w)
 {
-    w->previous = NULL;
-    w->next = d->asleep;
-    if (d->asleep) d->asleep->previous = w;
-    d->asleep = w;
+    list_add_first(&d->asleep, &w->link);
     w->asleep = true;
     atomic_store(&w->word, WAKE_NONE);
+}
+
+static struct waiter *first_asleep(const struct driver *d)
+{
+    return LIST_FIRST(&d->asleep, struct waiter, link);
 }
 
 static void asleep_remove(struct driver *d, struct waiter *w)
 {
     CHECK(w->asleep);
     if (w == d->gather_timer) d->gather_timer = NULL;
-    if (w->previous) {
-        w->previous->next = w->next;
-    } else {
-        d->asleep = w->next;
-    }
-    if (w->next) w->next->previous = w->previous;
+    list_remove(&d->asleep, &w->link);
     w->asleep = false;
 }
 
@@ -100,25 +97,28 @@ static void queue_wake_up(struct driver *d, struct waiter *w, enum wake_reason w
 {
     asleep_remove(d, w);
     w->why = why;
-    w->next = d->to_wake;
-    d->to_wake = w;
+    list_add_first(&d->to_wake, &w->link);
 }
 
-static void call_all(struct waiter *to_call)
+static struct waiter *waiter_take(struct list *l)
+{
+    struct waiter *w = LIST_FIRST(l, struct waiter, link);
+    if (w) list_remove(l, &w->link);
+    return w;
+}
+
+static void call_all(struct list *to_call)
 {
     bool before = in_callback;
     in_callback = true;
-    for (struct waiter *w = to_call, *next; w; w = next) {
-        next = w->next;
+    for (struct waiter *w; (w = waiter_take(to_call));)
         w->then(w); // w is no longer valid
-    }
     in_callback = before;
 }
 
-static void wake_all(struct waiter *to_wake)
+static void wake_all(struct list *to_wake)
 {
-    for (struct waiter *w = to_wake, *next; w; w = next) {
-        next = w->next;
+    for (struct waiter *w; (w = waiter_take(to_wake));) {
         _Atomic uint32_t *word = &w->word;
         atomic_store(word, w->why);
         // w may be freed by now. A futex that is woken without reason checks its word again.
@@ -146,13 +146,7 @@ int64_t driver_patience_ms(struct driver *d, int64_t ms)
 
 static void to_call_add(struct driver *d, struct waiter *w)
 {
-    w->next = NULL;
-    if (d->to_call) {
-        d->to_call_last->next = w;
-    } else {
-        d->to_call = w;
-    }
-    d->to_call_last = w;
+    list_add(&d->to_call, &w->link);
     d->inside--;
 }
 
@@ -172,11 +166,7 @@ void driver_wake(struct driver *d, struct waiter *w)
 
 static void requests_push(struct request_queue *q, const struct request *r)
 {
-    if (q->len == q->cap) {
-        q->cap = q->cap > 0 ? q->cap * 2 : 4;
-        q->rows = memory_resize(q->rows, q->cap * sizeof *q->rows);
-    }
-    q->rows[q->len++] = *r;
+    *ARRAY_ADD(q->rows, q->len, q->cap) = *r;
 }
 
 static bool requests_pop(struct request_queue *q, struct request *out)
@@ -232,13 +222,13 @@ static _Atomic uint32_t *assign_work(struct driver *d)
 {
     bool gathers = d->gather.on && journal_queued(d->steps.journal) > 0;
     bool untimed = gathers && !d->gather_timer && d->waking == 0;
-    if (untimed && !d->asleep) end_gather(d); // no caller sleeps that could end it
-    if (untimed && d->asleep && d->gather.on) {
-        queue_wake_up(d, d->asleep, WAKE_WORK);
+    if (untimed && !d->asleep.first) end_gather(d); // no caller sleeps that could end it
+    if (untimed && d->asleep.first && d->gather.on) {
+        queue_wake_up(d, first_asleep(d), WAKE_WORK);
         d->waking++;
     }
-    for (; d->waited_for.len > d->waking && d->asleep; d->waking++)
-        queue_wake_up(d, d->asleep, WAKE_WORK);
+    for (; d->waited_for.len > d->waking && d->asleep.first; d->waking++)
+        queue_wake_up(d, first_asleep(d), WAKE_WORK);
     if (!d->background_sleeps) return NULL; // it checks all of this before it sleeps again
     bool work = d->waited_for.len > d->waking || d->for_background.len > 0;
     int64_t wake = d->steps.wake_at(d->steps.ctx);
@@ -262,12 +252,13 @@ static void lock(struct driver *d)
 static void unlock(struct driver *d)
 {
     _Atomic uint32_t *waiting = assign_work(d);
-    struct waiter *to_wake = d->to_wake, *to_call = d->to_call;
-    d->to_wake = d->to_call = NULL;
+    struct list to_wake = {0}, to_call = {0};
+    list_move(&to_wake, &d->to_wake);
+    list_move(&to_call, &d->to_call);
     (void)pthread_mutex_unlock(&d->lock);
     if (waiting) futex_wake_all(waiting);
-    wake_all(to_wake);
-    call_all(to_call);
+    wake_all(&to_wake);
+    call_all(&to_call);
 }
 
 static bool may_gather(struct driver *d, int64_t took_ns)
@@ -282,11 +273,12 @@ static bool may_gather(struct driver *d, int64_t took_ns)
 static void answer_and_release(struct driver *d, bool gathers)
 {
     size_t queued = journal_queued(d->steps.journal);
-    if (gathers && d->answered > 0 && d->answered + queued > 1 && (queued == 0 || d->asleep)) {
+    if (gathers && d->answered > 0 && d->answered + queued > 1 &&
+        (queued == 0 || d->asleep.first)) {
         gather_begin(&d->gather, d->answered, clock_boot_ns());
         return;
     }
-    if (d->to_call) {
+    if (d->to_call.first) {
         unlock(d);
         lock(d);
     }
@@ -460,8 +452,8 @@ static bool background_step(struct driver *d, struct perform_buffer *p, struct p
 {
     if (serve_next(d, &d->for_background, p, task)) return true;
     bool unattended = d->waited_for.len > d->waking;
-    if (unattended && !d->asleep && serve_next(d, &d->waited_for, p, task)) return true;
-    if (unattended || d->to_wake || d->to_call) {
+    if (unattended && !d->asleep.first && serve_next(d, &d->waited_for, p, task)) return true;
+    if (unattended || d->to_wake.first || d->to_call.first) {
         unlock(d); // wakes and calls the waiters
         lock(d);
         return true;

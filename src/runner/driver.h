@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/list.h"
 #include "journal/journal.h"
 #include "journal/request.h"
 #include "os/thread_pool.h"
@@ -55,7 +56,7 @@ struct waiter {
     void (*then)(struct waiter *w);
     uint32_t why;          // the reason of the wake-up that comes next: enum wake_reason
     _Atomic uint32_t word; // the futex
-    struct waiter *previous, *next;
+    struct list_link link;
 };
 
 // Takes the lock and registers w. Returns ERR_INVALID in a child of fork, and then takes no lock.

@@ -45,12 +45,8 @@ static struct client *largest(const struct clients *c)
 
 static void add(struct clients *c, struct client *one, struct share *p)
 {
-    *p = (struct share){.client = one, .before = one->last};
-    if (one->last)
-        one->last->next = p;
-    else
-        one->first = p;
-    one->last = p;
+    *p = (struct share){.client = one};
+    list_add(&one->places, &p->link);
     one->len++;
     c->len++;
 }
@@ -66,8 +62,8 @@ bool share_take(struct clients *c, struct share *p, uint64_t key, struct share *
             client_forget(c, one);
             return false;
         }
-        *lost = most->last;
-        share_give(c, most->last);
+        *lost = LIST_ROW(most->places.last, struct share, link);
+        share_give(c, *lost);
     }
     add(c, one, p);
     return true;
@@ -77,14 +73,7 @@ void share_give(struct clients *c, struct share *p)
 {
     struct client *one = p->client;
     if (!one) return;
-    if (p->before)
-        p->before->next = p->next;
-    else
-        one->first = p->next;
-    if (p->next)
-        p->next->before = p->before;
-    else
-        one->last = p->before;
+    list_remove(&one->places, &p->link);
     p->client = NULL;
     one->len--;
     c->len--;

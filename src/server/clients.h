@@ -7,6 +7,8 @@
 // also has the lock for it.
 #pragma once
 
+#include "base/list.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -15,15 +17,15 @@
 
 // One place of a client. Embed it, zeroed.
 struct share {
-    struct share *next, *before; // list of the client's places, the oldest first
-    struct client *client;       // NULL: it is not a place at present
+    struct list_link link; // among the client's places
+    struct client *client; // NULL: it is not a place at present
 };
 
 struct client {
     struct client *next; // in its bucket
     uint64_t key;
-    size_t len; // number of its places
-    struct share *first, *last;
+    size_t len;         // number of its places
+    struct list places; // the oldest first
 };
 
 struct clients {

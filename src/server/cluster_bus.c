@@ -7,6 +7,7 @@
 #include "events/envelope.h"
 #include "member/member.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "publish/content.h"
 #include "publish/publish.h"
 #include "server/inside.h"
@@ -63,9 +64,8 @@ static void set_why(struct cluster_bus *c, const char *why)
 bool cluster_bus_refused(struct cluster_bus *c, char why[static BUS_WHY_MAX])
 {
     if (!c) return false;
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     memcpy(why, c->why, sizeof c->why);
-    (void)pthread_mutex_unlock(&c->lock);
     return *why;
 }
 

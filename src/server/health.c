@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "member/member.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "peer/peer.h"
 #include "publish/publish.h"
 #include "queues/liveness.h"
@@ -96,12 +97,11 @@ static void answer_ready(struct exchange *x, enum sluice_code code,
 static void note_answer(struct server *s, enum sluice_code code, const struct sluice_error *error,
                         bool ends)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     if (ends) s->ready.asking_ms = 0;
     s->ready.asked_ms = clock_boot_ms();
     s->ready.code = code;
     if (code) s->ready.error = *error;
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 // Returns what is known without asking the store. *fresh: that is recent enough.

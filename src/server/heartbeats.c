@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "ops/beats.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "os/thread_pool.h"
 #include "server/inside.h"
 #include "server/presence.h"
@@ -64,7 +65,7 @@ static void write_queue(struct heartbeats *h, const struct waiting_list *rows)
 // Forgets queues that no worker uses any more.
 static void forget_unused(struct heartbeats *h, const struct waiting_list *all)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     for (struct beat_queue **at = &h->queues; *at;) {
         struct beat_queue *q = *at;
         if (waiting_list_count(all, q->name) > 0) {
@@ -74,7 +75,6 @@ static void forget_unused(struct heartbeats *h, const struct waiting_list *all)
         *at = q->next;
         memory_free(q);
     }
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 static int compare_row(const void *left, const void *right)
@@ -109,10 +109,9 @@ static void run(struct pool_job *job)
     }
     forget_unused(h, &all);
     waiting_list_done(&all);
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     h->runs = false;
     (void)pthread_cond_broadcast(&h->idle);
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 // A round may block in the store, so it is a job. The task only starts it.

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "server/hub_inside.h"
 #include "server/sse.h"
 
@@ -419,11 +420,10 @@ static bool has_queue(const struct subscriber *s, const char *name)
 
 static bool is_missed(struct hub *h, const char *name)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     bool missed = false;
     for (const struct subscriber *s = h->subscribers; s && !missed; s = s->next)
         missed = s->all && !has_queue(s, name);
-    (void)pthread_mutex_unlock(&h->lock);
     return missed;
 }
 
@@ -432,11 +432,10 @@ static void add_new_queue(struct hub *h, const char *name)
 {
     struct stream_queue q;
     if (!is_missed(h, name) || stream_queue_find(h->server, name, &q, NULL)) return;
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     for (struct subscriber *s = h->subscribers; s; s = s->next)
         if (s->all && !has_queue(s, name) && s->shards + q.shards <= STREAM_SHARDS_MAX)
             part_add(s, &q);
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 static void look_for_queues(struct hub *h)
@@ -475,12 +474,10 @@ struct hub *hub_new(struct server *s)
 
 static bool is_empty(struct hub *h)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     for (struct source *s = h->sources; s; s = s->next)
         if (!s->parts) source_close(s);
-    bool empty = !h->sources && !h->subscribers;
-    (void)pthread_mutex_unlock(&h->lock);
-    return empty;
+    return !h->sources && !h->subscribers;
 }
 
 void hub_free(struct hub *h)
@@ -510,8 +507,6 @@ void hub_tokens_changed(struct hub *h)
 
 size_t hub_subscribers(struct hub *h)
 {
-    (void)pthread_mutex_lock(&h->lock);
-    size_t len = h->len;
-    (void)pthread_mutex_unlock(&h->lock);
-    return len;
+    LOCKED(&h->lock);
+    return h->len;
 }

@@ -5,6 +5,7 @@
 // can write one (events/bus_progress.h).
 #include "base/memory.h"
 #include "bus/bus.h"
+#include "os/lock.h"
 #include "server/hub_inside.h"
 
 #include <stdio.h>
@@ -17,35 +18,31 @@ static void on_message(void *ctx, const struct bus_message *m)
     struct event_ref e;
     if (!event_ref_read(bus_message_header(m, "ce-id"), bus_message_header(m, "ce-sequence"), &e))
         return;
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     struct source *s = source_find_shared(h, e.life);
     bool news = s && s->live && bus_progress_named(&s->bus, e.shard, e.sequence);
     if (news && s->sleeps) {
         METRICS_ADD(&h->server->metrics, stream_wakes, 1);
         task_schedule(&s->task);
     }
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 static void changed(void *ctx, bool up)
 {
     struct hub *h = ctx;
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     h->bus_up = up;
     for (struct source *s = h->sources; s; s = s->next) {
         bus_progress_begin(&s->bus, up);
         if (s->added && !s->over) task_schedule(&s->task);
     }
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 static bool is_wanted(struct hub *h)
 {
     bool on = atomic_load(&h->server->flags[CAPABILITY_STREAM]) == ROLLOUT_ON;
-    (void)pthread_mutex_lock(&h->lock);
-    bool wanted = on && h->sources && h->server->config.bus;
-    (void)pthread_mutex_unlock(&h->lock);
-    return wanted;
+    LOCKED(&h->lock);
+    return on && h->sources && h->server->config.bus;
 }
 
 void hub_bus_close(struct hub *h)

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "events/envelope.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "server/hub_inside.h"
 
 #include <stddef.h>
@@ -28,10 +29,9 @@ static void wait_ended(struct async_call *async, const struct async_answer *a)
     struct source *s = (struct source *)((char *)async - offsetof(struct source, wait));
     struct hub *h = s->hub;
     s->waited = a->code;
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     s->waiting = false;
     task_schedule(&s->task);
-    (void)pthread_mutex_unlock(&h->lock);
 }
 
 static void recent_fill(struct recent_events *r, const struct stream_event *t)
@@ -93,10 +93,8 @@ static void source_tell(struct source *s, struct stream_event *t)
 
 static bool stalls(struct source *s)
 {
-    (void)pthread_mutex_lock(&s->hub->lock);
-    bool slow = s->alone && s->parts && part_stalls(s->parts);
-    (void)pthread_mutex_unlock(&s->hub->lock);
-    return slow;
+    LOCKED(&s->hub->lock);
+    return s->alone && s->parts && part_stalls(s->parts);
 }
 
 static void print_event(const struct source *s, const struct sluice_event *e, struct buf *to)
@@ -183,7 +181,7 @@ static void meet(struct source *s)
 
 static void read_all(struct source *s)
 {
-    (void)pthread_mutex_lock(&s->hub->lock);
+    LOCKED(&s->hub->lock);
     bool first = !s->live;
     s->live = true;
     if (first) bus_progress_begin(&s->bus, s->hub->bus_up);
@@ -192,16 +190,14 @@ static void read_all(struct source *s)
         part_began(p);
     }
     if (s->alone) meet(s);
-    (void)pthread_mutex_unlock(&s->hub->lock);
 }
 
 static void end(struct source *s, const char *why)
 {
-    (void)pthread_mutex_lock(&s->hub->lock);
+    LOCKED(&s->hub->lock);
     source_close(s);
     while (s->parts)
         part_ended(s->parts, why);
-    (void)pthread_mutex_unlock(&s->hub->lock);
 }
 
 static bool open_events(struct source *s)
@@ -238,21 +234,18 @@ static void look_at_shard(struct source *s, uint32_t shard)
 
 static bool may_run(struct source *s)
 {
-    (void)pthread_mutex_lock(&s->hub->lock);
-    bool may = !s->waiting && !s->over;
-    (void)pthread_mutex_unlock(&s->hub->lock);
-    return may;
+    LOCKED(&s->hub->lock);
+    return !s->waiting && !s->over;
 }
 
 // A look that found events of which the bus said nothing shows that the bus is behind.
 static enum bus_progress_next next_of(struct source *s, bool found, uint32_t *shard)
 {
     enum bus_progress_next next = BUS_PROGRESS_FOLLOW;
-    (void)pthread_mutex_lock(&s->hub->lock);
+    LOCKED(&s->hub->lock);
     if (s->live && !s->alone && !(s->looked_at_all && found))
         next = bus_progress_next(&s->bus, found, shard);
     s->sleeps = next == BUS_PROGRESS_SLEEP;
-    (void)pthread_mutex_unlock(&s->hub->lock);
     return next;
 }
 
@@ -286,10 +279,8 @@ static void wake_up(struct source *s)
 
 static bool is_asleep(struct source *s)
 {
-    (void)pthread_mutex_lock(&s->hub->lock);
-    bool asleep = s->sleeps;
-    (void)pthread_mutex_unlock(&s->hub->lock);
-    return asleep;
+    LOCKED(&s->hub->lock);
+    return s->sleeps;
 }
 
 static int64_t run_source(struct pool_task *task)

@@ -3,6 +3,7 @@
 // table in router.c answers it exactly once, at once or later.
 #pragma once
 
+#include "base/list.h"
 #include "net/httpd.h"
 #include "net/listen.h"
 #include "ops/async.h"
@@ -69,8 +70,8 @@ struct server {
     atomic_bool draining; // /readyz refuses, so that balancers send no new clients
     pthread_mutex_t lock;
     pthread_cond_t fewer;
-    size_t calls;             // library calls in progress: the store must stay open for them
-    struct exchange *waiting; // list of the receives that wait
+    size_t calls;        // library calls in progress: the store must stay open for them
+    struct list waiting; // the receives that wait
     size_t waiting_len;
     struct clients waiters;                // places of waiting receives
     struct clients streaming;              // places of event streams
@@ -150,7 +151,7 @@ struct exchange {
     uint16_t served_op;          // ... of this kind; 0: a claim or an await
     bool served_lost;            // ... whose answer cannot arrive
     // receive
-    struct exchange *next, *before;   // list of those that wait
+    struct list_link link;            // in a list of exchanges that wait
     struct share waiting;             // under the lock
     char worker[WORKER_NAME_MAX + 1]; // if it waits: the worker's name, or ""
     bool waits;

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -73,7 +74,7 @@ bool limiter_take(struct limiter *l, const char *client, int64_t now_ns, int64_t
     if (per_second <= 0) return true;
     int64_t each = SECOND_NS / per_second;
     uint64_t key = hash64_of(bytes_str(client), l->seed) | 1;
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     struct limiter_row *row = row_of(l, key);
     int64_t from = row->paid_until > now_ns ? row->paid_until : now_ns;
     int64_t ahead = from + each - now_ns;
@@ -84,6 +85,5 @@ bool limiter_take(struct limiter *l, const char *client, int64_t now_ns, int64_t
         row->paid_until = from + each;
     else
         *wait_ms = (ahead - allowance + 999999) / 1000000;
-    (void)pthread_mutex_unlock(&l->lock);
     return taken;
 }

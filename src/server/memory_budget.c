@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 void budget_init(struct memory_budget *r, size_t max)
 {
@@ -46,9 +47,8 @@ static void give(struct memory_budget *r, size_t bytes)
         atomic_fetch_add(&r->small, bytes);
         return;
     }
-    (void)pthread_mutex_lock(&r->lock);
+    LOCKED(&r->lock);
     r->large += bytes;
-    (void)pthread_mutex_unlock(&r->lock);
 }
 
 static void give_back(struct memory_budget *r, size_t bytes)
@@ -57,11 +57,10 @@ static void give_back(struct memory_budget *r, size_t bytes)
         CHECK(atomic_fetch_sub(&r->small, bytes) >= bytes);
         return;
     }
-    (void)pthread_mutex_lock(&r->lock);
+    LOCKED(&r->lock);
     CHECK(r->large >= bytes);
     r->large -= bytes;
     (void)pthread_cond_broadcast(&r->freed);
-    (void)pthread_mutex_unlock(&r->lock);
 }
 
 void budget_set(struct memory_budget *r, size_t *part, size_t bytes)
@@ -91,13 +90,12 @@ static bool fits(const struct memory_budget *r, size_t own, size_t bytes)
 static bool take_large(struct memory_budget *r, size_t own, size_t bytes, int64_t wait_ms)
 {
     struct timespec until = clock_after(wait_ms);
-    (void)pthread_mutex_lock(&r->lock);
+    LOCKED(&r->lock);
     int late = wait_ms > 0 ? 0 : 1;
     while (!fits(r, own, bytes) && !late)
         late = pthread_cond_timedwait(&r->freed, &r->lock, &until);
     bool taken = fits(r, own, bytes);
     if (taken) r->large += bytes - own;
-    (void)pthread_mutex_unlock(&r->lock);
     return taken;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // GET /metrics: the node's current metrics, and the queues' metrics of a few seconds ago.
+#include "base/array.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "queues/counters.h"
@@ -152,11 +153,7 @@ struct shards {
 static void add_shard(void *ctx, const char *queue, const struct handle_counters *t)
 {
     struct shards *s = ctx;
-    if (s->len == s->cap) {
-        s->cap = s->cap > 0 ? s->cap * 2 : 16;
-        s->rows = memory_resize(s->rows, s->cap * sizeof *s->rows);
-    }
-    struct shard_row *row = &s->rows[s->len++];
+    struct shard_row *row = ARRAY_ADD(s->rows, s->len, s->cap);
     *row = (struct shard_row){.expired = t->shard.expired, .ends = t->ends};
     (void)snprintf(row->queue, sizeof row->queue, "%s", queue);
     s->waiting += t->waiting;

@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "queues/known_owners.h"
 #include "server/inside.h"
 
@@ -56,7 +57,7 @@ static const char *line_for(struct exchange *x, const char *known)
     struct owners_slot *slot = &o->slots[hash64_of(bytes_str(x->queue), 0) % SLOTS];
     char hash[OWNER_MAP_HASH_MAX], *line = NULL;
     int64_t now = clock_boot_ms();
-    (void)pthread_mutex_lock(&o->lock);
+    LOCKED(&o->lock);
     if (!is_fresh(slot, x->queue, now)) {
         buf_clear(&slot->text);
         if (!owner_map_known(x->server->engine, x->queue, &slot->text)) buf_clear(&slot->text);
@@ -69,7 +70,6 @@ static const char *line_for(struct exchange *x, const char *known)
         memcpy(line, slot->text.data, slot->text.len);
         line[slot->text.len] = '\0';
     }
-    (void)pthread_mutex_unlock(&o->lock);
     return line;
 }
 

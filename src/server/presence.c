@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/presence.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -105,11 +107,7 @@ static struct presence_row *place_new(struct presence *p)
         return row;
     }
     if (p->len == PRESENCE_MAX) return NULL;
-    if (p->len == p->room) {
-        p->room = p->room ? 2 * p->room : 64;
-        p->rows = memory_resize(p->rows, p->room * sizeof *p->rows);
-    }
-    return &p->rows[p->len++];
+    return ARRAY_ADD(p->rows, p->len, p->room);
 }
 
 static struct presence_row *add(struct presence *p, const struct present_key *k)
@@ -151,15 +149,14 @@ static struct presence_row *seen(struct presence *p, const struct present_key *k
 
 void presence_begin(struct presence *p, const struct present_key *key)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     struct presence_row *row = seen(p, key);
     if (row) row->receives++;
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 void presence_end(struct presence *p, const struct present_key *key, bool gone)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     struct presence_row *row = find(p, key);
     // A receive that began while the list was full is not counted.
     if (row && row->receives > 0) row->receives--;
@@ -168,26 +165,23 @@ void presence_end(struct presence *p, const struct present_key *key, bool gone)
         row->gone = true;
         if (row->instance == 0) forget(p, row);
     }
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 void presence_note(struct presence *p, const struct present_key *key, uint32_t capacity)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     struct presence_row *row = seen(p, key);
     if (row && capacity > 0) row->capacity = capacity;
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 bool presence_of(struct presence *p, const struct present_key *key, int64_t *ago_ms, bool *gone)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     const struct presence_row *row = find(p, key);
     if (row) {
         *ago_ms = row->receives > 0 ? 0 : clock_boot_ms() - row->seen_boot_ms;
         *gone = row->gone;
     }
-    (void)pthread_mutex_unlock(&p->lock);
     return row != NULL;
 }
 
@@ -211,7 +205,7 @@ static void fill(const struct presence_row *from, const char *node, struct waiti
 void presence_list(struct presence *p, const char *queue, const char *node,
                    struct waiting_list *out)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     sweep(p, clock_boot_ms());
     for (uint32_t i = 0; i < p->len && out->len < WAITING_ROWS_MAX; i++) {
         struct waiting_row row;
@@ -220,5 +214,4 @@ void presence_list(struct presence *p, const char *queue, const char *node,
         fill(&p->rows[i], node, &row);
         waiting_list_add(out, &row);
     }
-    (void)pthread_mutex_unlock(&p->lock);
 }

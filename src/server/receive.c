@@ -5,6 +5,7 @@
 // the same valid locks.
 #include "base/memory.h"
 #include "ops/served.h"
+#include "os/lock.h"
 #include "protocol/wire.h"
 #include "queue/codec/ops.h"
 #include "queues/bodies.h"
@@ -83,13 +84,10 @@ bool wait_begin(struct exchange *x, const char *worker)
     (void)snprintf(x->worker, sizeof x->worker, "%s", worker ? worker : "");
     (void)pthread_mutex_lock(&s->lock);
     x->begun = x->unwanted = false; // a stream waits several times
-    x->next = x->before = NULL;
     x->waits =
         !atomic_load(&s->stopping) && share_take(&s->waiters, &x->waiting, x->client, &taken_from);
     if (x->waits) {
-        x->next = s->waiting;
-        if (x->next) x->next->before = x;
-        s->waiting = x;
+        list_add_first(&s->waiting, &x->link);
         s->waiting_len++;
     }
     struct exchange *lost =
@@ -156,13 +154,10 @@ void wait_end(struct exchange *x)
     struct server *s = x->server;
     present_end(x);
     if (!x->waits) return;
-    (void)pthread_mutex_lock(&s->lock);
-    if (x->before) x->before->next = x->next;
-    if (x->next) x->next->before = x->before;
-    if (s->waiting == x) s->waiting = x->next;
+    LOCKED(&s->lock);
+    list_remove(&s->waiting, &x->link);
     s->waiting_len--;
     share_give(&s->waiters, &x->waiting);
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 typedef char worker_name[WORKER_NAME_MAX + 1];
@@ -178,7 +173,7 @@ struct json *receive_waiting(struct server *s, const char *queue)
     (void)pthread_mutex_lock(&s->lock);
     worker_name *names = memory_zeroed(s->waiting_len + 1, sizeof *names);
     size_t len = 0;
-    for (const struct exchange *x = s->waiting; x; x = x->next)
+    LIST_EACH(x, &s->waiting, struct exchange, link)
         if (strcmp(x->queue, queue) == 0) memcpy(names[len++], x->worker, sizeof *names);
     (void)pthread_mutex_unlock(&s->lock);
     qsort(names, len, sizeof *names, compare_names);
@@ -232,7 +227,7 @@ void receive_end_all(struct server *s)
     (void)pthread_mutex_lock(&s->lock);
     size_t len = 0, max = s->waiting_len;
     struct exchange **all = memory_zeroed(max + 1, sizeof(struct exchange *));
-    for (struct exchange *x = s->waiting; x; x = x->next) {
+    LIST_EACH(x, &s->waiting, struct exchange, link) {
         httpd_keep(x->http); // so that an answer meanwhile does not free it
         all[len++] = x;
     }

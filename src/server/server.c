@@ -10,6 +10,7 @@
 #include "net/http.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "os/thread.h"
 #include "peer/peer.h"
 #include "publish/publish.h"
@@ -45,17 +46,15 @@
 
 void call_begin(struct server *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     s->calls++;
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 void call_end(struct server *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     s->calls--;
     (void)pthread_cond_broadcast(&s->fewer);
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 static void exchange_over(void *mine, bool delivered)
@@ -550,13 +549,11 @@ const char *server_node(const struct server *s)
 static bool calls_end(struct server *s, int64_t wait_ms)
 {
     struct timespec until = clock_after(wait_ms + 1000);
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     int late = 0;
     while (s->calls > 0 && !late)
         late = pthread_cond_timedwait(&s->fewer, &s->lock, &until);
-    bool none = s->calls == 0;
-    (void)pthread_mutex_unlock(&s->lock);
-    return none;
+    return s->calls == 0;
 }
 
 bool server_stop(struct server *s, int64_t drain_ms)

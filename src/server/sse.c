@@ -3,6 +3,7 @@
 #include "server/sse.h"
 
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stddef.h>
 
@@ -55,7 +56,7 @@ static bool take_place(struct event_stream *e, uint64_t client)
 {
     struct server *s = e->server;
     struct share *lost = NULL;
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     bool budget = s->streams < 2 * (size_t)s->config.streams_max &&
                   share_take(&s->streaming, &e->share, client, &lost);
     if (budget) {
@@ -63,7 +64,6 @@ static bool take_place(struct event_stream *e, uint64_t client)
         s->calls++;
     }
     if (lost) atomic_store(&((struct event_stream *)lost)->lost, true);
-    (void)pthread_mutex_unlock(&s->lock);
     return budget;
 }
 

@@ -2,6 +2,7 @@
 // Parses the lines of a tokens file, and finds the token of a request.
 #include "server/tokens.h"
 
+#include "base/array.h"
 #include "base/memory.h"
 #include "net/digest.h"
 #include "os/entropy.h"
@@ -219,11 +220,7 @@ bool tokens_add(struct tokens *t, const char *name, const char *value, char *why
     }
     if (t->len == TOKENS_MAX)
         return say_wrong(why, why_len, "there are more than %d tokens", TOKENS_MAX);
-    if (t->len == t->cap) {
-        t->cap = t->cap > 0 ? t->cap * 2 : 8;
-        t->rows = memory_resize(t->rows, t->cap * sizeof *t->rows);
-    }
-    t->rows[t->len++] = row;
+    *ARRAY_ADD(t->rows, t->len, t->cap) = row;
     return true;
 }
 

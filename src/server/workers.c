@@ -165,8 +165,8 @@ struct waiting_metrics_cache {
     int64_t at_ms; // clock_boot_ms; 0: nothing is kept
     uint64_t client;
     struct waiting_list list;
-    struct exchange *first; // requests for statistics that wait
-    bool runs;              // a thread answers them
+    struct list waiting; // requests for statistics
+    bool runs;           // a thread answers them
 };
 
 struct waiting_metrics_cache *waiting_shown_new(void)
@@ -242,12 +242,12 @@ static void answer_waiting(void *ctx)
     struct waiting_metrics_cache *w = s->waiting_shown;
     for (bool more = true; more;) {
         (void)pthread_mutex_lock(&w->lock);
-        struct exchange *all = w->first;
-        w->first = NULL;
-        w->runs = more = all;
+        struct list all = {0};
+        list_move(&all, &w->waiting);
+        w->runs = more = all.first;
         (void)pthread_mutex_unlock(&w->lock);
-        for (struct exchange *x = all, *next; x; x = next) {
-            next = x->next;
+        LIST_EACH(x, &all, struct exchange, link) {
+            list_remove(&all, &x->link);
             stats_add_waiting(x, x->queue, x->result);
             answer_counted(x);
             call_end(s);
@@ -266,8 +266,7 @@ void answer_stats(struct exchange *x, const struct async_answer *a)
     }
     call_begin(s);
     (void)pthread_mutex_lock(&w->lock);
-    x->next = w->first;
-    w->first = x;
+    list_add(&w->waiting, &x->link);
     bool runs = w->runs;
     w->runs = true;
     (void)pthread_mutex_unlock(&w->lock);

@@ -3,6 +3,7 @@
 // watches its messages: a map by number leads from a message that changed (queue/tables/changes.h)
 // to the calls that wait for it. So a commit costs nothing for the messages that it does not
 // concern, however many are watched.
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -39,13 +40,9 @@ void signals_tell(const struct shard_call *c, struct shard_reply *out)
 
 static struct signal_delivery *row_add(struct shard_call_signals *l)
 {
-    if (l->len == l->cap) {
-        l->cap = l->cap < 4 ? 4 : l->cap * 2;
-        l->rows = memory_resize(l->rows, l->cap * sizeof *l->rows);
-    }
-    CHECK(l->len < l->cap);
-    l->rows[l->len] = (struct signal_delivery){0};
-    return &l->rows[l->len++];
+    struct signal_delivery *row = ARRAY_ADD(l->rows, l->len, l->cap);
+    *row = (struct signal_delivery){0};
+    return row;
 }
 
 // Where the text of the row is; slot 0: it has none.
@@ -138,10 +135,7 @@ static void watch_add(struct shard *s, struct shard_call *c, uint32_t ask)
         s->watches_free = s->watches[w].next_free;
     } else {
         if (s->watches_len == 0) s->watches_len = 1; // row 0 is none
-        if (s->watches_len >= s->watches_cap) {
-            s->watches_cap = s->watches_cap < 64 ? 64 : s->watches_cap * 2;
-            s->watches = memory_resize(s->watches, s->watches_cap * sizeof *s->watches);
-        }
+        (void)ARRAY_ROOM(s->watches, s->watches_len, s->watches_cap, 1);
         w = s->watches_len++;
     }
     uint64_t seq = c->signals->asks[ask].ref.seq;
@@ -443,11 +437,7 @@ static void hit(struct signal_watch *w, struct shard_call **hits)
     struct shard_call_signals *l = w->call->signals;
     if (w->hit) return;
     w->hit = true;
-    if (l->hits_len == l->hits_cap) {
-        l->hits_cap = l->hits_cap < 4 ? 4 : l->hits_cap * 2;
-        l->hits = memory_resize(l->hits, l->hits_cap * sizeof *l->hits);
-    }
-    l->hits[l->hits_len++] = w->ask;
+    *ARRAY_ADD(l->hits, l->hits_len, l->hits_cap) = w->ask;
     CHECK(l->hits_len <= l->asks_len);
     if (l->hits_len > 1) return;
     l->next_hit = *hits;

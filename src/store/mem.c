@@ -2,8 +2,10 @@
 // A sorted array of objects under one mutex. Each slot of a log is an object.
 #include "store/mem.h"
 
+#include "base/array.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "store/backend.h"
 
 #include <pthread.h>
@@ -89,23 +91,14 @@ static bool mem_clashes(const struct mem *m, const char *key)
 
 static void mem_insert(struct mem *m, size_t at, const char *key)
 {
-    if (m->len == m->cap) {
-        m->cap = m->cap ? 2 * m->cap : 64;
-        m->objects = memory_resize(m->objects, m->cap * sizeof *m->objects);
-    }
-    memmove(m->objects + at + 1, m->objects + at, (m->len - at) * sizeof *m->objects);
-    m->len++;
-    size_t size = strlen(key) + 1;
-    m->objects[at] = (struct object){.key = memory_new(size)};
-    memcpy(m->objects[at].key, key, size);
+    *ARRAY_INSERT(m->objects, m->len, m->cap, at) = (struct object){.key = memory_text(key)};
 }
 
 static void mem_remove(struct mem *m, size_t at)
 {
     memory_free(m->objects[at].key);
     bytes_free(m->objects[at].body);
-    m->len--;
-    memmove(m->objects + at, m->objects + at + 1, (m->len - at) * sizeof *m->objects);
+    ARRAY_REMOVE(m->objects, m->len, at, 1);
 }
 
 static enum err mem_write(struct mem *m, const char *key, struct bytes body, bool fresh,
@@ -258,7 +251,6 @@ struct store *store_mem_new(void)
 void store_mem_step(struct store *s, int64_t by_ms)
 {
     struct mem *m = mem_of(s);
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     m->offset_ms += by_ms;
-    (void)pthread_mutex_unlock(&m->lock);
 }

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -42,9 +43,8 @@ static void report_slow(struct meter *m, enum meter_kind kind, const char *key, 
     if (took < atomic_load_explicit(&m->slow_ns, memory_order_relaxed) || kind == METER_WAIT)
         return;
     struct meter_call call = {.kind = kind, .key = key, .took_ms = took / NS_PER_MS, .err = e};
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     if (m->report) m->report(m->ctx, &call);
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 static enum err meter_note(struct store *s, enum meter_kind kind, const char *key, int64_t start_ns,
@@ -227,11 +227,10 @@ void store_meter_watch(struct store *meter, int64_t slow_ms, meter_slow_fn *repo
 {
     CHECK(meter->ops == &meter_ops);
     struct meter *m = meter_of(meter);
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     m->report = report;
     m->ctx = ctx;
     atomic_store(&m->slow_ns, report ? slow_ms * NS_PER_MS : INT64_MAX);
-    (void)pthread_mutex_unlock(&m->lock);
 }
 
 void store_meter_read(const struct store *meter, struct meter_snapshot *to)

@@ -2,6 +2,7 @@
 // The entry point of every store call: checks what holds for all backends, then calls the backend.
 #include "store/store.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
@@ -48,11 +49,7 @@ enum err answer_refuse(struct store_answer *a, enum err e, const char *format, .
 
 struct store_row *answer_row(struct store_answer *a)
 {
-    if (a->rows_len == a->rows_cap) {
-        a->rows_cap = a->rows_cap ? 2 * a->rows_cap : 16;
-        a->rows = memory_resize(a->rows, a->rows_cap * sizeof *a->rows);
-    }
-    struct store_row *row = &a->rows[a->rows_len++];
+    struct store_row *row = ARRAY_ADD(a->rows, a->rows_len, a->rows_cap);
     *row = (struct store_row){0};
     return row;
 }

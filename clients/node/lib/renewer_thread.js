@@ -18,7 +18,6 @@ const MARGIN_MAX_MS = 2000; // how long before the deadline a job is told
 
 const transport = new Transport(url, options);
 const locks = new Map(); // by token: { token, queue, worker, leaseMs, deadline, renewAt, busy, progress }
-const plain = new Set(); // queues of an older release, which cannot keep a progress
 let timer;
 
 const marginOf = ({ leaseMs }) => Math.min(leaseMs / 8, MARGIN_MAX_MS);
@@ -59,7 +58,7 @@ async function renew(some) {
     tokens = some.map(({ token }) => token);
   const leaseMs = Math.max(...some.map((lock) => lock.leaseMs));
   const shortest = Math.min(...some.map((lock) => lock.leaseMs));
-  const progress = some.map((lock) => (plain.has(queue) ? undefined : lock.progress));
+  const progress = some.map((lock) => lock.progress);
   for (const lock of some) Object.assign(lock, { busy: true, progress: undefined });
   const carries = progress.some(Boolean);
   const params = carries ? { renewals: tokens.map((token, i) => ({ token, ...progress[i] })) } : { tokens };
@@ -74,7 +73,6 @@ async function renew(some) {
     rows = answer.json.outcomes ?? [answer.json];
   } catch (error) {
     failure = error;
-    if (carries && error.reason === "upgrade-needed") plain.add(queue);
   }
   some.forEach((lock, i) => {
     const { code = "UNAVAILABLE", reason = "", signals = 0 } = rows?.[i] ?? failure;

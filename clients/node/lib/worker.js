@@ -201,8 +201,8 @@ class Worker {
       });
       this.header = `${this.instance} ${this.name}`;
     } catch (error) {
-      if (this.register || !(error.reason === "upgrade-needed" || error.code === "DENIED")) throw error;
-      this.instance = undefined; // an older queue: it works without registration
+      if (this.register || error.code !== "DENIED") throw error;
+      this.instance = undefined; // it works without registration
       this.log(`not registered: ${error.message}`);
     }
   }
@@ -463,10 +463,6 @@ class Worker {
       await this.until(call, { token: job.token, ...params }, [job.token]);
       this.settled(job, end);
     } catch (error) {
-      if (error.reason === "upgrade-needed" && call === "ackMessages") {
-        this.log(`the result of ${job.id} is not kept: ${error.message}`);
-        return this.settle(job, call, {}, end);
-      }
       this.settled(job, "lost", error);
     }
   }

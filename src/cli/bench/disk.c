@@ -2,6 +2,7 @@
 // Measures the machine: the cost of a durable write next to the store, and the load.
 #define _GNU_SOURCE // mkostemp
 #include "cli/bench/load.h"
+#include "os/clock.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -14,13 +15,6 @@
 
 #define ROUNDS     400
 #define FILE_BYTES ((size_t)4 << 20)
-
-static int64_t now_ns(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
 
 static int by_size(const void *a, const void *b)
 {
@@ -56,9 +50,9 @@ double bench_disk_us(const char *dir, size_t size)
     size_t len = 0;
     for (off_t at = 0; ok && len < ROUNDS; at += (off_t)size) {
         if ((size_t)at + size > FILE_BYTES) at = 0;
-        int64_t start = now_ns();
+        int64_t start = clock_boot_ns();
         ok = pwrite(fd, record, size, at) == (ssize_t)size && fdatasync(fd) == 0;
-        samples[len++] = now_ns() - start;
+        samples[len++] = clock_boot_ns() - start;
     }
     free(record);
     (void)close(fd);

@@ -5,6 +5,8 @@
 #include "cli/work/pool.h"
 
 #include "cli/cli.h"
+#include "os/clock.h"
+#include "os/lock.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -46,7 +48,7 @@ void answer_flush(struct slot *s)
     struct worker_pool *p = s->pool;
     for (;;) {
         (void)pthread_mutex_lock(&p->lock);
-        bool wait = s->answers > 0 && !s->lost && work_now_ms() < s->deadline_ms;
+        bool wait = s->answers > 0 && !s->lost && clock_boot_ms() < s->deadline_ms;
         (void)pthread_mutex_unlock(&p->lock);
         if (!wait || atomic_load(&p->order) == WORK_AT_ONCE) return;
         slot_sleep(s, FLUSH_MS);
@@ -78,12 +80,11 @@ struct answer_batch {
 
 static void take_batch(struct worker_pool *p, struct answer_batch *b)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     while (b->len < BATCH && p->answers) {
         b->rows[b->len++] = p->answers;
         p->answers = p->answers->next;
     }
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 // Sends the batch once. Rows whose outcome is open stay in it.

@@ -9,6 +9,7 @@
 #include "cli/text.h"
 #include "cli/work/pool.h"
 #include "cli/work/ui.h"
+#include "os/clock.h"
 #include "json/json.h"
 
 #include <errno.h>
@@ -232,7 +233,7 @@ struct work_watch {
 // answer is not awaited forever: the locks expire by themselves.
 static void on_time(struct work_watch *w)
 {
-    int64_t now = work_now_ms();
+    int64_t now = clock_boot_ms();
     if (w->grace_end_ms > 0 && now >= w->grace_end_ms) {
         pool_order(w->pool, WORK_RETURN);
         w->grace_end_ms = 0;
@@ -256,7 +257,7 @@ static void on_signal(struct work_watch *w)
         (void)pthread_mutex_lock(&w->pool->lock);
         uint32_t busy = w->pool->busy;
         (void)pthread_mutex_unlock(&w->pool->lock);
-        w->grace_end_ms = work_now_ms() + w->grace_ms;
+        w->grace_end_ms = clock_boot_ms() + w->grace_ms;
         pool_order(w->pool, w->grace_ms > 0 ? WORK_NO_MORE : WORK_RETURN);
         if (busy > 0) // prints only after the order is given
             work_ui_say(w->ui,
@@ -270,7 +271,7 @@ static int next_timeout(const struct work_watch *w)
     int period = work_ui_period_ms(w->ui);
     int64_t end = w->grace_end_ms > 0 ? w->grace_end_ms : w->settle_end_ms;
     if (end == 0) return period;
-    int64_t left = end - work_now_ms();
+    int64_t left = end - clock_boot_ms();
     if (left < 0) left = 0;
     return period >= 0 && period < left ? period : (int)(left < 1000 ? left : 1000);
 }
@@ -329,9 +330,9 @@ static int work(const struct cli *cli, struct work_options *o, int64_t grace_ms,
     return cli_end(cli, status_of(cli, &pool, &w));
 }
 
-// By default only a worker of a node registers, and only if nothing is against it: the queue may
-// have an older version of the rules, the node may be older, or another process may have the name.
-// Returns the exit status of a worker that was asked to register and cannot.
+// By default only a worker of a node registers, and only if nothing is against it: the token may
+// not allow it, or another process may have the name. Returns the exit status of a worker that was
+// asked to register and cannot.
 static int join(const struct cli *cli, const struct arguments *args, struct work_options *o)
 {
     const struct cli_value *v = args->options;

@@ -3,6 +3,7 @@
 // jobs do. It reports a refusal to the slot. It repeats a renewal that got no answer, while the
 // slot's own deadline keeps running.
 #include "cli/work/pool.h"
+#include "os/clock.h"
 
 #include <poll.h>
 #include <stdint.h>
@@ -89,8 +90,8 @@ static void note(struct worker_pool *p, const struct renewal_batch *r, enum slui
         case SLUICE_UNKNOWN:
         case SLUICE_LIMIT:
             s->progress_new |= r->rows[i].has_progress;
-            s->renew_at_ms =
-                work_now_ms() + (s->lease_ms / 12 > RETRY_MIN_MS ? s->lease_ms / 12 : RETRY_MIN_MS);
+            s->renew_at_ms = clock_boot_ms() +
+                             (s->lease_ms / 12 > RETRY_MIN_MS ? s->lease_ms / 12 : RETRY_MIN_MS);
             break;
         default:
             s->lost = true;
@@ -111,7 +112,7 @@ static enum sluice_code renew(struct worker_pool *p, struct renewal_batch *r,
 
 static void beat(struct worker_pool *p, struct renewal_batch *r)
 {
-    int64_t asked = work_now_ms();
+    int64_t asked = clock_boot_ms();
     (void)pthread_mutex_lock(&p->lock);
     collect(p, r, asked);
     (void)pthread_mutex_unlock(&p->lock);

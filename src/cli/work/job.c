@@ -4,6 +4,8 @@
 // signals, the deadline and the orders.
 #define _GNU_SOURCE // sigabbrev_np
 #include "cli/work/pool.h"
+#include "os/clock.h"
+#include "os/lock.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -122,9 +124,8 @@ static void describe_end(const struct work_job *j, int status, char out[WORK_REA
 
 static void slot_move(struct slot *s, enum slot_state state)
 {
-    (void)pthread_mutex_lock(&s->pool->lock);
+    LOCKED(&s->pool->lock);
     s->state = state;
-    (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
 static void stop_program(struct work_job *j, int64_t kill_at_ms)
@@ -230,7 +231,7 @@ static int watch(struct work_job *j)
 {
     struct slot *s = j->slot;
     for (;;) {
-        apply_order(j, work_now_ms());
+        apply_order(j, clock_boot_ms());
         arm(j);
         struct pollfd fds[] = {
             {.fd = j->child.pid_fd, .events = POLLIN},
@@ -273,7 +274,7 @@ static void slot_take(struct slot *s, const struct sluice_message *m, int64_t as
            is_continuation(((const char *)m->body)[s->body_len])) // do not cut inside a character
         s->body_len--;
     if (s->body_len > 0) memcpy(s->body, m->body, s->body_len);
-    s->started_ms = work_now_ms();
+    s->started_ms = clock_boot_ms();
     s->lease_ms = m->lease_ms;
     s->deadline_ms = asked_ms + m->lease_ms;
     s->renew_at_ms = asked_ms + m->lease_ms / 3;
@@ -314,7 +315,7 @@ static void slot_report(struct slot *s, enum work_end end, int status, const cha
                             .attempt = s->attempt,
                             .end = end,
                             .status = status,
-                            .took_ms = work_now_ms() - s->started_ms,
+                            .took_ms = clock_boot_ms() - s->started_ms,
                             .reason = reason};
     (void)pthread_mutex_unlock(&p->lock);
     (void)pthread_mutex_lock(&p->work_ui_lock);
@@ -387,7 +388,7 @@ static bool renew_at_once(struct slot *s)
 {
     struct worker_pool *p = s->pool;
     const char *token = s->token;
-    int64_t asked = work_now_ms();
+    int64_t asked = clock_boot_ms();
     int64_t lease = p->options.lease_ms > s->lease_ms ? p->options.lease_ms : s->lease_ms;
     if (lease == 0 || sluice_renew(atomic_load(&p->store), p->options.queue, &token, 1, lease, NULL,
                                    NULL) != SLUICE_OK)
@@ -397,7 +398,7 @@ static bool renew_at_once(struct slot *s)
     s->lease_ms = lease;
     s->deadline_ms = work_deadline(asked, lease);
     s->renew_at_ms = asked + lease / 3;
-    bool good = work_now_ms() < s->deadline_ms && !s->lost;
+    bool good = clock_boot_ms() < s->deadline_ms && !s->lost;
     (void)pthread_mutex_unlock(&p->lock);
     heartbeat_wake(p);
     return good;
@@ -407,7 +408,7 @@ enum work_end job_run(struct slot *s, const struct sluice_message *m, int64_t as
 {
     struct work_job j = {.slot = s, .child = {-1, -1, -1, -1, -1, -1}};
     slot_take(s, m, asked_ms);
-    if (work_now_ms() >= asked_ms + m->lease_ms && !renew_at_once(s)) {
+    if (clock_boot_ms() >= asked_ms + m->lease_ms && !renew_at_once(s)) {
         slot_report(s, END_LOST, -1, "the lock had expired before the job started");
         slot_forget(s);
         return END_LOST;

@@ -136,15 +136,13 @@ static void pause_for(struct worker_pool *p, int ms)
 static void listen_once(struct worker_pool *p, const struct listen_tokens *l)
 {
     struct sluice_signals *list = NULL;
-    struct sluice_error error = {.code = SLUICE_OK};
     enum sluice_code code = sluice_signals_receive(atomic_load(&p->store), p->options.queue,
-                                                   l->views, l->len, l->wait_ms, &list, &error);
+                                                   l->views, l->len, l->wait_ms, &list, NULL);
     bool rows = list && list->len > 0;
     if (rows) hand_out(p, list);
     sluice_signals_free(list);
     bool passes = code == SLUICE_UNAVAILABLE || code == SLUICE_UNKNOWN || code == SLUICE_LIMIT;
-    bool upgrade = strcmp(error.reason, "upgrade-needed") == 0;
-    if (passes && !upgrade) {
+    if (passes) {
         pause_for(p, PAUSE_MS);
     } else if (code != SLUICE_OK && !rows) {
         (void)pthread_mutex_lock(&p->lock);

@@ -4,6 +4,8 @@
 #include "cli/work/pool.h"
 
 #include "cli/cli.h"
+#include "os/clock.h"
+#include "os/lock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -39,13 +41,6 @@ bool work_undecided(enum sluice_code code)
     return code == SLUICE_UNKNOWN || code == SLUICE_UNAVAILABLE || code == SLUICE_LIMIT;
 }
 
-int64_t work_now_ms(void)
-{
-    struct timespec t;
-    (void)clock_gettime(CLOCK_BOOTTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 void work_ui_trouble(struct worker_pool *p, const char *format, ...)
 {
     char sentence[WORK_PROBLEM_MAX];
@@ -53,9 +48,8 @@ void work_ui_trouble(struct worker_pool *p, const char *format, ...)
     va_start(list, format);
     (void)vsnprintf(sentence, sizeof sentence, format, list);
     va_end(list);
-    (void)pthread_mutex_lock(&p->work_ui_lock);
+    LOCKED(&p->work_ui_lock);
     p->options.ui.trouble(p->options.ui.ctx, sentence);
-    (void)pthread_mutex_unlock(&p->work_ui_lock);
 }
 
 void work_ui_signal(struct worker_pool *p, const char *message, const struct job_signal *signal,
@@ -67,9 +61,8 @@ void work_ui_signal(struct worker_pool *p, const char *message, const struct job
                               .kind = signal->kind,
                               .state = state,
                               .reason = reason};
-    (void)pthread_mutex_lock(&p->work_ui_lock);
+    LOCKED(&p->work_ui_lock);
     p->options.ui.signal(p->options.ui.ctx, &row);
-    (void)pthread_mutex_unlock(&p->work_ui_lock);
 }
 
 static void ring(int fd)
@@ -112,7 +105,7 @@ void pool_fail(struct worker_pool *p, enum sluice_code code, const char *sentenc
 
 void pool_reopen(struct worker_pool *p, int64_t since_ms)
 {
-    int64_t now = work_now_ms();
+    int64_t now = clock_boot_ms();
     (void)pthread_mutex_lock(&p->lock);
     bool due = now - since_ms >= REOPEN_AFTER_MS && now - p->opened_ms >= REOPEN_AFTER_MS &&
                p->handles_len < WORK_HANDLES_MAX;
@@ -145,9 +138,8 @@ static int64_t wait_of(struct slot *s)
     int64_t lease = o->visibility_ms == 0 && s->lease_ms > 0 ? s->lease_ms : o->lease_ms;
     if (lease > 0 && lease / WAIT_PER_LEASE < wait) wait = lease / WAIT_PER_LEASE;
     if (!o->drain) return wait;
-    (void)pthread_mutex_lock(&s->pool->lock);
+    LOCKED(&s->pool->lock);
     bool alone = s->pool->busy == 0;
-    (void)pthread_mutex_unlock(&s->pool->lock);
     return alone && !s->blocked ? 0 : WAIT_DRAIN_MS;
 }
 
@@ -192,7 +184,7 @@ static struct sluice_batch *receive_one(struct slot *s, int64_t *asked_ms)
                                .wait_ms = wait_of(s),
                                .visibility_ms = p->options.visibility_ms,
                                .request = &request};
-    *asked_ms = unknown ? s->next_asked_ms : work_now_ms();
+    *asked_ms = unknown ? s->next_asked_ms : clock_boot_ms();
     for (int64_t pause = PAUSE_MIN_MS;;
          pause = pause * 2 < PAUSE_MAX_MS ? pause * 2 : PAUSE_MAX_MS) {
         struct sluice_batch *b = NULL;
@@ -247,8 +239,8 @@ static void release_received(struct slot *s, const struct sluice_message *m)
     s->attempt = m->attempt;
     s->retries = m->retries;
     s->lease_ms = m->lease_ms;
-    s->renew_at_ms = work_now_ms() + m->lease_ms / 3;
-    s->deadline_ms = work_now_ms() + m->lease_ms;
+    s->renew_at_ms = clock_boot_ms() + m->lease_ms / 3;
+    s->deadline_ms = clock_boot_ms() + m->lease_ms;
     (void)pthread_mutex_unlock(&s->pool->lock);
     enum work_end end = slot_settle(s, WORD_RELEASE, NULL, NULL);
     (void)pthread_mutex_lock(&s->pool->lock);
@@ -260,11 +252,9 @@ static void release_received(struct slot *s, const struct sluice_message *m)
 
 static uint32_t count_busy(struct worker_pool *p, int change)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     p->busy = (uint32_t)((int)p->busy + change);
-    uint32_t busy = p->busy;
-    (void)pthread_mutex_unlock(&p->lock);
-    return busy;
+    return p->busy;
 }
 
 // A program that gives every message back would be restarted at once, forever. So the slot waits

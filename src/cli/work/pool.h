@@ -197,7 +197,6 @@ struct worker_pool {
     char problem[WORK_PROBLEM_MAX];
 };
 
-int64_t work_now_ms(void);
 // Whether a call with this answer must be repeated: it was not applied, or may have been.
 bool work_undecided(enum sluice_code code);
 // Returns until when a lock surely holds that was requested at asked_ms, for lease_ms of the

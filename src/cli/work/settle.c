@@ -5,6 +5,7 @@
 #include "cli/work/pool.h"
 
 #include "cli/cli.h"
+#include "os/clock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +36,7 @@ static enum sluice_code ack_and_ask(struct slot *s, const struct sluice_ack *res
                                .acks_len = 1,
                                .acked = outcome,
                                .results = result};
-    s->next_asked_ms = work_now_ms();
+    s->next_asked_ms = clock_boot_ms();
     enum sluice_code code =
         sluice_receive(atomic_load(&s->pool->store), o->queue, &r, &s->next, error);
     s->unanswered = code == SLUICE_UNKNOWN;
@@ -174,7 +175,7 @@ enum work_end slot_settle(struct slot *s, enum settle_word word, const char *rea
                           const struct job_conversation *talk)
 {
     bool asked_before = false;
-    int64_t since = work_now_ms();
+    int64_t since = clock_boot_ms();
     s->request = cli_request();
     s->unanswered = false;
     set_quiet(s, true);

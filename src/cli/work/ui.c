@@ -5,6 +5,8 @@
 
 #include "cli/table.h"
 #include "cli/text.h"
+#include "os/clock.h"
+#include "os/lock.h"
 #include "json/json.h"
 
 #include <inttypes.h>
@@ -67,7 +69,7 @@ static uint64_t total(const struct worker_pool *p)
 // Jobs per second over the last ten seconds.
 static double rate(struct ui *f, uint64_t now_total)
 {
-    int64_t now = steady_ms();
+    int64_t now = clock_boot_ms();
     while (now - f->sampled_ms >= 1000) {
         if (f->samples_len == RATE_SECONDS)
             memmove(f->samples, f->samples + 1, (RATE_SECONDS - 1) * sizeof *f->samples);
@@ -145,7 +147,7 @@ static void draw_heads(FILE *out, int columns, struct extra_columns extra)
 static int draw_rows(struct ui *f, FILE *out, int rows_max, int columns)
 {
     const struct worker_pool *p = f->pool;
-    int64_t now = work_now_ms();
+    int64_t now = clock_boot_ms();
     int lines = 0;
     int left_out = 0;
     struct extra_columns extra = extra_of(p);
@@ -193,7 +195,7 @@ static void draw_head(struct ui *f, FILE *out, int columns)
     double per_second = rate(f, total(p));
     (void)fprintf(line, ", %.1f/s", per_second);
     put_left(line, p);
-    (void)fprintf(line, ", up %s", duration_text(steady_ms() - f->started_ms, up));
+    (void)fprintf(line, ", up %s", duration_text(clock_boot_ms() - f->started_ms, up));
     (void)fclose(line);
     print_safe(out, head, len, (size_t)columns);
     (void)fputc('\n', out);
@@ -228,9 +230,8 @@ static void draw(struct ui *f)
 void work_ui_draw(struct ui *f)
 {
     if (!f->live) return;
-    (void)pthread_mutex_lock(&f->pool->work_ui_lock);
+    LOCKED(&f->pool->work_ui_lock);
     draw(f);
-    (void)pthread_mutex_unlock(&f->pool->work_ui_lock);
 }
 
 // What the queue has processed, at the last looks.
@@ -267,7 +268,7 @@ static void *gauge_main(void *ctx)
         (void)pthread_mutex_lock(&p->lock);
         p->ready_known = known;
         if (known) p->ready = stats.ready;
-        if (known) p->queue_rate = queue_rate(&seen, stats.processed, steady_ms());
+        if (known) p->queue_rate = queue_rate(&seen, stats.processed, clock_boot_ms());
         (void)pthread_mutex_unlock(&p->lock);
     } while (poll(&end, 1, GAUGE_MS) == 0);
     return NULL;
@@ -383,20 +384,19 @@ static void on_trouble(void *ctx, const char *sentence)
 void work_ui_say(struct ui *f, const char *format, ...)
 {
     if (f->cli->quiet || f->cli->json) return;
-    (void)pthread_mutex_lock(&f->pool->work_ui_lock);
+    LOCKED(&f->pool->work_ui_lock);
     begin_line(f);
     va_list list;
     va_start(list, format);
     vprint_line(stderr, format, list);
     va_end(list);
-    (void)pthread_mutex_unlock(&f->pool->work_ui_lock);
 }
 
 void work_ui_init(struct ui *f, const struct cli *cli, struct work_options *o)
 {
     const char *term = getenv("TERM");
     *f = (struct ui){
-        .cli = cli, .started_ms = steady_ms(), .sampled_ms = steady_ms(), .samples_len = 1};
+        .cli = cli, .started_ms = clock_boot_ms(), .sampled_ms = clock_boot_ms(), .samples_len = 1};
     f->live =
         !cli->json && !cli->quiet && isatty(STDERR_FILENO) && term && strcmp(term, "dumb") != 0;
     bool mixed = f->live ? isatty(STDOUT_FILENO) : !cli->json && !cli->quiet && same_place();
@@ -431,12 +431,12 @@ void work_ui_end(struct ui *f)
         for (int i = 0; i < END_COUNT; i++)
             json_number(o, work_end_name((enum work_end)i), (int64_t)p->ended[i]);
         json_number(o, "renewals", (int64_t)p->renewals);
-        json_number(o, "tookMs", steady_ms() - f->started_ms);
+        json_number(o, "tookMs", clock_boot_ms() - f->started_ms);
         json_print(o, stdout);
     } else if (!f->cli->quiet) {
         char took[TEXT_MAX];
         (void)fprintf(stderr, "%s in %s:", p->options.worker,
-                      duration_text(steady_ms() - f->started_ms, took));
+                      duration_text(clock_boot_ms() - f->started_ms, took));
         for (int i = 0; i < END_COUNT; i++)
             if (i == END_PROCESSED || p->ended[i] > 0)
                 (void)fprintf(stderr, " %" PRIu64 " %s", p->ended[i], end_word((enum work_end)i));

@@ -11,6 +11,7 @@
 #include "coord/kv/etcd_text.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "json/json.h"
 
 #include <stdio.h>
@@ -147,16 +148,14 @@ static enum err authenticate(struct etcd *x, char token[TOKEN_MAX], int64_t unti
 
 static void token_read(struct etcd *x, char token[TOKEN_MAX])
 {
-    (void)pthread_mutex_lock(&x->lock);
+    LOCKED(&x->lock);
     memcpy(token, x->token, TOKEN_MAX);
-    (void)pthread_mutex_unlock(&x->lock);
 }
 
 static void token_set(struct etcd *x, const char token[TOKEN_MAX])
 {
-    (void)pthread_mutex_lock(&x->lock);
+    LOCKED(&x->lock);
     memcpy(x->token, token, TOKEN_MAX);
-    (void)pthread_mutex_unlock(&x->lock);
 }
 
 // A token ends after some minutes, and when servers change. It is replaced once per request.

@@ -2,9 +2,11 @@
 // Members and their sessions on a service with keys and sessions. claims.c has the claims.
 #include "coord/kv/inside.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -35,10 +37,7 @@ struct kv_item *kv_items_add(struct kv_items *items, const char *key, struct byt
 {
     size_t len = strlen(key);
     if (len > KV_KEY_MAX || items->len == KV_ITEMS_MAX) return NULL;
-    if (items->len == items->cap) {
-        items->cap = items->cap ? 2 * items->cap : 8;
-        items->all = memory_resize(items->all, items->cap * sizeof *items->all);
-    }
+    (void)ARRAY_ROOM(items->all, items->len, items->cap, 1);
     struct kv_item *item = &items->all[items->len];
     *item = (struct kv_item){.value_at = items->values.len, .value_len = value.len};
     memcpy(item->key, key, len + 1);
@@ -137,41 +136,37 @@ bool session_now(struct kv *k, char session[KV_SESSION_MAX + 1], struct coord_an
 
 static void session_set(struct kv *k, const char *session, bool joined)
 {
-    (void)pthread_mutex_lock(&k->lock);
+    LOCKED(&k->lock);
     if (session != k->session) (void)snprintf(k->session, sizeof k->session, "%s", session);
     k->joined = joined;
-    (void)pthread_mutex_unlock(&k->lock);
 }
 
 // Forgets the session, unless another thread has joined with a new one.
 static void session_lost(struct kv *k, const char *session)
 {
-    (void)pthread_mutex_lock(&k->lock);
+    LOCKED(&k->lock);
     if (strcmp(k->session, session) == 0) {
         k->session[0] = 0;
         k->joined = false;
     }
-    (void)pthread_mutex_unlock(&k->lock);
 }
 
 static void session_extended(struct kv *k, int64_t began_ms, struct coord_answer *a)
 {
-    (void)pthread_mutex_lock(&k->lock);
+    LOCKED(&k->lock);
     k->until_ms = began_ms + k->granted_ms;
     a->until_ms = k->until_ms;
     a->lease_ms = k->granted_ms;
     a->next_ms = k->granted_ms / 3;
-    (void)pthread_mutex_unlock(&k->lock);
 }
 
 // Tells the old times: the session was not renewed.
 static void session_told(struct kv *k, struct coord_answer *a)
 {
-    (void)pthread_mutex_lock(&k->lock);
+    LOCKED(&k->lock);
     a->until_ms = k->until_ms;
     a->lease_ms = k->granted_ms;
     a->next_ms = k->granted_ms / 3;
-    (void)pthread_mutex_unlock(&k->lock);
 }
 
 static enum err renew_session(struct kv *k, const char *session, struct coord_answer *a)

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -291,8 +292,7 @@ enum err store_coord_leave(struct coord *c, struct coord_answer *a)
     if (!number) return ERR_OK;
     enum err e = put_record(s, &self, number, true, a);
     if (e) return e;
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     if (s->number == number) s->number = 0;
-    (void)pthread_mutex_unlock(&s->lock);
     return ERR_OK;
 }

@@ -2,10 +2,12 @@
 // One list of "coord/live/", and what it says: members, their lives, the leader.
 #include "coord/store/inside.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -45,11 +47,7 @@ static void add_member(struct view *v, const char *rest, const struct store_row 
     if (!coord_name_is_good(name)) return;
     struct view_row *r = v->rows_len ? &v->rows[v->rows_len - 1] : NULL;
     if (!r || strcmp(r->name, name) != 0) {
-        if (v->rows_len == v->rows_cap) {
-            v->rows_cap = v->rows_cap ? 2 * v->rows_cap : 8;
-            v->rows = memory_resize(v->rows, v->rows_cap * sizeof *v->rows);
-        }
-        r = &v->rows[v->rows_len++];
+        r = ARRAY_ADD(v->rows, v->rows_len, v->rows_cap);
     }
     *r = (struct view_row){
         .number = number, .size = row->size, .modified = row->modified, .doubted_at = TIME_NEVER};
@@ -269,7 +267,7 @@ void view_tell(const struct view *v, struct coord_answer *a)
 
 static void publish(struct store_coord *s, struct view *v)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     if (s->last_began_ms <= v->began_ms) { // a slower list says less
         uint64_t before = s->last.at;
         s->last_began_ms = v->began_ms;
@@ -279,7 +277,6 @@ static void publish(struct store_coord *s, struct view *v)
         if (v->leader.holder.token) s->leader = v->leader;
         if (before != s->last.at) (void)pthread_cond_broadcast(&s->changed);
     }
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 // Decides under the lock, with the records that are known. `missing` is set if some are not.
@@ -288,7 +285,7 @@ static void decide(struct store_coord *s, struct view *v)
     for (size_t i = 0; i < v->rows_len; i++)
         if (v->rows[i].size && v->rows[i].modified.hi > v->newest.hi)
             v->newest = v->rows[i].modified;
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     if (!s->since_known && v->time.hi != TIME_NEVER) {
         s->since = v->time;
         s->since_known = true;
@@ -302,7 +299,6 @@ static void decide(struct store_coord *s, struct view *v)
         r->known = had || own;
         row_decide(s, v, r);
     }
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 enum err view_read(struct store_coord *s, struct view *v, struct coord_answer *a)
@@ -322,7 +318,7 @@ enum err view_read(struct store_coord *s, struct view *v, struct coord_answer *a
 void store_coord_answers(struct coord *c, const struct coord_member *m, bool answers)
 {
     struct store_coord *s = store_coord_of(c);
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     for (size_t i = 0; i < s->records_len; i++) {
         struct view_row *r = &s->records[i];
         if (memcmp(r->record.incarnation, m->incarnation, sizeof m->incarnation) != 0) continue;
@@ -332,5 +328,4 @@ void store_coord_answers(struct coord *c, const struct coord_member *m, bool ans
         else if (begins)
             r->doubted_at = s->last_time + (clock_boot_ms() - s->last_began_ms);
     }
-    (void)pthread_mutex_unlock(&s->lock);
 }

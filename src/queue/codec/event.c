@@ -2,6 +2,7 @@
 // The events of an entry, and their ids.
 #include "queue/codec/event.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -157,12 +158,8 @@ struct event *emit(struct machine *m, enum event_kind kind, uint32_t h)
     struct events *list = m->events;
     m->event_count += list || !MUTANT(EVENTS_UNHEARD);
     if (!list) return NULL;
-    if (list->len == list->cap) {
-        list->cap = list->cap < 64 ? 64 : list->cap * 2;
-        list->rows = memory_resize(list->rows, list->cap * sizeof *list->rows);
-    }
-    CHECK(list->len < list->cap && (unsigned)kind < EVENT_COUNT);
-    struct event *e = &list->rows[list->len++];
+    CHECK((unsigned)kind < EVENT_COUNT);
+    struct event *e = ARRAY_ADD(list->rows, list->len, list->cap);
     bool time = m->op_index == EVENT_OP_TIME;
     *e = (struct event){.slot = m->slot,
                         .op = m->op_index,

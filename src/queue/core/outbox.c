@@ -3,6 +3,7 @@
 // number. The dead-letter mover commits each message in the destination with OP_ARRIVE, then
 // commits OP_OUTBOX in the source. The destination keeps the highest number per source, so a letter
 // that is moved twice arrives once.
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -87,14 +88,8 @@ struct letter_source *source_need(struct machine *m, const struct queue_id *queu
     if (lo < m->sources_len && source_compare(&m->sources[lo], queue, shard) == 0)
         return &m->sources[lo];
     CHECK(lo == 0 || source_compare(&m->sources[lo - 1], queue, shard) < 0);
-    if (m->sources_len == m->sources_cap) {
-        m->sources_cap = m->sources_cap < 8 ? 8 : m->sources_cap * 2;
-        m->sources = memory_resize(m->sources, m->sources_cap * sizeof *m->sources);
-    }
-    memmove(m->sources + lo + 1, m->sources + lo, (m->sources_len - lo) * sizeof *m->sources);
-    m->sources_len++;
-    CHECK(m->sources_len <= m->sources_cap);
-    m->sources[lo] = (struct letter_source){.queue = *queue, .shard = shard};
+    *ARRAY_INSERT(m->sources, m->sources_len, m->sources_cap, lo) =
+        (struct letter_source){.queue = *queue, .shard = shard};
     m->digest += source_hash(&m->sources[lo]);
     return &m->sources[lo];
 }

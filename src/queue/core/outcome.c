@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The requests of workers about their locks: renew, ack, fail, release. Each names a message and a
 // token. A request that arrived before the deadline counts even if its entry is later.
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -25,11 +26,7 @@ static bool is_ours(const struct machine *m, const struct op_outcome *op)
 static void hold(struct machine *m, uint32_t h)
 {
     CHECK(msg_at(m, h)->state == STATE_LOCKED);
-    if (m->held_len == m->held_cap) {
-        m->held_cap = m->held_cap < 16 ? 16 : m->held_cap * 2;
-        m->held = memory_resize(m->held, m->held_cap * sizeof *m->held);
-    }
-    m->held[m->held_len++] = h;
+    *ARRAY_ADD(m->held, m->held_len, m->held_cap) = h;
     heap_remove(&m->timers, h);
 }
 

@@ -3,6 +3,7 @@
 // that registration lives. A group with messages has its bond in its scope. A group without
 // messages has a row here, so that its next message finds the same worker. Only the newest
 // BONDS_MAX of these are kept.
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -71,10 +72,7 @@ static void append_bond(struct machine *m, uint64_t group, uint64_t serial)
         b->free = b->rows[at].newer;
     } else {
         if (b->len == 0) b->len = 1; // row 0 is none
-        if (b->len >= b->cap) {
-            b->cap = b->cap < 16 ? 16 : b->cap * 2;
-            b->rows = memory_resize(b->rows, b->cap * sizeof *b->rows);
-        }
+        (void)ARRAY_ROOM(b->rows, b->len, b->cap, 1);
         at = b->len++;
     }
     CHECK(serial > 0 && map_find(&b->by_group, group) == MAP_NONE);

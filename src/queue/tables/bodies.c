@@ -7,6 +7,7 @@
 // body is that old and no message holds it, no entry can refer to it, however late it is written.
 #include "queue/tables/bodies.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -32,15 +33,11 @@ bool body_is_stale(const struct machine *m, const struct body_reference *r)
 void body_hold(struct machine *m, uint64_t seq, uint64_t key)
 {
     struct bodies *b = &m->bodies;
-    if (b->len == b->cap) {
-        b->cap = b->cap < 8 ? 8 : b->cap * 2;
-        b->rows = memory_resize(b->rows, b->cap * sizeof *b->rows);
-    }
-    CHECK(b->len < b->cap && seq > 0);
+    CHECK(seq > 0);
     CHECK(bodies_are_sound(b));
     CHECK(map_find(&b->by_seq, seq) == MAP_NONE); // a message has one body
-    uint32_t at = b->len++;
-    b->rows[at] = (struct body_row){seq, key};
+    uint32_t at = b->len;
+    *ARRAY_ADD(b->rows, b->len, b->cap) = (struct body_row){seq, key};
     map_add(&b->by_seq, seq, at);
     map_add(&b->by_key, key, at);
     m->digest += row_hash(&b->rows[at]);

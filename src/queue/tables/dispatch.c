@@ -2,6 +2,7 @@
 // Dispatch: the shard's owner grants tickets to registered workers. The next message in order goes
 // to the row that was served longest ago, of those that run and have room. So each of n such rows
 // gets one of any n grants, whatever its name, and a new row waits behind the others.
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
@@ -128,11 +129,7 @@ static uint32_t named_row(struct machine *m, struct named_workers *n, uint32_t w
     struct registration *row = m->workers[w].row;
     CHECK(row && row->result_row <= n->len);
     if (row->result_row > 0) return row->result_row - 1;
-    if (n->len == n->cap) {
-        n->cap = n->cap < 16 ? 16 : n->cap * 2;
-        n->rows = memory_resize(n->rows, n->cap * sizeof *n->rows);
-    }
-    n->rows[n->len++] = w;
+    *ARRAY_ADD(n->rows, n->len, n->cap) = w;
     row->result_row = n->len;
     return n->len - 1;
 }

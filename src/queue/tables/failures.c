@@ -7,6 +7,7 @@
 // has no failures from before it, except that the record of a dead message has the last one.
 #include "queue/tables/failures.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/core/state.h"
@@ -21,10 +22,7 @@ static uint32_t row_new(struct failures *f)
         return h;
     }
     if (f->rows_len == 0) f->rows_len = 1; // row 0 is none
-    if (f->rows_len >= f->rows_cap) {
-        f->rows_cap = f->rows_cap < 16 ? 16 : f->rows_cap * 2;
-        f->rows = memory_resize(f->rows, f->rows_cap * sizeof *f->rows);
-    }
+    (void)ARRAY_ROOM(f->rows, f->rows_len, f->rows_cap, 1);
     CHECK(f->rows_len < f->rows_cap);
     return f->rows_len++;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "queue/tables/name_table.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
@@ -16,10 +17,7 @@ static uint32_t row_new(struct name_table *t)
         return index;
     }
     if (t->len == 0) t->len = 1;
-    if (t->len >= t->cap) {
-        t->cap = t->cap < 16 ? 16 : t->cap * 2;
-        t->rows = memory_resize(t->rows, t->cap * sizeof *t->rows);
-    }
+    (void)ARRAY_ROOM(t->rows, t->len, t->cap, 1);
     CHECK(t->len < t->cap);
     return t->len++;
 }

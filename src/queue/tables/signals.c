@@ -13,6 +13,7 @@
 // Its time limits the deadline of the lock (interrupt.c).
 #include "queue/tables/signals.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/core/state.h"
@@ -69,10 +70,7 @@ uint32_t signal_box_need(struct machine *m, uint64_t seq)
         t->boxes_free = t->boxes[b].last;
     } else {
         if (t->boxes_len == 0) t->boxes_len = 1; // row 0 is none
-        if (t->boxes_len >= t->boxes_cap) {
-            t->boxes_cap = t->boxes_cap < 16 ? 16 : t->boxes_cap * 2;
-            t->boxes = memory_resize(t->boxes, t->boxes_cap * sizeof *t->boxes);
-        }
+        (void)ARRAY_ROOM(t->boxes, t->boxes_len, t->boxes_cap, 1);
         b = t->boxes_len++;
     }
     CHECK(seq > 0 && seq < m->seq_next);
@@ -140,10 +138,7 @@ uint32_t signal_add(struct machine *m, uint32_t b, const struct signal *signal)
         t->free = t->rows[s].next;
     } else {
         if (t->len == 0) t->len = 1; // row 0 is none
-        if (t->len >= t->cap) {
-            t->cap = t->cap < 16 ? 16 : t->cap * 2;
-            t->rows = memory_resize(t->rows, t->cap * sizeof *t->rows);
-        }
+        (void)ARRAY_ROOM(t->rows, t->len, t->cap, 1);
         s = t->len++;
     }
     struct signal_box *box = &t->boxes[b];

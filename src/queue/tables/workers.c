@@ -4,6 +4,7 @@
 // worker.
 #include "queue/tables/workers.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/tables/registry.h"
@@ -46,22 +47,13 @@ uint32_t worker_need(struct machine *m, struct bytes name)
     if (w) {
         m->workers_free = m->workers[w].free_next;
     } else {
-        if (m->workers_len == m->workers_cap) {
-            m->workers_cap = m->workers_cap < 8 ? 8 : m->workers_cap * 2;
-            m->workers = memory_resize(m->workers, m->workers_cap * sizeof *m->workers);
-        }
+        (void)ARRAY_ROOM(m->workers, m->workers_len, m->workers_cap, 1);
         w = m->workers_len++;
     }
     CHECK(w > 0 && w < m->workers_len);
     m->workers[w] = (struct worker){.hash = hash64_of(name, 0), .name_len = (uint8_t)name.len};
     memcpy(m->workers[w].name, name.data, name.len);
-    if (m->names_len == m->names_cap) {
-        m->names_cap = m->names_cap < 8 ? 8 : m->names_cap * 2;
-        m->names = memory_resize(m->names, m->names_cap * sizeof *m->names);
-    }
-    memmove(m->names + at + 1, m->names + at, (m->names_len - at) * sizeof *m->names);
-    m->names[at] = w;
-    m->names_len++;
+    *ARRAY_INSERT(m->names, m->names_len, m->names_cap, at) = w;
     return w;
 }
 

@@ -15,6 +15,7 @@
 // depend on the order in which an op goes through its messages.
 #include "queue/tables/workflow.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 #include "queue/core/state.h"
@@ -136,10 +137,7 @@ uint32_t workflow_row_new(struct machine *m, struct bytes id)
         t->free = t->rows[w].next;
     } else {
         if (t->len == 0) t->len = 1; // row 0 is none
-        if (t->len >= t->cap) {
-            t->cap = t->cap < 16 ? 16 : t->cap * 2;
-            t->rows = memory_resize(t->rows, t->cap * sizeof *t->rows);
-        }
+        (void)ARRAY_ROOM(t->rows, t->len, t->cap, 1);
         w = t->len++;
     }
     struct workflow *row = &t->rows[w];
@@ -213,13 +211,9 @@ static uint32_t row_need(struct machine *m, struct bytes id)
 void workflow_member_add(struct machine *m, const struct workflow_member *member)
 {
     struct workflows *t = &m->workflows;
-    if (t->members_len == t->members_cap) {
-        t->members_cap = t->members_cap < 16 ? 16 : t->members_cap * 2;
-        t->members = memory_resize(t->members, t->members_cap * sizeof *t->members);
-    }
     CHECK(map_find(&t->by_seq, member->seq) == MAP_NONE);
-    t->members[t->members_len] = *member;
-    map_add(&t->by_seq, member->seq, t->members_len++);
+    map_add(&t->by_seq, member->seq, t->members_len);
+    *ARRAY_ADD(t->members, t->members_len, t->members_cap) = *member;
     t->rows[member->row].refs++;
     m->digest += workflow_member_hash(m, member);
 }
@@ -285,11 +279,7 @@ static void note_pending(struct machine *m, uint32_t w)
     CHECK(w > 0 && w < t->len && t->pending_len <= t->pending_cap);
     if (t->rows[w].pending) return;
     t->rows[w].pending = true;
-    if (t->pending_len == t->pending_cap) {
-        t->pending_cap = t->pending_cap < 16 ? 16 : t->pending_cap * 2;
-        t->pending = memory_resize(t->pending, t->pending_cap * sizeof *t->pending);
-    }
-    t->pending[t->pending_len++] = w;
+    *ARRAY_ADD(t->pending, t->pending_len, t->pending_cap) = w;
 }
 
 static void note_end(struct machine *m, uint32_t at, enum workflow_end end)

@@ -12,6 +12,7 @@
 // The calls do not use the table of system calls: their number depends on the time that passes, and
 // a failure of one is not an error. The page in memory then counts.
 #include "store/file/clock.h"
+#include "os/lock.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -93,7 +94,7 @@ static void page_mend(struct file_clock *c)
 static struct clock_page page_of(struct file_clock *c, int64_t since_ms)
 {
     struct clock_page p;
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     int64_t now_ms = boot_ms_of(c);
     bool stale = c->read_ms < since_ms;
     if (stale && page_read(c->fd, &c->page, &p))
@@ -102,16 +103,14 @@ static struct clock_page page_of(struct file_clock *c, int64_t since_ms)
         page_mend(c);
     if (stale) c->read_ms = now_ms;
     p = c->page;
-    (void)pthread_mutex_unlock(&c->lock);
     return p;
 }
 
 // The caller holds the file's lock.
 static void page_replace(struct file_clock *c, const struct clock_page *p)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     if (page_write(c->fd, p)) c->page = *p;
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 // The lock is taken on a separate descriptor: a child of fork would inherit the lock of a lasting
@@ -184,7 +183,7 @@ enum err file_clock_open(struct file_clock *c, struct disk *d, struct store_answ
 static void note(struct file_clock *c)
 {
     struct clock_page p;
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     for (int tries = 0; tries < NOTE_TRIES; tries++) {
         int64_t boot_ms = boot_ms_of(c); // before the page: a stop between makes the bound earlier
         if (!page_read(c->fd, &c->page, &p)) break;
@@ -194,7 +193,6 @@ static void note(struct file_clock *c)
         c->page = p;
         if (boot_ms_of(c) - boot_ms < STOP_MS) break;
     }
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 void file_clock_done(struct file_clock *c)

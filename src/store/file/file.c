@@ -2,7 +2,9 @@
 // The handle of a file store: the checks of an open, the open logs, and the calls of the port.
 #include "store/file/file.h"
 
+#include "base/array.h"
 #include "base/memory.h"
+#include "os/lock.h"
 #include "store/file/log.h"
 #include "store/file/object.h"
 
@@ -148,13 +150,7 @@ static enum err logs_find_or_open(struct file_store *f, const char *key, bool cr
     }
     enum err e = file_log_open(&f->disk, &f->clock, key, create, out, a);
     if (e) return e;
-    if (f->logs_len == f->logs_cap) {
-        f->logs_cap = f->logs_cap ? 2 * f->logs_cap : 8;
-        f->logs = memory_resize(f->logs, f->logs_cap * sizeof(struct file_log *));
-    }
-    memmove(f->logs + at + 1, f->logs + at, (f->logs_len - at) * sizeof(struct file_log *));
-    f->logs[at] = *out;
-    f->logs_len++;
+    *ARRAY_INSERT(f->logs, f->logs_len, f->logs_cap, at) = *out;
     return ERR_OK;
 }
 
@@ -164,21 +160,19 @@ static enum err log_enter(struct file_store *f, const char *key, bool create, st
 {
     enum err e = file_enter(f, a);
     if (e) return e;
-    (void)pthread_mutex_lock(&f->lock);
+    LOCKED(&f->lock);
     e = logs_find_or_open(f, key, create, out, a);
     if (!e) {
         (*out)->users++;
         (*out)->recent = true;
     }
-    (void)pthread_mutex_unlock(&f->lock);
     return e;
 }
 
 static enum err log_leave(struct file_store *f, struct file_log *l, enum err e)
 {
-    (void)pthread_mutex_lock(&f->lock);
+    LOCKED(&f->lock);
     l->users--;
-    (void)pthread_mutex_unlock(&f->lock);
     return e;
 }
 
@@ -236,11 +230,10 @@ static enum err file_wait(struct store *s, const char *log, uint64_t slot, int64
 static void file_rest(struct store *s, const char *log)
 {
     struct file_store *f = file_of(s);
-    (void)pthread_mutex_lock(&f->lock);
+    LOCKED(&f->lock);
     size_t at = logs_find(f, log);
     bool there = at < f->logs_len && strcmp(f->logs[at]->key, log) == 0;
     if (there && f->logs[at]->users == 0) file_log_free(logs_remove(f, at));
-    (void)pthread_mutex_unlock(&f->lock);
 }
 
 static bool file_is_dead(struct store *s, char why[static STORE_WHY_MAX])

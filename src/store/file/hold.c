@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The lock of a log, and the checks before a page is trusted. The page's state is compared with the
 // segments: in full at the first use, and at the mark before each append.
+#include "os/lock.h"
 #include "store/file/log.h"
 
 #include <errno.h>
@@ -264,10 +265,9 @@ enum err file_log_hold(struct file_log *l, struct store_answer *a)
 
 static struct log_page *page_keep(struct file_log *l)
 {
-    (void)pthread_mutex_lock(&l->page_lock);
+    LOCKED(&l->page_lock);
     struct log_page *p = l->page;
     if (p) log_page_keep(p);
-    (void)pthread_mutex_unlock(&l->page_lock);
     return p;
 }
 

@@ -5,6 +5,7 @@
 #include "store/file/log.h"
 
 #include "base/memory.h"
+#include "os/lock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -128,11 +129,10 @@ static enum err newest_segment(struct file_log *l, struct log_tail *t, struct st
 {
     struct log_reader *r = &l->reader;
     t->segment = t->generation = UINT64_MAX;
-    (void)pthread_mutex_lock(&r->lock);
+    LOCKED(&r->lock);
     enum err e = file_log_list(l, t, a);
     t->segment = r->len ? r->segments[r->len - 1].first : 0;
     t->generation = r->len ? r->segments[r->len - 1].generation : 0;
-    (void)pthread_mutex_unlock(&r->lock);
     return e;
 }
 

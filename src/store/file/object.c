@@ -2,6 +2,7 @@
 // Objects are files named by their keys: reads, lists and deletes them. disk_put writes them.
 #include "store/file/object.h"
 
+#include "base/array.h"
 #include "base/memory.h"
 
 #include <dirent.h>
@@ -104,16 +105,12 @@ struct names {
 
 static void names_add(struct names *to, const char *name, bool folder)
 {
-    if (to->len == to->cap) {
-        to->cap = to->cap ? 2 * to->cap : 16;
-        to->name = memory_resize(to->name, to->cap * sizeof *to->name);
-    }
     size_t len = strlen(name);
     char *copy = memory_new(len + 2);
     memcpy(copy, name, len);
     copy[len] = folder ? '/' : 0;
     copy[len + 1] = 0;
-    to->name[to->len++] = copy;
+    *ARRAY_ADD(to->name, to->len, to->cap) = copy;
 }
 
 static void names_done(struct names *n)

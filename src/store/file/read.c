@@ -3,6 +3,7 @@
 // each.
 #include "store/file/log.h"
 
+#include "base/array.h"
 #include "base/memory.h"
 
 #include <errno.h>
@@ -31,11 +32,7 @@ static void index_note(struct log_segment *g, uint64_t slot, uint64_t offset)
 {
     uint64_t at = slot - g->first;
     if (at % LOG_INDEX_STEP != 0 || at / LOG_INDEX_STEP != g->index_len) return;
-    if (g->index_len == g->index_cap) {
-        g->index_cap = g->index_cap ? 2 * g->index_cap : 16;
-        g->index = memory_resize(g->index, g->index_cap * sizeof *g->index);
-    }
-    g->index[g->index_len++] = offset;
+    *ARRAY_ADD(g->index, g->index_len, g->index_cap) = offset;
 }
 
 // Returns the nearest known offset at or before the slot.

@@ -2,6 +2,7 @@
 // The segments of a log: lists them, opens them, reports extents, drops old ones.
 #include "store/file/log.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
 
@@ -72,11 +73,7 @@ struct listing {
 
 static void listing_add(struct listing *to, uint64_t first, uint64_t generation)
 {
-    if (to->len == to->cap) {
-        to->cap = to->cap ? 2 * to->cap : 16;
-        to->segments = memory_resize(to->segments, to->cap * sizeof *to->segments);
-    }
-    to->segments[to->len++] =
+    *ARRAY_ADD(to->segments, to->len, to->cap) =
         (struct log_segment){.first = first, .generation = generation, .fd = -1};
 }
 

@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "os/lock.h"
 #include "store/backend.h"
 #include "store/redis/outcome.h"
 
@@ -245,9 +246,8 @@ static bool go_on(struct redis_client *c, struct attempt *t, enum redis_step ste
 
 static void note_sent(struct redis_client *c, struct redis_server *s, size_t bytes)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     s->sent_bytes += (int64_t)bytes * BYTES_GROW;
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 // Makes attempts until one decides.
@@ -364,7 +364,7 @@ void redis_note_tight(struct redis_client *c)
 struct redis_facts redis_fullest(struct redis_client *c)
 {
     struct redis_facts out = {0};
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     for (size_t i = 0; i < c->servers_len; i++) {
         const struct redis_facts *f = &c->servers[i]->facts;
         if (!f->run_id[0]) continue; // never connected
@@ -372,7 +372,6 @@ struct redis_facts redis_fullest(struct redis_client *c)
         if (now.used_memory >= 0) now.used_memory += c->servers[i]->sent_bytes;
         if (!out.run_id[0] || left_of(&now) < left_of(&out)) out = now;
     }
-    (void)pthread_mutex_unlock(&c->lock);
     return out;
 }
 

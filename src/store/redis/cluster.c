@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -139,11 +140,9 @@ enum err redis_cluster_ask(struct redis_client *c, int64_t until, char why[stati
 
 static struct redis_server *known_server(struct redis_client *c, unsigned slot)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     uint16_t at = c->slots[slot];
-    struct redis_server *server = at == NO_SERVER ? NULL : c->servers[at];
-    (void)pthread_mutex_unlock(&c->lock);
-    return server;
+    return at == NO_SERVER ? NULL : c->servers[at];
 }
 
 struct redis_server *redis_server_of(struct redis_client *c, const char *key, int64_t until,

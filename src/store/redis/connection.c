@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -247,22 +248,18 @@ enum redis_end redis_connection_ask(struct redis_connection *c, struct bytes com
 
 bool redis_connection_is_good(struct redis_connection *c)
 {
-    (void)pthread_mutex_lock(&c->lock);
-    bool good = !c->bad;
-    (void)pthread_mutex_unlock(&c->lock);
-    return good;
+    LOCKED(&c->lock);
+    return !c->bad;
 }
 
 void redis_connection_break(struct redis_connection *c, const char *why)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     go_bad(c, why);
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 void redis_connection_why(struct redis_connection *c, char why[static STORE_WHY_MAX])
 {
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     memcpy(why, c->why, STORE_WHY_MAX);
-    (void)pthread_mutex_unlock(&c->lock);
 }

@@ -3,9 +3,11 @@
 // one that ever existed, so a dropped slot cannot be created again.
 #include "store/redis/inside.h"
 
+#include "base/array.h"
 #include "base/check.h"
 #include "base/digits.h"
 #include "base/memory.h"
+#include "os/lock.h"
 #include "store/backend.h"
 
 #include <stdio.h>
@@ -56,15 +58,8 @@ static struct redis_log *log_add(struct redis_logs *l, const char *log)
     size_t at = 0;
     while (at < l->len && l->rows[at].used)
         at++;
-    if (at == l->cap) {
-        l->cap = l->cap ? 2 * l->cap : 16;
-        l->rows = memory_resize(l->rows, l->cap * sizeof *l->rows);
-    }
-    if (at == l->len) l->len++;
-    struct redis_log *row = &l->rows[at];
-    size_t size = strlen(log) + 1;
-    *row = (struct redis_log){.name = memory_new(size), .used = true};
-    memcpy(row->name, log, size);
+    struct redis_log *row = at < l->len ? &l->rows[at] : ARRAY_ADD(l->rows, l->len, l->cap);
+    *row = (struct redis_log){.name = memory_text(log), .used = true};
     row->id = hash64_of(bytes_str(log), 0);
     map_add(&l->by_id, row->id, (uint32_t)at);
     return row;
@@ -73,14 +68,13 @@ static struct redis_log *log_add(struct redis_logs *l, const char *log)
 void redis_rest(struct store *s, const char *log)
 {
     struct redis_logs *l = &redis_of(s)->logs;
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     struct redis_log *row = log_find(l, log);
     if (row) {
         map_remove(&l->by_id, row->id, (uint32_t)(row - l->rows));
         memory_free(row->name);
         *row = (struct redis_log){0};
     }
-    (void)pthread_mutex_unlock(&l->lock);
 }
 
 // A loss is checked again, from the slot that is known. Otherwise that slot may be one that the
@@ -108,7 +102,7 @@ static void note_slot(struct redis *me, const char *log, uint64_t slot, struct b
 {
     struct redis_logs *l = &me->logs;
     CHECK(epoch > 0);
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     struct redis_log *row = log_find(l, log);
     if (!row) row = log_add(l, log);
     if (slot > row->slot) {
@@ -116,32 +110,29 @@ static void note_slot(struct redis *me, const char *log, uint64_t slot, struct b
         row->body = hash64_of(body, 0);
         row->epoch = epoch;
     }
-    (void)pthread_mutex_unlock(&l->lock);
 }
 
 // The known slot is there in the life `epoch`, too.
 static void note_checked(struct redis *me, const char *log, uint64_t slot, uint64_t epoch)
 {
     struct redis_logs *l = &me->logs;
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     struct redis_log *row = log_find(l, log);
     if (row && row->slot == slot) {
         row->epoch = epoch;
         row->why[0] = 0;
     }
-    (void)pthread_mutex_unlock(&l->lock);
 }
 
 bool redis_lost_slots(struct redis *me, char why[static STORE_WHY_MAX])
 {
     struct redis_logs *l = &me->logs;
     bool found = false;
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     for (size_t i = 0; i < l->len && !found; i++) {
         found = l->rows[i].used && l->rows[i].why[0];
         if (found) memcpy(why, l->rows[i].why, STORE_WHY_MAX);
     }
-    (void)pthread_mutex_unlock(&l->lock);
     return found;
 }
 
@@ -154,13 +145,12 @@ static enum err say_lost(struct redis *me, const char *log, uint64_t first, uint
                       "the Redis server lost what it had acknowledged: in \"%.80s\", slots "
                       "%llu to %llu are %s; open the store again to go on with what is left",
                       log, (unsigned long long)first, (unsigned long long)last, how);
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     struct redis_log *row = log_find(l, log);
     if (row) {
         row->lost = true;
         memcpy(row->why, a->why, sizeof row->why);
     }
-    (void)pthread_mutex_unlock(&l->lock);
     return e;
 }
 

@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "store/backend.h"
 
 #include <stdio.h>
@@ -19,10 +20,8 @@
 
 static bool tag_is_known(struct redis *me, uint64_t tag)
 {
-    (void)pthread_mutex_lock(&me->tags_lock);
-    bool known = map_find(&me->tags, tag) != MAP_NONE;
-    (void)pthread_mutex_unlock(&me->tags_lock);
-    return known;
+    LOCKED(&me->tags_lock);
+    return map_find(&me->tags, tag) != MAP_NONE;
 }
 
 // The list of tags has a tag before the tag has an object.
@@ -42,9 +41,8 @@ static enum err note_tag(struct redis *me, const char *key, struct store_answer 
         return answer_refuse(a, ERR_UNAVAILABLE, "%s", "the tag is not stored yet");
     if (e) return e;
     resp_free(reply);
-    (void)pthread_mutex_lock(&me->tags_lock);
+    LOCKED(&me->tags_lock);
     if (map_find(&me->tags, id) == MAP_NONE) map_add(&me->tags, id, 0);
-    (void)pthread_mutex_unlock(&me->tags_lock);
     return ERR_OK;
 }
 

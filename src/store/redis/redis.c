@@ -4,6 +4,7 @@
 
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "store/backend.h"
 #include "store/redis/inside.h"
 
@@ -47,10 +48,9 @@ static bool nearly_full(struct redis *me, char *why)
 static int64_t clock_off_ms(struct redis_client *c)
 {
     int64_t off = 0;
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     for (size_t i = 0; i < c->servers_len; i++)
         if (llabs(c->servers[i]->clock_off_ms) > llabs(off)) off = c->servers[i]->clock_off_ms;
-    (void)pthread_mutex_unlock(&c->lock);
     return off;
 }
 

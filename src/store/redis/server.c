@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -64,10 +65,9 @@ static void line_drop(struct redis_server *s)
 
 void redis_lines_retire(struct redis_client *c)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     for (size_t i = 0; i < c->servers_len; i++)
         if (c->servers[i]->line) line_drop(c->servers[i]);
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 // Connects. The caller holds the lock, which is released meanwhile.

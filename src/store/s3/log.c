@@ -6,6 +6,7 @@
 #include "base/hash.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "store/backend.h"
 
 #include <string.h>
@@ -119,10 +120,9 @@ enum err s3_read_log(struct s3_client *c, struct s3_logs *l, const char *log, ui
 
 void s3_logs_wrote(struct s3_logs *l, const char *log, uint64_t slot)
 {
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     if (s3_polls_tail(&l->polls, log_id(log), slot + 1, clock_boot_ms()))
         (void)pthread_cond_broadcast(&l->wrote);
-    (void)pthread_mutex_unlock(&l->lock);
 }
 
 // Polls with a HEAD. The answer to a HEAD has no body that would explain a failure. In that case a
@@ -150,7 +150,7 @@ static enum err poll_once(struct s3_client *c, const char *key, int64_t wait_ms,
 static bool wait_for_poll(struct s3_logs *l, uint64_t id, uint64_t slot, int64_t end)
 {
     bool poll_now = false;
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     for (;;) {
         int64_t now = clock_boot_ms();
         int64_t due = s3_polls_due(&l->polls, id, slot, now);
@@ -158,7 +158,6 @@ static bool wait_for_poll(struct s3_logs *l, uint64_t id, uint64_t slot, int64_t
         if (poll_now || now >= end) break;
         clock_wait(&l->wrote, &l->lock, due < end ? due : end);
     }
-    (void)pthread_mutex_unlock(&l->lock);
     return poll_now;
 }
 

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "net/digest.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "store/backend.h"
 #include "store/s3/auth/times.h"
 
@@ -215,14 +216,13 @@ void s3_conclude(struct s3_client *c, struct s3_exchange *x, struct store_answer
     if (put && x->answer_class.err == ERR_OK && http_header(&x->call, "etag").len == 0)
         x->answer_class = (struct s3_class){ERR_UNKNOWN, S3_AGAIN};
     charge(x, a);
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     // A 429 or 5xx can come from a proxy before the store, whose clock can differ.
     if (answered && x->call.status != 429 && x->call.status < 500) note_time(c, x, a);
     if (x->answer_class.next == S3_AGAIN_SLOW)
         s3_pace_slow(&c->pace, clock_boot_ms());
     else if (answered && x->call.status < 500)
         s3_pace_good(&c->pace);
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 static enum err explain_denied(const struct s3_exchange *x, struct store_answer *a)
@@ -281,10 +281,9 @@ static bool move(struct s3_client *c, struct s3_exchange *x)
         memcpy(x->error.region, region.data, region.len);
         x->error.region[region.len] = 0;
     }
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     bool moved = strcmp(c->place.region, x->place.region) != 0; // another thread changed it
     if (!moved) moved = s3_place_move(&c->place, x->error.region);
-    (void)pthread_mutex_unlock(&c->lock);
     return moved;
 }
 

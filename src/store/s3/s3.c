@@ -8,6 +8,7 @@
 #include "net/digest.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "store/backend.h"
 #include "store/s3/auth/times.h"
 #include "store/s3/log.h"
@@ -308,9 +309,8 @@ static void s3_distrust(struct store *s, const char *log)
 {
     struct s3_client *c = &((struct s3 *)s)->client;
     (void)log; // nothing is kept of a log that an answer can have made wrong
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     c->fresh_until_ms = clock_boot_ms() + DISTRUST_MS;
-    (void)pthread_mutex_unlock(&c->lock);
 }
 
 static const struct store_ops s3_ops = {

@@ -7,6 +7,7 @@
 
 #include "base/memory.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "store/s3/auth/metadata.h"
 #include "store/s3/auth/process.h"
 #include "store/s3/auth/profile.h"
@@ -326,10 +327,8 @@ const struct s3_profile *s3_credentials_profile(const struct s3_credentials *c)
 const char *s3_credentials_source(const struct s3_credentials *c)
 {
     pthread_mutex_t *lock = (pthread_mutex_t *)&c->lock; // the lock is no visible state
-    (void)pthread_mutex_lock(lock);
-    const char *text = c->names ? c->names->text : "none";
-    (void)pthread_mutex_unlock(lock);
-    return text;
+    LOCKED(lock);
+    return c->names ? c->names->text : "none";
 }
 
 // The user may have replaced the keys in the file.
@@ -450,7 +449,7 @@ enum err s3_credentials_get(struct s3_credentials *c, int64_t now_ms, struct s3_
                             char *why, size_t why_len)
 {
     enum err err = ERR_OK;
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     for (;;) {
         bool good = usable(c, now_ms);
         bool fetch_now = !c->fetching && due(c, now_ms);
@@ -468,19 +467,17 @@ enum err s3_credentials_get(struct s3_credentials *c, int64_t now_ms, struct s3_
         (void)snprintf(why, why_len, "%s", c->failed_why);
     else
         *out = c->held.keys;
-    (void)pthread_mutex_unlock(&c->lock);
     return err;
 }
 
 bool s3_credentials_refused(struct s3_credentials *c, const struct s3_keys *keys)
 {
-    (void)pthread_mutex_lock(&c->lock);
+    LOCKED(&c->lock);
     bool current = c->have && same_keys(&c->held.keys, keys);
     bool useful = c->source != FROM_ENVIRONMENT && !(current && c->repeated);
     if (current && useful && !c->refused) {
         c->refused = true;
         c->pause_ms = 0;
     }
-    (void)pthread_mutex_unlock(&c->lock);
     return useful;
 }
