@@ -302,12 +302,7 @@ func (w *Worker) join(ctx context.Context) error {
 		Instance: w.instance, Capacity: int64(w.options.Concurrency), Labels: w.options.Labels,
 		TTL: api.Duration(w.options.TTL)})
 	w.registered.Store(err == nil)
-	var e *Error
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, ErrConflict), errors.As(err, &e) && e.Reason == reasonUpgradeNeeded:
-		// An older queue, an older node, or a process that died has the name for some seconds.
+	if errors.Is(err, ErrConflict) { // a process that died has the name for some seconds
 		w.logf("it works without a registration: %v", err)
 		return nil
 	}

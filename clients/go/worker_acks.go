@@ -88,7 +88,7 @@ func (w *Worker) sendAcks(acks []ack) {
 		answer, err := w.call(id, &asked).AckMessages(w.life, in)
 		outcomes := answer.Outcomes.Outcomes
 		if e := (*Error)(nil); errors.As(err, &e) {
-			if undecided(err) && w.life.Err() == nil && e.Reason != reasonUpgradeNeeded {
+			if undecided(err) && w.life.Err() == nil {
 				w.logf("an ack got no answer: %v", err)
 				sleep(w.life, troublePause)
 				continue
@@ -109,19 +109,13 @@ func (w *Worker) sendAcks(acks []ack) {
 	}
 }
 
-// refused handles a result that the queue does not take: an older queue keeps none, and a result
-// that is too large fails the job. It returns false for any other refusal.
+// refused fails the job if the queue does not take its result, because it is too large. It returns
+// false for any other refusal.
 func (w *Worker) refused(a ack, e *Error) bool {
-	switch {
-	case !a.hasResult() || w.life.Err() != nil:
+	tooLarge := e.Code == ErrInvalid.Code || e.Code == ErrLimit.Code
+	if !tooLarge || !a.hasResult() || w.life.Err() != nil {
 		return false
-	case e.Reason == reasonUpgradeNeeded:
-		w.logf("the result of %s is not kept: %v", a.job.ID, e)
-		w.requeue([]ack{{a.job, ackRow{Token: a.row.Token}}})
-		return true
-	case e.Code == ErrInvalid.Code || e.Code == ErrLimit.Code:
-		w.settle(a.job, func(ctx context.Context) (string, error) { return a.job.Fail(ctx, e.Detail) })
-		return true
 	}
-	return false
+	w.settle(a.job, func(ctx context.Context) (string, error) { return a.job.Fail(ctx, e.Detail) })
+	return true
 }

@@ -4,7 +4,6 @@ package sluice
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"sluice/api"
@@ -85,11 +84,6 @@ func (w *Worker) renewAll(jobs []*Job) {
 	defer cancel()
 	calls := api.Calls{Do: w.client.renewals.do}
 	answer, err := calls.RenewLocks(ctx, in)
-	var e *Error
-	if errors.As(err, &e) && e.Reason == reasonUpgradeNeeded && progress { // an older queue keeps no progress
-		in.Renewals, in.Tokens = nil, tokensOf(jobs)
-		answer, err = calls.RenewLocks(ctx, in)
-	}
 	for i, job := range jobs {
 		switch {
 		case err == nil && i < len(answer.Outcomes.Outcomes):
@@ -103,14 +97,6 @@ func (w *Worker) renewAll(jobs []*Job) {
 	if err != nil && w.life.Err() == nil {
 		w.logf("a renewal got no answer: %v", err)
 	}
-}
-
-func tokensOf(jobs []*Job) []string {
-	var tokens []string
-	for _, job := range jobs {
-		tokens = append(tokens, job.Token)
-	}
-	return tokens
 }
 
 func (w *Worker) noteRenewal(job *Job, o *api.Outcome, asked time.Time, sent *int64) {

@@ -3,7 +3,6 @@
 package sluice
 
 import (
-	"errors"
 	"time"
 
 	"sluice/api"
@@ -32,13 +31,12 @@ func (w *Worker) listenForSignals() {
 			continue
 		}
 		answer, err := w.client.API().ReceiveSignals(w.life, in)
-		var e *Error
-		switch {
-		case errors.As(err, &e) && (!undecided(err) || e.Reason == reasonUpgradeNeeded):
-			return // the queue, the node or the token does not allow signals
-		case err != nil:
+		if undecided(err) {
 			sleep(w.life, troublePause)
 			continue
+		}
+		if err != nil {
+			return // the queue or the token does not allow signals
 		}
 		for i := range answer.Signals {
 			w.takeSignal(&answer.Signals[i])

@@ -76,7 +76,7 @@ async function renew(some) {
   }
   some.forEach((lock, i) => {
     const { code = "UNAVAILABLE", reason = "", signals = 0 } = rows?.[i] ?? failure;
-    const passes = ["UNAVAILABLE", "UNKNOWN", "LIMIT"].includes(code) || reason === "upgrade-needed";
+    const passes = ["UNAVAILABLE", "UNKNOWN", "LIMIT"].includes(code);
     lock.busy = false;
     if (code === "OK") {
       Object.assign(lock, { leaseMs, deadline: asked + leaseMs, renewAt: asked + leaseMs / 3 });

@@ -481,7 +481,7 @@ class Worker {
       try {
         return await this.queue.call(name, params, { request, tokens, timeout: this.atOnce ? AT_ONCE_MS : undefined });
       } catch (error) {
-        if (!isUndecided(error) || this.atOnce || error.reason === "upgrade-needed") throw error;
+        if (!isUndecided(error) || this.atOnce) throw error;
         this.log(`repeats ${name}: ${error.message}`);
       }
       await this.change(pauseMs);
@@ -543,7 +543,7 @@ class Worker {
           );
       } catch (error) {
         if (this.over) return;
-        if (isUndecided(error) && error.reason !== "upgrade-needed") await this.change(2 * LISTEN_MS);
+        if (isUndecided(error)) await this.change(2 * LISTEN_MS);
         else this.deaf = true; // until a renewal says that a signal waits
       }
     }

@@ -75,9 +75,9 @@ class Locks:
             try:
                 outcomes = self.client.call(call, timeout)["outcomes"]
             except SluiceError as e:
-                if not any(sent for _, sent in pairs) or (isinstance(e, PASSES) and e.reason != "upgrade-needed"):
+                if isinstance(e, PASSES) or not any(sent for _, sent in pairs):
                     raise
-                # An older queue keeps no progress, and one that is refused must cost no lock.
+                # A progress that is refused must cost no lock.
                 log.warning("queue %s: a progress was refused: %s", self.worker.name, e)
                 call = self.call([{"token": job.token} for job in due])
                 outcomes = self.client.call(call, timeout)["outcomes"]
