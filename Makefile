@@ -170,9 +170,8 @@ cluster: deps $(BUILD)/build.ninja ## three nodes, one killed every few seconds,
 clients: deps deps-servers $(BUILD)/build.ninja ## the client libraries: generated files, then suites and long storms of Python, Node.js and Go
 	@tools/make-clients --check
 	@ninja -C $(BUILD) src/cli/sluice
-	@for language in python node go; do for what in test storm; do \
+	@for language in python node go; do for what in test storm "load 20000"; do \
 		RACE=1 SLUICE=$(CURDIR)/$(BUILD)/src/cli/sluice clients/$$language/$$what || exit 1; done; done
-	@SLUICE=$(CURDIR)/$(BUILD)/src/cli/sluice clients/python/load 20000
 
 install: deps build-install/build.ninja ## library, command, man pages, completion: PREFIX=/usr/local DESTDIR=
 	@meson configure build-install --prefix $(PREFIX)
