@@ -14,6 +14,12 @@ from helpers import Tests, raises, run_all, until
 from sluice import testing
 
 
+def page() -> str:
+    here = os.path.dirname(os.path.abspath(__file__))
+    with open(os.path.join(here, "..", "..", "..", "docs", "clients.md"), encoding="utf-8") as f:
+        return f.read()
+
+
 class ClientTests(Tests):
     def a_message_comes_back_as_it_was_sent(self) -> None:
         q = self.queue()
@@ -146,6 +152,24 @@ class ClientTests(Tests):
         assert job.body == "hello:text/upper"
         own.close()
 
+    def the_page_has_the_texts_of_errors(self) -> None:
+        url = self.client.core.nodes[0].url
+        if "mail" not in self.client.queues():
+            self.client.create("mail")
+        q = self.client.queue("mail")
+        with sluice.Client("http://127.0.0.1:1", timeout=0.2) as dead, sluice.Client(url) as client:
+            for kind, use in ((sluice.NotFound, lambda: client.queue("nosuch").send("x")),
+                              (sluice.Invalid, lambda: q.send({1})),
+                              (sluice.Invalid, lambda: q.send("x", priority=10)),
+                              (sluice.Invalid, lambda: sluice.App(client).job("mail", concurrency=0)),
+                              (sluice.Invalid, lambda: client.create("other", {"visibilityTimout": "3s"})),
+                              (sluice.Unavailable, lambda: dead.queue("mail").send("x")),
+                              (sluice.Invalid, lambda: sluice.Client("localhost:7333")),
+                              (sluice.Invalid, lambda: q.send("x" * 2_000_000)),
+                              (sluice.Conflict, lambda: client.create("mail", {"visibilityTimeout": "9s"})),
+                              (sluice.Invalid, lambda: sluice.Snooze(100_000))):
+                assert f" {raises(kind, use)} |" in page(), raises(kind, use)
+
     def wrong_uses_are_named(self) -> None:
         q = self.queue()
         assert raises(sluice.NotFound, lambda: self.client.queue("nosuch").send("x")).field == "queue"
@@ -191,7 +215,7 @@ class ClientTests(Tests):
 
 def two_scopes(folder: str) -> None:
     """A node with tokens: a missing token, an unknown one and a missing scope are Denied."""
-    made = subprocess.run([testing.program(), "token", "new", "--scope", "read", "--queue", "*", "--json"], text=True,
+    made = subprocess.run([testing.program(), "token", "new", "--scope", "read", "--queue", "*", "--name", "web", "--json"], text=True,
                           check=True, stdout=subprocess.PIPE)
     row = json.loads(made.stdout)
     path = os.path.join(folder, "tokens")
@@ -201,6 +225,7 @@ def two_scopes(folder: str) -> None:
         url = client.core.nodes[0].url
         assert client.queues() == []
         assert "admin" in str(raises(sluice.Denied, lambda: client.create("mail")))
+        assert f" {raises(sluice.Denied, lambda: client.queue('mail').send('x'))} |" in page()
         raises(sluice.Denied, sluice.Client(url, token="").queues)
         raises(sluice.Denied, sluice.Client(url, token="wrong").queues)
         app = sluice.App(client)

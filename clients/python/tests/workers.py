@@ -346,7 +346,6 @@ class WorkerTests(Tests):
             blocks = re.findall(r"```python\n(.*?)```", f.read(), re.S)
         producer, worker, test = [block.replace("http://127.0.0.1:7333", self.client.core.nodes[0].url) for block in blocks]
         names: Dict[str, Any] = {"__name__": "jobs"}
-        self.client.create("mail")
         exec(worker, names)
         with Running(names["app"], self.client), contextlib.redirect_stdout(io.StringIO()) as printed:
             exec(producer, names)
