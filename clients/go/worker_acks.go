@@ -88,7 +88,8 @@ func (w *Worker) sendAcks(acks []ack) {
 		answer, err := w.call(id, &asked).AckMessages(w.life, in)
 		outcomes := answer.Outcomes.Outcomes
 		if e := (*Error)(nil); errors.As(err, &e) {
-			if undecided(err) && w.life.Err() == nil {
+			isSize := e.Code == ErrLimit.Code && e.RetryAfter == 0 // it does not say when it is over
+			if undecided(err) && !isSize && w.life.Err() == nil {
 				w.logf("an ack got no answer: %v", err)
 				sleep(w.life, troublePause)
 				continue

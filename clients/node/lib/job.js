@@ -109,7 +109,7 @@ class Job {
     this.signal = controller.signal;
     for (const [name, value] of Object.entries({ source: queue, worker, controller, unreadable }))
       Object.defineProperty(this, name, { value });
-    for (const name of ["interruptAcked", "concluded"]) Object.defineProperty(this, name, { writable: true });
+    for (const name of ["interruptAcked", "concluded", "result"]) Object.defineProperty(this, name, { writable: true });
     for (const row of signals) this.signals.put(new JobSignal(this, row));
   }
 

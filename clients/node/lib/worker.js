@@ -8,7 +8,8 @@
 //        lock lost,         | abort                  | only after an interrupt: release
 //        interrupt, stop    '----> (handler ends) ---'
 //
-// A job without a result is acked with the next receive, or alone after 10 ms. Every request that
+// A job without a result is acked with the next receive, or alone after 10 ms. Results travel together
+// after this time, because a receive takes none along. Every request that
 // settles something is repeated with its id until its outcome is known.
 "use strict";
 
@@ -257,7 +258,7 @@ class Worker {
   // A receive with acks does not wait, so that the outcomes are known at once. A receive that waits
   // counts the time of its locks from the beginning, so it does not wait long.
   newRequest(free) {
-    const acks = this.acks.splice(0, ACKS_MAX);
+    const acks = this.takeAcks(({ result }) => result === undefined); // a receive takes no results along
     const most = Math.min((this.leaseMs || LEASE_UNKNOWN_MS) / WAIT_PER_LEASE, WAIT_MAX_MS);
     const params = {
       queue: this.queue.name,
@@ -390,7 +391,14 @@ class Worker {
     return Object.hasOwn(this.handler, job.type) ? this.handler[job.type] : undefined;
   }
 
-  // Calls the handler. Returns { call, params, end }, or { ack: true } for an ack without a result.
+  takeAcks(fits) {
+    const taken = this.acks.filter(fits).slice(0, ACKS_MAX);
+    const gone = new Set(taken);
+    this.acks = this.acks.filter((job) => !gone.has(job));
+    return taken;
+  }
+
+  // Calls the handler. Returns { call, params, end }, or { ack } with the fields of the result.
   async handle(job) {
     const handler = this.handlerOf(job);
     if (!handler) {
@@ -400,10 +408,10 @@ class Worker {
     try {
       if (job.unreadable) throw job.unreadable;
       const value = await current.run(job, () => handler(job));
-      if (value === undefined) return { ack: true };
+      if (value === undefined) return { ack: undefined };
       const fields = resultFields(this.client.codec, value);
       stringify(fields, "result", value);
-      return { call: "ackMessages", params: fields, end: "processed" };
+      return { ack: fields };
     } catch (error) {
       if (error instanceof Snooze)
         return { call: "releaseMessages", params: { delay: error.delayMs }, end: "released" };
@@ -412,7 +420,7 @@ class Worker {
   }
 
   // Sends the outcome, unless the lock is lost or the job was interrupted.
-  async conclude(job, { ack, call, params, end }) {
+  async conclude(job, { ack: result, call, params, end }) {
     this.renewer.catchUp();
     if (!job.signal.aborted && now() >= job.times.deadline) job.controller.abort(new LockLost("the lock has expired"));
     const { reason } = job.signal;
@@ -422,9 +430,9 @@ class Worker {
       await job.interruptAcked;
       return this.settle(job, "releaseMessages", {}, "interrupted");
     }
-    if (ack)
+    if (!call)
       return new Promise((resolve) => {
-        job.concluded = resolve;
+        Object.assign(job, { result, concluded: resolve });
         this.running.delete(job); // its place is free: the ack travels with the next receive
         this.queueAck(job);
       });
@@ -442,20 +450,33 @@ class Worker {
     this.changed();
   }
 
-  async flushAcks() {
-    const jobs = this.acks.splice(0, ACKS_MAX);
+  flushAcks() {
+    return this.sendAcks(this.takeAcks(() => true));
+  }
+
+  async sendAcks(jobs) {
     if (jobs.length === 0) return;
     const tokens = jobs.map(({ token }) => token);
+    const hasResults = jobs.some(({ result }) => result !== undefined);
+    const params = hasResults ? { acks: jobs.map(({ token, result }) => ({ token, ...result })) } : { tokens };
     let rows, failure;
     try {
-      ({ outcomes: rows } = await this.until("ackMessages", { tokens }, tokens));
+      ({ outcomes: rows } = await this.until("ackMessages", params, tokens));
     } catch (error) {
       failure = error;
+      if (hasResults && ["INVALID", "LIMIT"].includes(error.code)) return this.refused(jobs, error);
     }
     jobs.forEach((job, i) => {
       const row = rows?.[i] ?? failure;
       this.settled(job, row.code === "OK" ? "processed" : "lost", row.code === "OK" || failure ? row : errorOf(row));
     });
+  }
+
+  // A result is too large, or all of them are too large for one request. A job whose own result is
+  // refused fails.
+  async refused(jobs, error) {
+    if (jobs.length === 1) return this.settle(jobs[0], "failMessages", { reason: reasonOf(error) }, "failed");
+    for (const job of jobs) await this.sendAcks([job]);
   }
 
   async settle(job, call, params, end) {
@@ -481,7 +502,9 @@ class Worker {
       try {
         return await this.queue.call(name, params, { request, tokens, timeout: this.atOnce ? AT_ONCE_MS : undefined });
       } catch (error) {
-        if (!isUndecided(error) || this.atOnce) throw error;
+        // A limit that does not say when it is over is one of the size.
+        const isSize = error.code === "LIMIT" && error.retryAfterMs === undefined;
+        if (!isUndecided(error) || isSize || this.atOnce) throw error;
         this.log(`repeats ${name}: ${error.message}`);
       }
       await this.change(pauseMs);

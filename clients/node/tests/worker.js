@@ -104,6 +104,26 @@ withQueue("a result that is not JSON fails the job", async (q, client) => {
   await worker.stop();
 });
 
+withQueue("a result that is too large fails its job, and the others are acked in one request", async (q, client) => {
+  const sent = await q.sendMany([0, 1, 2, 3]);
+  const asked = [];
+  const { ask } = client.transport;
+  client.transport.ask = (name, ...rest) => (asked.push(name), ask.call(client.transport, name, ...rest));
+  await runUntilEmpty(
+    new Worker(client, "mail", (job) => "x".repeat(job.body === 2 ? 300000 : 3), { ...options, concurrency: 4 }),
+  );
+  assert.equal(await sent[3].result(), "xxx");
+  const { failures } = await q.message(sent[2].id);
+  assert.ok(failures[0].reason.includes("result has 300000 bytes"), failures[0].reason);
+  assert.equal((await q.stats()).processed, 3);
+  const acks = () => asked.filter((name) => name === "ackMessages").length;
+  const before = acks();
+  await q.sendMany([4, 5, 6]);
+  const worker = new Worker(client, "mail", (job) => job.body, { ...options, concurrency: 4 });
+  await runUntilEmpty(worker);
+  assert.equal(acks() - before, 1, "three results travel together");
+});
+
 withQueue("Snooze releases the message with a delay and counts no attempt", async (q, client) => {
   const { id } = await q.send(1);
   const worker = new Worker(
