@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help clients deps deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-clients bench-cluster bench-events bench-node bench-peers bench-redis bench-signals bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers crossings load run demo cluster install hooks format settings lint clean
+.PHONY: help clients deps deps-tests with-tests build-tests deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-clients bench-cluster bench-events bench-node bench-peers bench-redis bench-signals bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers crossings load run demo cluster install hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -18,11 +18,14 @@ help: ## this list
 deps: ## install the Debian packages that are missing (silent when none is)
 	@tools/deps.sh build
 
+deps-tests:
+	@tools/deps.sh build tests
+
 deps-clang:
-	@tools/deps.sh build clang
+	@tools/deps.sh build tests clang
 
 deps-lint:
-	@tools/deps.sh build clang lint
+	@tools/deps.sh build tests clang lint
 
 # What needs a server that cannot be had here is a counted skip, or a failure where CI=true.
 deps-servers:
@@ -34,112 +37,119 @@ deps-servers:
 deps-peers:
 	@tools/deps.sh peers
 
-build: deps $(BUILD)/build.ninja ## compile everything into build/ (the default)
+build: deps $(BUILD)/build.ninja ## compile into build/ (the default); tests too, if their library is installed
 	@ninja -C $(BUILD)
 
-test: deps deps-servers $(BUILD)/build.ninja ## run every suite; the last line counts the results
+# A build directory that make run set up without the test library gets the tests now.
+with-tests: deps-tests $(BUILD)/build.ninja
+	@test -d $(BUILD)/tests || meson configure $(BUILD) -Dtests=enabled
+
+build-tests: with-tests
+	@ninja -C $(BUILD)
+
+test: deps-servers with-tests ## run every suite; the last line counts the results
 	@tools/test $(BUILD) $(ARGS)
 
 asan: deps-clang deps-servers build-asan/build.ninja ## the same suites under address and undefined-behaviour checks (clang)
 	@TEST_JOBS=4 TEST_PATIENCE=6 tools/test build-asan $(ARGS)
 
-tsan: deps deps-servers build-tsan/build.ninja ## the same suites under the data race detector
+tsan: deps-tests deps-servers build-tsan/build.ninja ## the same suites under the data race detector
 	@TEST_JOBS=4 TEST_PATIENCE=10 tools/test build-tsan $(ARGS)
 
 fuzz: deps-clang build-fuzz/build.ninja ## libFuzzer on every decoder, FUZZ_SECONDS=60 each
 	@ninja -C build-fuzz fuzzers
 	@tools/fuzz build-fuzz $(FUZZ_SECONDS)
 
-sim: build ## one simulated world: make sim SEED=7
+sim: build-tests ## one simulated world: make sim SEED=7
 	@$(BUILD)/tests/sim/sim --seed $(SEED)
 
-soak: build ## simulated worlds, one seed after another, until stopped
+soak: build-tests ## simulated worlds, one seed after another, until stopped
 	@tools/soak $(BUILD)/tests/sim/sim
 
-bench: deps build-release/build.ninja ## measure the release build
+bench: deps-tests build-release/build.ninja ## measure the release build
 	@ninja -C build-release
 	@meson test -C build-release --benchmark --no-rebuild --num-processes 1 --verbose $(ARGS)
 
-bench-peers: deps deps-peers build-release/build.ninja ## the same workloads beside beanstalkd and RabbitMQ, with the ratios
+bench-peers: deps-tests deps-peers build-release/build.ninja ## the same workloads beside beanstalkd and RabbitMQ, with the ratios
 	@meson setup --reconfigure build-release >/dev/null
 	@ninja -C build-release src/cli/peers src/cli/sluice
 	@build-release/src/cli/peers $(ARGS)
 
-bench-redis: deps deps-servers build-release/build.ninja ## a Redis server as the store, beside BullMQ on the same server
+bench-redis: deps-tests deps-servers build-release/build.ninja ## a Redis server as the store, beside BullMQ on the same server
 	@ninja -C build-release src/cli/sluice tests/redis/redis_preload.so
 	@test -d build-release/bullmq || npm install --silent --prefix build-release/bullmq bullmq ioredis || true
 	@NODE_PATH=$(CURDIR)/build-release/bullmq/node_modules tools/bench-redis build-release/src/cli/sluice \
 		build-release/tests/redis/redis_preload.so $(ARGS)
 
-bench-node: deps deps-servers build-release/build.ninja ## sluice bench over HTTP: a node on a directory, then one on a bucket
+bench-node: deps-tests deps-servers build-release/build.ninja ## sluice bench over HTTP: a node on a directory, then one on a bucket
 	@ninja -C build-release src/cli/sluice
 	@tools/bench-node build-release/src/cli/sluice $(ARGS)
 	@tests/servers/with-radosgw tools/bench-node build-release/src/cli/sluice $(ARGS)
 
-bench-workers: deps deps-servers build-release/build.ninja ## 200 workers on a bucket: with mailboxes, through a node, directly
+bench-workers: deps-tests deps-servers build-release/build.ninja ## 200 workers on a bucket: with mailboxes, through a node, directly
 	@ninja -C build-release src/cli/sluice bench/bench-workers
 	@tests/servers/with-radosgw tools/bench-workers build-release $(ARGS)
 
-bench-signals: deps deps-servers build-release/build.ninja ## signals: latency, rate, waiting jobs, collect; BEFORE=build beside whose idle workers
+bench-signals: deps-tests deps-servers build-release/build.ninja ## signals: latency, rate, waiting jobs, collect; BEFORE=build beside whose idle workers
 	@ninja -C build-release src/cli/sluice bench/bench-signals
 	@tests/servers/with-radosgw tools/bench-signals build-release $(if $(BEFORE),--before $(BEFORE)) $(ARGS)
 
-bench-events: deps deps-servers build-release/build.ninja ## events to a NATS server: catching up, and the commit time with and without
+bench-events: deps-tests deps-servers build-release/build.ninja ## events to a NATS server: catching up, and the commit time with and without
 	@ninja -C build-release src/cli/sluice bench/bench-events
 	@tests/servers/with-nats tools/bench-events build-release $(ARGS)
 
-bench-clients: deps deps-servers build-release/build.ninja ## the client libraries beside the C client, BullMQ and Celery on Redis
+bench-clients: deps-tests deps-servers build-release/build.ninja ## the client libraries beside the C client, BullMQ and Celery on Redis
 	@ninja -C build-release src/cli/sluice
 	@test -d build-release/bullmq || npm install --silent --prefix build-release/bullmq bullmq ioredis || true
 	@NODE_PATH=$(CURDIR)/build-release/bullmq/node_modules tools/bench-clients build-release/src/cli/sluice $(ARGS)
 
-bench-cluster: deps deps-servers build-release/build.ninja ## three nodes beside one on a bucket; requests of idle nodes
+bench-cluster: deps-tests deps-servers build-release/build.ninja ## three nodes beside one on a bucket; requests of idle nodes
 	@ninja -C build-release src/cli/sluice bench/bench-cluster
 	@tests/servers/with-radosgw tools/bench-cluster build-release --idle 180 $(ARGS)
 
-chaos: build ## minutes of workers killed at random on one directory: CHAOS_SECONDS=180
+chaos: build-tests ## minutes of workers killed at random on one directory: CHAOS_SECONDS=180
 	@$(BUILD)/tests/chaos/chaos --seconds $(CHAOS_SECONDS) $(ARGS)
 
-chaos-bucket: build deps-servers ## the same on a bucket: requests meet faults, its server is killed too
+chaos-bucket: build-tests deps-servers ## the same on a bucket: requests meet faults, its server is killed too
 	@tests/servers/with-radosgw $(BUILD)/tests/chaos/chaos --faults --restarts --timeout 1000 --processes 4 --workers 6 \
 		--seconds $(CHAOS_SECONDS) $(ARGS)
 
-chaos-cluster: build deps-servers ## three nodes on each service and store: KILLS=20 kills, transfers, outages of 30 s
+chaos-cluster: build-tests deps-servers ## three nodes on each service and store: KILLS=20 kills, transfers, outages of 30 s
 	@SLUICE=$(BUILD)/src/cli/sluice tests/member/everywhere.py --one-by-one --long $(or $(KILLS),20)
 	@for under in "" "tests/servers/with-coord etcd" "tests/servers/with-coord consul"; do \
 		SLUICE=$(BUILD)/src/cli/sluice $$under tests/member/takeover.py --rounds $(or $(KILLS),20) || exit 1; done
 	@for server in etcd consul; do SLUICE=$(BUILD)/src/cli/sluice tests/servers/with-coord $$server \
 		tests/member/away.py --rounds $(or $(KILLS),20) || exit 1; done
 
-chaos-events: build deps-servers ## nodes and NATS servers killed and cut off under load, ROUNDS=20; then one and three servers, the stream compared
+chaos-events: build-tests deps-servers ## nodes and NATS servers killed and cut off under load, ROUNDS=20; then one and three servers, the stream compared
 	@ninja -C $(BUILD) src/cli/sluice tests/publish/bus-dump
 	@for servers in 1 3; do SLUICE=$(BUILD)/src/cli/sluice BUS_DUMP=$(BUILD)/tests/publish/bus-dump \
 		tests/servers/with-nats --nodes $$servers tests/publish/publish.py --long $(or $(ROUNDS),20) || exit 1; done
 
-chaos-import: build deps-servers ## JOBS=100000 jobs of a beanstalkd imported, the import killed again and again
+chaos-import: build-tests deps-servers ## JOBS=100000 jobs of a beanstalkd imported, the import killed again and again
 	@tests/cli/import_many.py $(BUILD)/src/cli/sluice --jobs $(or $(JOBS),100000) $(ARGS)
 
-chaos-node: build ## the same over HTTP: the node is killed every two seconds too
+chaos-node: build-tests ## the same over HTTP: the node is killed every two seconds too
 	@$(BUILD)/tests/chaos/chaos --node $(BUILD)/src/cli/sluice --seconds $(CHAOS_SECONDS) $(ARGS)
 
-chaos-redis: build deps-servers ## the same on Redis: one server, Sentinels, a cluster; loss of power, reconnects
+chaos-redis: build-tests deps-servers ## the same on Redis: one server, Sentinels, a cluster; loss of power, reconnects
 	@for form in "" "--sentinel --url durability=replicas:1" --cluster; do \
 		tests/servers/with-redis $$form $(BUILD)/tests/chaos/chaos --redis --restarts --timeout 1000 --processes 4 \
 		--workers 6 --seconds $(CHAOS_SECONDS) $(ARGS) || exit 1; done
 	@tests/servers/with-redis $(BUILD)/tests/redis/redis_server 10000 60000
 	@tests/servers/with-redis --preload $(BUILD)/tests/redis/redis_preload.so $(BUILD)/tests/redis/redis_power 100
 
-chaos-remount: build ## a file system that goes down and is mounted again, 100 times; needs root
+chaos-remount: build-tests ## a file system that goes down and is mounted again, 100 times; needs root
 	@$(BUILD)/tests/integration/integration_remount 100
 
-chaos-stop: build ## a writer that is stopped in a commit, 100 times: how long the others wait (9 minutes)
+chaos-stop: build-tests ## a writer that is stopped in a commit, 100 times: how long the others wait (9 minutes)
 	@$(BUILD)/tests/conformance/store/test_store_stopped 100
 
-chaos-signals: build deps-servers ## JOBS=1000 jobs with 10 signals each while nodes and workers are killed, polls cut after every byte: directory, bucket
+chaos-signals: build-tests deps-servers ## JOBS=1000 jobs with 10 signals each while nodes and workers are killed, polls cut after every byte: directory, bucket
 	@for with in "" tests/servers/with-radosgw; do \
 		SLUICE=$(BUILD)/src/cli/sluice $$with tests/member/signals.py --long $(or $(JOBS),1000) || exit 1; done
 
-chaos-workers: build deps-servers ## 200 registered workers killed and stopped, their coordinator killed every 5 s: directory, bucket, three nodes
+chaos-workers: build-tests deps-servers ## 200 registered workers killed and stopped, their coordinator killed every 5 s: directory, bucket, three nodes
 	@for form in "" "--nodes 3" "--bucket"; do \
 		with=$$(test "$$form" = --bucket && echo tests/servers/with-radosgw); \
 		$$with $(BUILD)/tests/chaos/fleet --node $(BUILD)/src/cli/sluice --workers 200 --processes 10 --ttl 10000 \
@@ -149,7 +159,7 @@ crossings: deps build-crossings/build.ninja ## how often a waiting receive over 
 	@ninja -C build-crossings src/cli/sluice
 	@tools/count-crossings build-crossings $(ARGS)
 
-load: deps build-release/build.ninja ## a node under load: 200 workers, 2,000 long polls, a million requests
+load: deps-tests build-release/build.ninja ## a node under load: 200 workers, 2,000 long polls, a million requests
 	@ninja -C build-release src/cli/sluice tests/load/workers tests/load/polls tests/load/million
 	@build-release/tests/load/workers build-release/src/cli/sluice --messages 200000
 	@build-release/tests/load/polls build-release/src/cli/sluice
@@ -167,7 +177,7 @@ cluster: deps $(BUILD)/build.ninja ## three nodes, one killed every few seconds,
 	@ninja -C $(BUILD) src/cli/sluice
 	@tools/cluster --program $(BUILD)/src/cli/sluice --seconds $(or $(CLUSTER_SECONDS),600) $(ARGS)
 
-clients: deps deps-servers $(BUILD)/build.ninja ## the client libraries: generated files, then suites and long storms of Python, Node.js and Go
+clients: deps-servers with-tests ## the client libraries: generated files, then suites and long storms of Python, Node.js and Go
 	@tools/make-clients --check
 	@ninja -C $(BUILD) src/cli/sluice
 	@for language in python node go; do for what in test storm "load 20000"; do \
@@ -187,7 +197,7 @@ settings: deps $(BUILD)/build.ninja ## write the texts that come from the tables
 	@tools/check-openapi --write . $(BUILD)/src/print-calls
 	@tools/make-clients
 
-format: deps ## rewrite the sources in the project's layout
+format: deps-tests ## rewrite the sources in the project's layout
 	@tools/sources | xargs -r clang-format -i
 
 lint: deps-lint $(BUILD)/build.ninja ## clang-tidy over src/

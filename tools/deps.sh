@@ -4,9 +4,10 @@
 set -euo pipefail
 
 declare -A packages=(
-    # make, gcc, ld and gcc's sanitizers; the build system; hash, JSON, HTTP, digest and XML libraries; the test
-    # library; programs that the checks call
-    [build]="build-essential meson ninja-build pkg-config libxxhash-dev libjansson-dev libcurl4-openssl-dev libssl-dev libexpat1-dev libhiredis-dev libnats-dev libcmocka-dev libmicrohttpd-dev libgnutls28-dev clang-format python3 curl"
+    # what make run needs: a compiler; the build system; hash, JSON, HTTP, digest, XML, Redis and NATS libraries
+    [build]="gcc libc6-dev make meson ninja-build pkg-config libxxhash-dev libjansson-dev libcurl4-openssl-dev libssl-dev libexpat1-dev libhiredis-dev libnats-dev libmicrohttpd-dev libgnutls28-dev python3"
+    # gcc's sanitizers and C++ compiler, the test library, programs that the checks and the tests call
+    [tests]="build-essential libcmocka-dev clang-format curl"
     [clang]="clang libclang-rt-dev" # the second compiler, libFuzzer and its sanitizers
     [lint]="clang-tidy"
     [servers]="ceph-mon ceph-osd radosgw ceph-common openssl nghttp2-server prometheus beanstalkd etcd-server redis-server redis-tools nats-server e2fsprogs mount" # the real servers of the tests: S3, TLS, HTTP/2, coordination, Redis, NATS, a queue to import from; file systems that fill up and go down
