@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help clients deps deps-tests with-tests build-tests deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-clients bench-cluster bench-events bench-node bench-peers bench-redis bench-signals bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers crossings load run demo cluster install hooks format settings lint clean
+.PHONY: help clients deps deps-tests with-tests build-tests deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-clients bench-cluster bench-events bench-node bench-peers bench-redis bench-signals bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers crossings load run demo cluster install deb manifests chart hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -188,6 +188,18 @@ install: deps build-install/build.ninja ## library, command, man pages, completi
 	@ninja -C build-install $$(tools/installed-targets build-install)
 	@DESTDIR=$(DESTDIR) meson install -C build-install --no-rebuild --quiet
 
+deb: deps ## Debian packages into build-deb/: sluice, libsluice0, libsluice-dev, sluice-doc
+	@tools/deps.sh deb
+	@packaging/make-deb build-deb
+	@lintian --allow-root --fail-on error,warning --profile debian build-deb/*.changes
+
+manifests: deps ## write packaging/kubernetes from the Helm chart
+	@tools/deps.sh clients
+	@tests/package/helm/chart.sh $(BUILD)/tests/package/helm-modules $(CURDIR) --write
+
+chart: ## the Helm chart as a tarball: build-chart/sluice-VERSION.tgz
+	@packaging/make-chart build-chart
+
 hooks: ## a git hook that checks the message and size of each commit
 	@install -D -m 755 tools/commit-msg "$$(git rev-parse --git-path hooks)/commit-msg"
 
@@ -204,7 +216,7 @@ lint: deps-lint $(BUILD)/build.ninja ## clang-tidy over src/
 	@tools/sources src | grep '\.c$$' | xargs -r -P 2 -n 4 clang-tidy --quiet -p $(BUILD)
 
 clean: ## remove the build directories
-	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-release build-install build-crossings
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-release build-install build-crossings build-deb build-chart
 
 # Meson's words are shown only when it fails.
 setup = @words=$$($(1) meson setup $(@D) $(2) 2>&1) || { echo "$$words"; exit 1; }
