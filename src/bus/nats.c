@@ -29,6 +29,7 @@
 #define CLOSED_POLL_MS  500
 #define ACKS_MAX        (1 << 20) // acknowledgements that wait in memory
 #define WRITE_MS        10000
+#define FLUSH_MS        5000
 // Messages that wait for the listener. More are lost.
 #define HEARD_MAX       (1 << 16)
 #define HEARD_BYTES_MAX (64 << 20)
@@ -72,11 +73,21 @@ void nats_link_drop(struct nats_link *l)
     bool last = --l->users == 0;
     (void)pthread_mutex_unlock(&b->lock);
     if (!last) return;
+    if (l->nc) natsConnection_Close(l->nc); // the reader ends before its subscriptions
     natsSubscription_Destroy(l->acks);
     natsSubscription_Destroy(l->listening);
     jsCtx_Destroy(l->js);
     natsConnection_Destroy(l->nc);
     memory_free(l);
+}
+
+// The reader of libnats 3.4 keeps no hold on the subscription whose message it has: it would lock
+// freed memory. Behind the answer to a PING it has no message of an ended subscription.
+void nats_link_end(struct nats_link *l, natsSubscription *sub)
+{
+    (void)natsSubscription_Unsubscribe(sub);
+    if (natsConnection_FlushTimeout(l->nc, FLUSH_MS) != NATS_OK) natsConnection_Close(l->nc);
+    natsSubscription_Destroy(sub);
 }
 
 static void note(struct bus *b, natsStatus s, const char *why)

@@ -62,3 +62,5 @@ void nats_reason(int status, char why[static BUS_WHY_MAX]);
 // The connection, with a hold. NULL: there is none.
 struct nats_link *nats_link_take(struct bus *b);
 void nats_link_drop(struct nats_link *l); // NULL is allowed
+// Ends and frees a subscription of the connection, which is closed if it does not answer.
+void nats_link_end(struct nats_link *l, struct __natsSubscription *sub);

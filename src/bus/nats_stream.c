@@ -274,7 +274,7 @@ struct bus_subscription {
 
 static void sub_end(struct bus_subscription *s)
 {
-    natsSubscription_Destroy(s->sub);
+    if (s->sub) nats_link_end(s->link, s->sub);
     nats_link_drop(s->link);
     s->sub = NULL;
     s->link = NULL;

@@ -14,6 +14,7 @@
 
 #define PATIENCE_MS 60000
 #define MANY        2000
+#define ENDS        500
 
 static void control(const char *words)
 {
@@ -281,6 +282,37 @@ static void a_reader_begins_at_a_position_and_filters(void **state)
     bus_close(b);
 }
 
+// Messages are on their way while the subscription ends.
+static void a_reader_may_end_in_the_middle(void **state)
+{
+    static const char *const subjects[] = {"flow.>"};
+    static struct acks acks;
+    struct bus *b = opened();
+    struct bus_stream s = stream_of("FLOW", subjects);
+    struct bus_sender *sender = NULL;
+    struct bus_message m;
+    char why[BUS_WHY_MAX] = "", id[16];
+    (void)state;
+    acks_init(&acks);
+    (void)ensured(b, &s);
+    assert_int_equal(bus_sender_new(b, on_ack, &acks, &sender), ERR_OK);
+    for (uint64_t i = 1; i <= MANY; i++) {
+        (void)snprintf(id, sizeof id, "f%u", (unsigned)i);
+        assert_int_equal(publish(sender, "flow.x", i, id, BUS_NO_FENCE), ERR_OK);
+    }
+    assert_true(acks_wait(&acks, MANY, PATIENCE_MS));
+    for (int i = 0; i < ENDS; i++) {
+        struct bus_start from = {.stream = "FLOW", .sequence = 1};
+        struct bus_subscription *sub = NULL;
+        assert_int_equal(bus_subscribe(b, &from, &sub, why), ERR_OK);
+        assert_int_equal(bus_next(sub, PATIENCE_MS, &m, why), ERR_OK);
+        assert_int_equal(m.sequence, 1);
+        bus_unsubscribe(sub);
+    }
+    bus_sender_free(sender);
+    bus_close(b);
+}
+
 // The files of the server go back to an earlier moment. Then other messages take the numbers.
 static void a_reader_of_a_stream_that_lost_its_tail_is_told(void **state)
 {
@@ -404,6 +436,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(ids_are_stored_once_and_a_fence_holds),
         cmocka_unit_test(a_killed_server_loses_no_message_and_the_reader_goes_on),
         cmocka_unit_test(a_reader_begins_at_a_position_and_filters),
+        cmocka_unit_test(a_reader_may_end_in_the_middle),
         cmocka_unit_test(a_reader_of_a_stream_that_lost_its_tail_is_told),
         cmocka_unit_test(a_stopped_server_is_noticed_and_found_again),
     };
