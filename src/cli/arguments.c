@@ -62,10 +62,11 @@ static void field_name(const char *option, char *out, size_t size)
 struct cli_option cli_option_of(const struct cli_option *o)
 {
     static const enum option_kind kinds[FIELD_KIND_COUNT] = {
-        [FIELD_TEXT] = OPTION_TEXT,    [FIELD_TEXTS] = OPTION_TEXTS,
-        [FIELD_NUMBER] = OPTION_COUNT, [FIELD_INT] = OPTION_COUNT,
-        [FIELD_SMALL] = OPTION_COUNT,  [FIELD_DURATION] = OPTION_DURATION,
-        [FIELD_ANY] = OPTION_TEXT,     [FIELD_BOOL] = OPTION_FLAG};
+        [FIELD_TEXT] = OPTION_TEXT,         [FIELD_TEXTS] = OPTION_TEXTS,
+        [FIELD_NUMBER] = OPTION_COUNT,      [FIELD_INT] = OPTION_COUNT,
+        [FIELD_SMALL] = OPTION_COUNT,       [FIELD_MOMENT] = OPTION_MOMENT,
+        [FIELD_DURATION] = OPTION_DURATION, [FIELD_ANY] = OPTION_TEXT,
+        [FIELD_BOOL] = OPTION_FLAG};
     struct cli_option out = *o;
     char name[FIELD_NAME_MAX];
     if (!o->of) return out;

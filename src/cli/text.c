@@ -3,6 +3,7 @@
 #include "cli/text.h"
 
 #include "base/duration.h"
+#include "base/moment.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,81 +39,18 @@ const char *duration_text(int64_t ms, char out[static TEXT_MAX])
     return out;
 }
 
-struct calendar_time {
-    struct tm tm;
-    int64_t thousandths;
-    bool local; // no time zone was given
-    int64_t zone_ms;
-};
-
-// "12:00", "12:00:05", "12:00:05.250"
-static bool take_clock(const char **text, struct calendar_time *m)
-{
-    int hour, minute, used = 0;
-    if (sscanf(*text, "%2d:%2d%n", &hour, &minute, &used) != 2 || used != 5) return false;
-    *text += used;
-    m->tm.tm_hour = hour;
-    m->tm.tm_min = minute;
-    if (**text == ':') {
-        int second;
-        used = 0;
-        if (sscanf(*text, ":%2d%n", &second, &used) != 1 || used != 3) return false;
-        *text += used;
-        m->tm.tm_sec = second;
-        if (second < 0 || !fraction_take(text, &m->thousandths)) return false;
-    }
-    return hour >= 0 && hour < 24 && minute >= 0 && minute < 60 && m->tm.tm_sec < 60;
-}
-
-// "", "Z", "+02:00"
-static bool take_zone(const char **text, struct calendar_time *m)
-{
-    if (**text == '\0') {
-        m->local = true;
-        return true;
-    }
-    if (**text == 'Z' || **text == 'z') {
-        ++*text;
-        return true;
-    }
-    int hours, minutes, used = 0;
-    char sign = **text;
-    if (sign != '+' && sign != '-') return false;
-    if (sscanf(*text + 1, "%2d:%2d%n", &hours, &minutes, &used) != 2 || used != 5) return false;
-    if (hours < 0 || hours > 23 || minutes < 0 || minutes > 59) return false;
-    *text += 1 + used;
-    m->zone_ms = (sign == '-' ? -1 : 1) * (hours * HOUR + minutes * MINUTE);
-    return true;
-}
-
-static bool moment_parse(const char *text, struct calendar_time *m)
-{
-    int year, month, day, used = 0;
-    if (sscanf(text, "%4d-%2d-%2d%n", &year, &month, &day, &used) != 3 || used != 10) return false;
-    text += used;
-    if (year < 1970 || month < 1 || month > 12 || day < 1 || day > 31) return false;
-    m->tm.tm_year = year - 1900;
-    m->tm.tm_mon = month - 1;
-    m->tm.tm_mday = day;
-    if (*text == '\0') { // a date alone means midnight, local time
-        m->local = true;
-        return true;
-    }
-    if (*text != 'T' && *text != 't' && *text != ' ') return false;
-    text++;
-    return take_clock(&text, m) && take_zone(&text, m) && *text == '\0';
-}
-
 bool text_to_moment(const char *text, int64_t *out)
 {
-    struct calendar_time m = {0};
+    bool local;
+    struct tm tm;
     if (text_to_number(text, out)) return *out > 0;
-    if (!moment_parse(text, &m)) return false;
-    int day = m.tm.tm_mday;
-    m.tm.tm_isdst = -1;
-    time_t seconds = m.local ? mktime(&m.tm) : timegm(&m.tm);
-    *out = (int64_t)seconds * SECOND + m.thousandths - m.zone_ms;
-    return m.tm.tm_mday == day && *out > 0; // the 31st of a shorter month rolls over
+    if (!moment_read(text, out, &local)) return false;
+    time_t seconds = (time_t)(*out / SECOND);
+    if (local && gmtime_r(&seconds, &tm)) {
+        tm.tm_isdst = -1;
+        *out = (int64_t)mktime(&tm) * SECOND + *out % SECOND;
+    }
+    return *out > 0;
 }
 
 const char *moment_text(int64_t ms, char out[static TEXT_MAX])

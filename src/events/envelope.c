@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/digits.h"
+#include "base/moment.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -210,7 +211,7 @@ void envelope_headers(const struct envelope *e, envelope_header *put, void *ctx)
     put_source(e, put, ctx);
     (void)snprintf(text, sizeof text, "sluice.v%u.%s", version, e->event_type);
     put_header(put, ctx, "ce-type", text);
-    *envelope_time_put(text, e->timestamp) = '\0';
+    *moment_put(text, e->timestamp) = '\0';
     put_header(put, ctx, "ce-time", text);
     if (*e->task_id) put_header(put, ctx, "ce-subject", e->task_id);
     put_header(put, ctx, "ce-datacontenttype", "application/json");

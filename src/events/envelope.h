@@ -14,14 +14,11 @@
 #include <sluice.h>
 #include <sluice_cluster.h>
 
-#define ENVELOPE_VERSION   SUBJECT_VERSION // the newest schema_version
-#define ENVELOPE_MAX       ((size_t)256 << 10)
-#define ENVELOPE_KEY_MAX   (2 * SUBJECT_TOKEN_MAX + 16) // an ordering key and its final zero
-#define ENVELOPE_ID_MAX    160                          // an event_id and its final zero
-#define ENVELOPE_WHY_MAX   384
-#define ENVELOPE_TIME_MAX  32
-// Moments outside 1970 to 9999 are printed as the nearest moment inside.
-#define ENVELOPE_TIME_LAST INT64_C(253402300799999)
+#define ENVELOPE_VERSION SUBJECT_VERSION // the newest schema_version
+#define ENVELOPE_MAX     ((size_t)256 << 10)
+#define ENVELOPE_KEY_MAX (2 * SUBJECT_TOKEN_MAX + 16) // an ordering key and its final zero
+#define ENVELOPE_ID_MAX  160                          // an event_id and its final zero
+#define ENVELOPE_WHY_MAX 384
 
 // The origin of a message-enqueued event: a dead letter of another queue, or a redriven message.
 struct envelope_origin {
@@ -127,10 +124,6 @@ void envelope_headers(const struct envelope *e, envelope_header *put, void *ctx)
 // The message id for the dedup of the bus: event_id for version 1, and "<event_id>.v<n>" for the
 // others. So two versions of one event are two messages of the stream.
 void envelope_message_id(const struct envelope *e, char out[ENVELOPE_ID_MAX]);
-
-// RFC 3339 in UTC with milliseconds: "2030-01-31T12:00:00.000Z".
-char *envelope_time_put(char *at, int64_t ms); // returns the end, writes no final zero
-bool envelope_time_read(struct bytes text, int64_t *ms);
 
 // The compatibility window: while it is open, each event is published in two versions.
 struct envelope_window {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/digits.h"
+#include "base/moment.h"
 #include "json/json.h"
 
 #include <stdio.h>
@@ -96,10 +97,10 @@ static void put_nonzero(struct members *m, const char *key, uint64_t value)
 
 static void put_time(struct members *m, const char *key, int64_t ms)
 {
-    char text[ENVELOPE_TIME_MAX];
+    char text[MOMENT_LEN + 1];
     put_key(m, key);
     put_chars(m->to, "\"");
-    buf_put(m->to, bytes_of(text, (size_t)(envelope_time_put(text, ms) - text)));
+    buf_put(m->to, bytes_of(text, (size_t)(moment_put(text, ms) - text)));
     put_chars(m->to, "\"");
 }
 

@@ -4,6 +4,7 @@
 #include "events/envelope.h"
 
 #include "base/check.h"
+#include "base/moment.h"
 #include "json/json.h"
 #include "json/weigh.h"
 
@@ -102,7 +103,7 @@ static enum err take_time(const char *name, const struct json *value, int64_t *o
 {
     const char *text = "";
     enum err err = take_text(name, value, 0, &text, why);
-    if (err || envelope_time_read(bytes_str(text), out)) return err;
+    if (err || moment_read_exact(bytes_str(text), out)) return err;
     return refuse(why, "%s \"%.40s\" is not a time such as 2030-01-31T12:00:00.000Z", name, text);
 }
 

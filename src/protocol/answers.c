@@ -62,6 +62,7 @@ static void put_field(struct json *o, const struct field *f, const void *in)
         break;
     case FIELD_NUMBER:
     case FIELD_DURATION:
+    case FIELD_MOMENT:
     case FIELD_COUNT:
     case FIELD_SMALL:
     case FIELD_INT:

@@ -175,9 +175,9 @@ static void read_origin(struct reader *r, struct sluice_origin *from)
 
 // How many bytes the number of a kind has; 0: it is not a number.
 static const uint8_t number_len[FIELD_KIND_COUNT] = {
-    [FIELD_NUMBER] = 8, [FIELD_DURATION] = 8, [FIELD_COUNT] = 8,
-    [FIELD_SMALL] = 4,  [FIELD_INT] = 1,      [FIELD_FLAG] = 1,
-    [FIELD_CODE] = 1,   [FIELD_BOOL] = 1,     [FIELD_PERCENT] = 1};
+    [FIELD_NUMBER] = 8, [FIELD_DURATION] = 8, [FIELD_COUNT] = 8, [FIELD_MOMENT] = 8,
+    [FIELD_SMALL] = 4,  [FIELD_INT] = 1,      [FIELD_FLAG] = 1,  [FIELD_CODE] = 1,
+    [FIELD_BOOL] = 1,   [FIELD_PERCENT] = 1};
 
 static void put_number(struct buf *to, size_t len, int64_t value)
 {

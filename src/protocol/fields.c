@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/duration.h"
 #include "base/memory.h"
+#include "base/moment.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MOMENT_HINT   "milliseconds since 1970, or a string such as \"2027-01-31T12:00:00Z\""
 #define DURATION_HINT "milliseconds as a number, or a string such as \"500ms\", \"30s\" or \"2h\""
 
 struct kept_block {
@@ -111,24 +113,25 @@ static enum sluice_code check_len(const struct field_place *p, const struct fiel
                  f->max);
 }
 
-// Digits alone are refused: they could be seconds or milliseconds.
-static enum sluice_code duration_of(const struct field_place *p, const char *text, int64_t *ms)
+// A duration or a moment that is a text.
+static enum sluice_code time_of(const struct field_place *p, const struct field *f,
+                                const char *text, void *to)
 {
-    if (duration_read(text, ms)) return SLUICE_OK;
+    int64_t ms;
+    bool read = f->kind == FIELD_MOMENT ? moment_read(text, &ms, NULL) : duration_read(text, &ms);
+    if (read) return in_range(p, f, ms, to);
+    if (f->kind == FIELD_MOMENT) return wrong(p, "\"%.40s\" is not " MOMENT_HINT, text);
     if (duration_lacks_unit(text)) return wrong(p, DURATION_NO_UNIT, text, text, text, text);
     return wrong(p, "\"%.40s\" is not a duration: " DURATION_HINT, text);
 }
 
-static enum sluice_code read_duration(const struct field_place *p, const struct field *f,
-                                      const struct json *v, void *to)
+static enum sluice_code read_time(const struct field_place *p, const struct field *f,
+                                  const struct json *v, void *to)
 {
-    int64_t ms;
     enum json_kind kind = json_kind(v);
     if (kind == JSON_KIND_NUMBER) return in_range(p, f, json_as_number(v), to);
-    if (kind != JSON_KIND_TEXT) return wrong_kind(p, kind, DURATION_HINT);
-    const char *text = (const char *)json_as_text(v).data;
-    enum sluice_code code = duration_of(p, text, &ms);
-    return code ? code : in_range(p, f, ms, to);
+    if (kind == JSON_KIND_TEXT) return time_of(p, f, (const char *)json_as_text(v).data, to);
+    return wrong_kind(p, kind, f->kind == FIELD_MOMENT ? MOMENT_HINT : DURATION_HINT);
 }
 
 static enum sluice_code read_text(const struct field_place *p, const struct json *v,
@@ -251,7 +254,8 @@ static enum sluice_code read_value(const struct field_place *p, const struct fie
         if (kind != JSON_KIND_NUMBER) return wrong_kind(p, kind, "a whole number");
         return in_range(p, f, json_as_number(v), to);
     case FIELD_DURATION:
-        return read_duration(p, f, v, to);
+    case FIELD_MOMENT:
+        return read_time(p, f, v, to);
     case FIELD_BOOL:
         if (kind != JSON_KIND_BOOL) return wrong_kind(p, kind, "true or false");
         *(bool *)to = json_as_bool(v);
@@ -299,6 +303,7 @@ static enum sluice_code check_field(const struct field_place *p, const struct fi
     case FIELD_INT:
     case FIELD_SMALL:
     case FIELD_DURATION:
+    case FIELD_MOMENT:
         if (field_load(f, at) == 0) field_store(f, at, f->fallback);
         return check_range(p, f, field_load(f, at));
     case FIELD_TEXT:
@@ -376,28 +381,31 @@ static void add_text(struct field_texts *to, const char *text, struct kept_texts
     to->rows = rows;
 }
 
+static bool is_number(const char *text)
+{
+    return *text && strlen(text) <= 15 && strspn(text, "0123456789") == strlen(text);
+}
+
 enum sluice_code field_read_text(const char *text, const struct field *f, void *out,
                                  struct kept_texts *kept, struct sluice_error *error)
 {
     struct field_place p = {.path = "", .name = f->name, .error = error};
     void *to = (char *)out + f->at;
-    int64_t number;
-    enum sluice_code code;
     switch (f->kind) {
     case FIELD_NUMBER:
     case FIELD_INT:
     case FIELD_SMALL:
-        if (!*text || strlen(text) > 15 || strspn(text, "0123456789") != strlen(text))
-            return wrong(&p, "\"%.40s\" is not a whole number", text);
+        if (!is_number(text)) return wrong(&p, "\"%.40s\" is not a whole number", text);
         return in_range(&p, f, strtoll(text, NULL, 10), to);
+    case FIELD_MOMENT: // every value of a query is a text
+        if (is_number(text)) return in_range(&p, f, strtoll(text, NULL, 10), to);
+        return time_of(&p, f, text, to);
     case FIELD_DURATION:
-        code = duration_of(&p, text, &number);
-        return code ? code : in_range(&p, f, number, to);
+        return time_of(&p, f, text, to);
     case FIELD_BOOL:
-        number = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
-        if (!number && strcmp(text, "0") != 0 && strcmp(text, "false") != 0)
+        *(bool *)to = strcmp(text, "1") == 0 || strcmp(text, "true") == 0;
+        if (!*(bool *)to && strcmp(text, "0") != 0 && strcmp(text, "false") != 0)
             return wrong(&p, "\"%.40s\" is neither 1 nor 0", text);
-        *(bool *)to = number;
         return SLUICE_OK;
     case FIELD_TEXTS:
         add_text(to, text, kept);

@@ -23,6 +23,7 @@ void kept_done(struct kept_texts *k);
     K(INT, "number")        /* int, min .. max; one byte in the compact encoding */                \
     K(SMALL, "small")       /* uint32_t, min .. max */                                             \
     K(DURATION, "duration") /* int64_t ms, min .. max: a number, or "30s" */                       \
+    K(MOMENT, "moment")     /* int64_t ms since 1970: a number, or "2027-01-31T12:00:00Z" */       \
     K(BOOL, "bool")         /* bool */                                                             \
     K(HEADERS, "headers")   /* struct field_headers: an object of strings */                       \
     K(TEXTS, "texts")       /* struct field_texts: a list of strings */                            \

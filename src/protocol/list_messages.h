@@ -15,8 +15,9 @@
       "Higher values are delivered first.")                                                        \
     F(S, DURATION, delay_ms, "delay", 0, DELAY_MAX_MS, 0,                                          \
       "Delays the delivery, by up to 400 days.")                                                   \
-    F(S, NUMBER, due, "due", 0, INT64_MAX, 0,                                                      \
-      "The earliest time of delivery, in milliseconds since 1970. An alternative to delay.")       \
+    F(S, MOMENT, due, "due", 0, INT64_MAX, 0,                                                      \
+      "The earliest time of delivery, in milliseconds since 1970. An alternative to delay. A "     \
+      "node also takes a time such as \"2027-01-31T12:00:00Z\".")                                  \
     F(S, TEXT, workflow, "workflow", 0, MESSAGE_WORKFLOW_MAX, 0,                                   \
       "The id of a workflow. Its messages are counted together, and all of them are in one "       \
       "shard. Events have it.")                                                                    \

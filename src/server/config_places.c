@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The settings that are URLs and hosts: the store, the node's own URL, and its peers.
 #include "api/place.h"
+#include "base/moment.h"
 #include "bus/bus.h"
 #include "coord/coord.h"
-#include "events/envelope.h"
 #include "net/listen.h"
 #include "peer/peer.h"
 #include "protocol/owner_map.h"
@@ -81,7 +81,7 @@ int64_t conf_both_until(const struct conf *c)
 {
     int64_t until = 0;
     const char *text = conf_text(c, CONF_BUS_BOTH_UNTIL);
-    return *text && envelope_time_read(bytes_str(text), &until) ? until : 0;
+    return *text && moment_read_exact(bytes_str(text), &until) ? until : 0;
 }
 
 static bool check_bus(const struct conf *c, struct sluice_error *error)

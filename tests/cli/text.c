@@ -62,6 +62,13 @@ static void moments_are_read(void **state)
         if (read != (rows[i].ms >= 0)) fail_msg("\"%s\": %s", rows[i].text, read ? "read" : "no");
         if (read) assert_int_equal(ms, rows[i].ms);
     }
+    int64_t local = 0, zoned = 0;
+    (void)setenv("TZ", "EAST-2", 1);
+    tzset();
+    assert_true(text_to_moment("2030-01-31 12:00:00.250", &local));
+    assert_true(text_to_moment("2030-01-31T10:00:00.250Z", &zoned) && local == zoned);
+    (void)setenv("TZ", "UTC", 1);
+    tzset();
     char out[TEXT_MAX];
     assert_string_equal(moment_text(1896091200250, out), "2030-01-31 12:00:00.250");
     assert_string_equal(moment_text(0, out), "-");

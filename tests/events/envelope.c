@@ -2,7 +2,7 @@
 // Envelopes: one text for each event, read as it was written, and bad ones refused with a reason.
 #include "unit.h"
 
-#include "base/rng.h"
+#include "base/moment.h"
 #include "events/envelope.h"
 
 #include <stdio.h>
@@ -100,7 +100,7 @@ static struct envelope full_envelope(void)
                                          .reason = "r\n\t\"\\",
                                          .worker = "w",
                                          .fence = INT64_MAX,
-                                         .until = ENVELOPE_TIME_LAST,
+                                         .until = MOMENT_LAST,
                                          .order = 3,
                                          .count = 4,
                                          .first = 5,
@@ -135,7 +135,7 @@ static void every_field_is_read_as_it_was_written(void **state)
     assert_int_equal(in.envelope.shard, UINT32_MAX);
     assert_int_equal(in.envelope.sequence, INT64_MAX);
     assert_string_equal(in.envelope.payload.reason, e.payload.reason);
-    assert_int_equal(in.envelope.payload.until, ENVELOPE_TIME_LAST);
+    assert_int_equal(in.envelope.payload.until, MOMENT_LAST);
     assert_int_equal(in.envelope.payload.from.died_at, 10);
     assert_int_equal(in.envelope.payload.from.retries, 8);
     assert_string_equal(in.envelope.payload.from.worker, "v");
@@ -319,38 +319,6 @@ static void envelopes_that_are_too_large_are_refused(void **state)
     assert_true(text.bad);
 }
 
-static void times_come_back(void **state)
-{
-    (void)state;
-    static const struct {
-        int64_t ms;
-        const char *text;
-    } rows[] = {
-        {0, "1970-01-01T00:00:00.000Z"},
-        {951782399999, "2000-02-28T23:59:59.999Z"},
-        {951782400000, "2000-02-29T00:00:00.000Z"},
-        {4107542399999, "2100-02-28T23:59:59.999Z"},
-        {4107542400000, "2100-03-01T00:00:00.000Z"},
-        {ENVELOPE_TIME_LAST, "9999-12-31T23:59:59.999Z"},
-        {INT64_MIN, "1970-01-01T00:00:00.000Z"},
-        {INT64_MAX, "9999-12-31T23:59:59.999Z"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        char text[ENVELOPE_TIME_MAX];
-        *envelope_time_put(text, rows[i].ms) = '\0';
-        assert_string_equal(text, rows[i].text);
-    }
-    struct rng rng;
-    rng_init(&rng, 3);
-    for (int i = 0; i < 50000; i++) {
-        char text[ENVELOPE_TIME_MAX];
-        int64_t ms = rng_range(&rng, 0, ENVELOPE_TIME_LAST), back = -1;
-        *envelope_time_put(text, ms) = '\0';
-        assert_true(envelope_time_read(bytes_str(text), &back));
-        assert_int_equal(back, ms);
-    }
-}
-
 static void collect_header(void *ctx, const char *name, const char *value)
 {
     char *to = ctx;
@@ -427,7 +395,6 @@ int main(void)
         cmocka_unit_test(another_major_is_refused_and_named),
         cmocka_unit_test(unknown_fields_and_types_are_ignored),
         cmocka_unit_test(envelopes_that_are_too_large_are_refused),
-        cmocka_unit_test(times_come_back),
         cmocka_unit_test(headers_are_those_of_cloudevents),
         cmocka_unit_test(two_versions_are_published_while_the_window_is_open),
         cmocka_unit_test(two_versions_differ_in_message_id_and_subject),

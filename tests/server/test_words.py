@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node answers to a wrong request: the field, the value, and what would be right."""
+import time
+
 from harness import case, contains, main, same
 from serving import Node, guarded
 
@@ -26,6 +28,24 @@ def a_duration_as_a_string_has_a_unit(sluice):
         refused(node, "POST", "/q/messages", {"body": "x", "delay": "soon"}, "delay", '"soon" is not a duration', '"30s"')
         for delay in (0, 5000, "0", "5s", "1.5s"):
             node.does(201, "POST", "/q/messages", {"body": "x", "delay": delay})
+
+
+@case
+def a_moment_is_a_number_or_a_time_with_its_zone(sluice):
+    day = int(time.time()) // 86400 + 2
+    due = day * 86_400_000
+    date, before = (time.strftime("%Y-%m-%d", time.gmtime(d * 86400)) for d in (day, day - 1))
+    with Node(sluice) as node:
+        node.does(201, "PUT", "/q", {})
+        for given in (due, f"{date}T00:00:00Z", f"{date}T02:00:00.000+02:00", f"{before} 23:30-00:30"):
+            sent = node.does(201, "POST", "/q/messages", {"body": "x", "due": given})["id"]
+            same(node.does(200, "GET", f"/q/messages/{sent}")["deadline"], due, str(given))
+        for given in (str(due), f"{date}T00:00:00Z"):
+            sent = node.raw("POST", f"/v1/queues/q/messages?due={given}", b"x", kind="text/plain").json["id"]
+            same(node.does(200, "GET", f"/q/messages/{sent}")["deadline"], due, given)
+        for given in ("tomorrow", date, f"{date}T00:00:00", "2030-02-30T00:00:00Z"):
+            refused(node, "POST", "/q/messages", {"body": "x", "due": given}, "due", f'"{given}" is not milliseconds since 1970, or')
+        refused(node, "POST", "/q/messages", {"body": "x", "due": True}, "due", "2027-01-31T12:00:00Z")
 
 
 @case

@@ -877,7 +877,8 @@ type SendMessagesRequest struct {
 	Priority int64 `json:"priority,omitempty"`
 	// Delays the delivery, by up to 400 days.
 	Delay Duration `json:"delay,omitempty"`
-	// The earliest time of delivery, in milliseconds since 1970. An alternative to delay.
+	// The earliest time of delivery, in milliseconds since 1970. An alternative to delay. A node also
+	// takes a time such as "2027-01-31T12:00:00Z".
 	Due int64 `json:"due,omitempty"`
 	// The id of a workflow. Its messages are counted together, and all of them are in one shard.
 	// Events have it. At most 256 bytes.

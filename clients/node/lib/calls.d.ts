@@ -917,7 +917,10 @@ export interface NewMessage {
   priority?: number;
   /** Delays the delivery, by up to 400 days. (0 to 34560000000) */
   delay?: Duration;
-  /** The earliest time of delivery, in milliseconds since 1970. An alternative to delay. */
+  /**
+   * The earliest time of delivery, in milliseconds since 1970. An alternative to delay. A node
+   * also takes a time such as "2027-01-31T12:00:00Z".
+   */
   due?: number;
   /**
    * The id of a workflow. Its messages are counted together, and all of them are in one shard.
@@ -1791,7 +1794,10 @@ export interface Calls {
       priority?: number;
       /** Delays the delivery, by up to 400 days. (0 to 34560000000) */
       delay?: Duration;
-      /** The earliest time of delivery, in milliseconds since 1970. An alternative to delay. */
+      /**
+       * The earliest time of delivery, in milliseconds since 1970. An alternative to delay. A node
+       * also takes a time such as "2027-01-31T12:00:00Z".
+       */
       due?: number;
       /**
        * The id of a workflow. Its messages are counted together, and all of them are in one shard.

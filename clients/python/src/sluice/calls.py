@@ -666,7 +666,8 @@ class NewMessage(TypedDict, total=False):
     priority: int
     # Delays the delivery, by up to 400 days. (0 to 34560000000)
     delay: Duration
-    # The earliest time of delivery, in milliseconds since 1970. An alternative to delay.
+    # The earliest time of delivery, in milliseconds since 1970. An alternative to delay. A node
+    # also takes a time such as "2027-01-31T12:00:00Z".
     due: int
     # The id of a workflow. Its messages are counted together, and all of them are in one shard.
     # Events have it. (at most 256 bytes)
@@ -1287,7 +1288,8 @@ def send_messages(queue: str, *, group: str | None = None, dedup: str | None = N
         first message's id. (at most 256 bytes)
     priority: Higher values are delivered first. (0 to 9)
     delay: Delays the delivery, by up to 400 days. (0 to 34560000000)
-    due: The earliest time of delivery, in milliseconds since 1970. An alternative to delay.
+    due: The earliest time of delivery, in milliseconds since 1970. An alternative to delay. A node
+        also takes a time such as "2027-01-31T12:00:00Z".
     workflow: The id of a workflow. Its messages are counted together, and all of them are in one
         shard. Events have it. (at most 256 bytes)
     workflow_last: The last message of its workflow. When all its messages have ended, the workflow
