@@ -39,7 +39,7 @@ def interpreter(module: str) -> str:
 def run(tap: Any, folder: str) -> None:
     python = interpreter("pyflakes")
     if python:
-        command(tap, "pyflakes has nothing to say", [python, "-m", "pyflakes", "src", "tests", "test", "test-celery", "storm", "bench",
+        command(tap, "pyflakes has nothing to say", [python, "-m", "pyflakes", "src", "tests", "test", "test-celery", "test-dramatiq", "storm", "bench",
                                                        "load", "build-packages", "../spec"], CLIENT)
     else:
         skipped(tap, "pyflakes has nothing to say", "pyflakes is not installed")
