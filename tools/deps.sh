@@ -12,7 +12,7 @@ declare -A packages=(
     [lint]="clang-tidy"
     [servers]="ceph-mon ceph-osd radosgw ceph-common openssl nghttp2-server prometheus beanstalkd etcd-server redis-server redis-tools nats-server e2fsprogs mount" # the real servers of the tests: S3, TLS, HTTP/2, coordination, Redis, NATS, a queue to import from; file systems that fill up and go down
     [browser]="chromium nodejs npm ca-certificates util-linux" # the dashboard's tests; npm fetches what tests/web/package-lock.json names
-    [clients]="golang-go jq mypy nodejs npm pyflakes3 python3-celery python3-kombu python3-redis python3-setuptools python3-wheel" # the languages of clients/, docs/clients.md and docs/events.md, their checkers, and what the Celery transport is for and is compared with; npm fetches what the lists clients/node/tests/package-lock.json and tests/events/package-lock.json name
+    [clients]="golang-go jq mypy nodejs npm pyflakes3 python3-celery python3-kombu python3-pip python3-redis python3-setuptools python3-wheel" # the languages of clients/, docs/clients.md and docs/events.md, their checkers, and what the Celery transport is for and is compared with; npm fetches what the lists clients/node/tests/package-lock.json and tests/events/package-lock.json name, and pip fetches Dramatiq
     [deb]="debhelper fish lintian po-debconf" # Debian packages and their checker, a shell that completes
     [peers]="beanstalkd rabbitmq-server librabbitmq-dev" # the servers that bench/peers compares with, and a client library
 )
