@@ -1,50 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Goes over the list of fields: one function for each of writing, reading and hashing, with one
 // case per kind of field.
-#include "base/layout.h"
+#include "base/layout_flat.h"
 
 #include "base/check.h"
 #include "base/memory.h"
-
-static uint64_t load(const void *at, size_t held)
-{
-    uint8_t u8;
-    uint16_t u16;
-    uint32_t u32;
-    uint64_t u64;
-    switch (held) {
-    case 1:
-        return memcpy(&u8, at, 1), u8;
-    case 2:
-        return memcpy(&u16, at, 2), u16;
-    case 4:
-        return memcpy(&u32, at, 4), u32;
-    default:
-        CHECK(held == 8);
-        return memcpy(&u64, at, 8), u64;
-    }
-}
-
-static void store(void *at, size_t held, uint64_t v)
-{
-    uint8_t u8 = (uint8_t)v;
-    uint16_t u16 = (uint16_t)v;
-    uint32_t u32 = (uint32_t)v;
-    switch (held) {
-    case 1:
-        memcpy(at, &u8, 1);
-        break;
-    case 2:
-        memcpy(at, &u16, 2);
-        break;
-    case 4:
-        memcpy(at, &u32, 4);
-        break;
-    default:
-        CHECK(held == 8);
-        memcpy(at, &v, 8);
-    }
-}
 
 static const void *member(const void *from, size_t offset)
 {
@@ -76,23 +36,7 @@ static struct bytes text(const void *from, const struct layout_field *f)
 
 static bool is_there(const struct layout_field *f, const void *from)
 {
-    return f->bits == 0 || (load(member(from, f->when), f->when_held) & f->bits);
-}
-
-// The greatest number, length or count.
-static uint64_t limit(const struct layout_field *f)
-{
-    if (f->max > 0) return f->max;
-    if (f->kind == LAYOUT_UNSIGNED && f->written < 8) return (UINT64_C(1) << 8 * f->written) - 1;
-    if (f->kind == LAYOUT_TEXT) return f->held - (uint64_t)1;
-    bool counted = f->kind == LAYOUT_BYTES || f->kind == LAYOUT_ROWS || f->kind == LAYOUT_ARRAY;
-    return counted ? UINT32_MAX : UINT64_MAX;
-}
-
-// A signed number below zero is more than any limit but that of a field without one.
-static bool is_in(const struct layout_field *f, uint64_t v)
-{
-    return v >= f->min && v <= limit(f);
+    return f->bits == 0 || (layout_load(member(from, f->when), f->when_held) & f->bits);
 }
 
 static void *array(const void *from, const struct layout_field *f)
@@ -104,12 +48,12 @@ static void *array(const void *from, const struct layout_field *f)
 
 static uint64_t count_of(const void *from, const struct layout_field *f)
 {
-    return load(member(from, f->count_offset), f->held);
+    return layout_load(member(from, f->count_offset), f->held);
 }
 
 static void put_sized(const struct layout_field *f, struct buf *to, struct bytes v)
 {
-    CHECK(is_in(f, v.len));
+    CHECK(layout_is_in(f, v.len));
     buf_put_sized(to, v);
 }
 
@@ -129,16 +73,16 @@ static void put_field(const struct layout_field *f, struct buf *to, const void *
     switch ((enum layout_kind)f->kind) {
     case LAYOUT_UNSIGNED:
     case LAYOUT_SIGNED:
-        number = load(at, f->held);
-        CHECK(is_in(f, number));
+        number = layout_load(at, f->held);
+        CHECK(layout_is_in(f, number));
         buf_put_le(to, number, f->written);
         break;
     case LAYOUT_FIXED:
         buf_put(to, bytes_of(at, f->held));
         break;
     case LAYOUT_HASH:
-        buf_put_u64(to, load(at, 8));
-        buf_put_u64(to, load(member(at, 8), 8));
+        buf_put_u64(to, layout_load(at, 8));
+        buf_put_u64(to, layout_load(member(at, 8), 8));
         break;
     case LAYOUT_BYTES:
         put_sized(f, to, view(from, f));
@@ -153,12 +97,12 @@ static void put_field(const struct layout_field *f, struct buf *to, const void *
         layout_put(f->of, to, at);
         break;
     case LAYOUT_ROWS:
-        CHECK(is_in(f, count_of(from, f)));
+        CHECK(layout_is_in(f, count_of(from, f)));
         buf_put_u32(to, (uint32_t)count_of(from, f));
         buf_put(to, view(from, f));
         break;
     case LAYOUT_ARRAY:
-        CHECK(is_in(f, count_of(from, f)));
+        CHECK(layout_is_in(f, count_of(from, f)));
         put_array(f, to, from);
         break;
     }
@@ -172,7 +116,7 @@ void layout_put(const struct layout *layout, struct buf *to, const void *from)
 
 static struct bytes read_within(const struct layout_field *f, struct reader *from)
 {
-    uint64_t max = limit(f);
+    uint64_t max = layout_limit(f);
     struct bytes v = read_sized(from, max < UINT32_MAX ? (size_t)max : UINT32_MAX);
     if (v.len < f->min) from->bad = true;
     return v;
@@ -195,7 +139,7 @@ static uint32_t read_count(const struct layout_field *f, struct reader *from)
     uint32_t count = read_u32(from);
     size_t least = layout_bytes_min(f->of);
     CHECK(least > 0);
-    if (!is_in(f, count) || count > from->left / least) from->bad = true;
+    if (!layout_is_in(f, count) || count > from->left / least) from->bad = true;
     return from->bad ? 0 : count;
 }
 
@@ -209,7 +153,7 @@ static void read_rows(const struct layout_field *f, struct reader *from, void *t
         (void)layout_read(f->of, from, row);
     if (from->bad) return;
     set_view(to, f, bytes_of(start, count > 0 ? (size_t)(from->at - start) : 0));
-    store(place(to, f->count_offset), f->held, count);
+    layout_store(place(to, f->count_offset), f->held, count);
 }
 
 static void read_array(const struct layout_field *f, struct reader *from, void *to)
@@ -221,7 +165,7 @@ static void read_array(const struct layout_field *f, struct reader *from, void *
     while (len < count && layout_read(f->of, from, rows + len * f->of->size))
         len++;
     memcpy(place(to, f->offset), &rows, sizeof rows);
-    store(place(to, f->count_offset), f->held, len);
+    layout_store(place(to, f->count_offset), f->held, len);
 }
 
 static void read_field(const struct layout_field *f, struct reader *from, void *to)
@@ -233,16 +177,16 @@ static void read_field(const struct layout_field *f, struct reader *from, void *
     case LAYOUT_UNSIGNED:
     case LAYOUT_SIGNED:
         number = read_le(from, f->written);
-        if (!is_in(f, number)) from->bad = true;
-        if (!from->bad) store(at, f->held, number);
+        if (!layout_is_in(f, number)) from->bad = true;
+        if (!from->bad) layout_store(at, f->held, number);
         break;
     case LAYOUT_FIXED:
         bytes = read_bytes(from, f->held);
         if (bytes.len > 0) memcpy(at, bytes.data, bytes.len);
         break;
     case LAYOUT_HASH:
-        store(at, 8, read_u64(from));
-        store(place(at, 8), 8, read_u64(from));
+        layout_store(at, 8, read_u64(from));
+        layout_store(place(at, 8), 8, read_u64(from));
         break;
     case LAYOUT_BYTES:
         set_view(to, f, read_within(f, from));
@@ -269,7 +213,7 @@ static void read_field(const struct layout_field *f, struct reader *from, void *
 static void clear(const struct layout_field *f, void *to)
 {
     bool rows = f->kind == LAYOUT_ROWS || f->kind == LAYOUT_ARRAY;
-    if (rows) store(place(to, f->count_offset), f->held, 0);
+    if (rows) layout_store(place(to, f->count_offset), f->held, 0);
     size_t held = f->kind == LAYOUT_ROWS ? sizeof(struct bytes) : sizeof(void *);
     memset(place(to, f->offset), 0, rows ? held : f->held);
 }
@@ -302,42 +246,49 @@ void layout_done(const struct layout *layout, void *of)
     }
 }
 
-static uint64_t hash_field(const struct layout_field *f, uint64_t h, const void *of)
+static void hash_bytes(struct layout_digest *d, struct bytes from)
 {
-    const void *at = member(of, f->offset);
-    const char *rows = NULL;
+    layout_digest_flush(d);
+    d->hash = hash64_of(from, d->hash);
+}
+
+static void hash_field(struct layout_digest *d, const struct layout_field *f, const void *of)
+{
     switch ((enum layout_kind)f->kind) {
     case LAYOUT_UNSIGNED:
     case LAYOUT_SIGNED:
-        return hash64_mix(h, load(at, f->held));
     case LAYOUT_FIXED:
-        return hash64_of(bytes_of(at, f->held), h);
     case LAYOUT_HASH:
-        return hash64_mix(hash64_mix(h, load(at, 8)), load(member(at, 8), 8));
-    case LAYOUT_TEXT:
-        return hash64_of(text(of, f), h);
     case LAYOUT_BYTES:
+        layout_flat_digest(d, f, of);
+        break;
+    case LAYOUT_TEXT:
+        hash_bytes(d, text(of, f));
+        break;
     case LAYOUT_ROWS:
     case LAYOUT_REST:
-        return hash64_of(view(of, f), h);
+        hash_bytes(d, view(of, f));
+        break;
     case LAYOUT_PART:
-        return layout_hash(f->of, h, at);
+        layout_digest_flush(d);
+        d->hash = layout_hash(f->of, d->hash, member(of, f->offset));
+        break;
     case LAYOUT_ARRAY:
+        layout_digest_add(d, count_of(of, f), 8);
+        layout_digest_flush(d);
+        for (uint64_t i = 0; i < count_of(of, f); i++)
+            d->hash = layout_hash(f->of, d->hash, (char *)array(of, f) + i * f->of->size);
         break;
     }
-    rows = array(of, f);
-    h = hash64_mix(h, count_of(of, f));
-    for (uint64_t i = 0; i < count_of(of, f); i++)
-        h = layout_hash(f->of, h, rows + i * f->of->size);
-    return h;
 }
 
 uint64_t layout_hash(const struct layout *layout, uint64_t seed, const void *of)
 {
-    uint64_t h = seed;
+    struct layout_digest d = {.hash = seed};
     for (size_t i = 0; i < layout->fields_len; i++)
-        if (is_there(&layout->fields[i], of)) h = hash_field(&layout->fields[i], h, of);
-    return h;
+        if (is_there(&layout->fields[i], of)) hash_field(&d, &layout->fields[i], of);
+    layout_digest_flush(&d);
+    return d.hash;
 }
 
 size_t layout_bytes_min(const struct layout *layout)

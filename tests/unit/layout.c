@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A list of fields writes, reads and hashes a struct. What is written is read again; what is cut
 // off or out of its bounds is refused.
-#include "base/layout.h"
+#include "base/layout_flat.h"
 
 #include "base/memory.h"
 #include "base/rng.h"
@@ -33,6 +33,7 @@ struct tree {
     uint64_t u64;
     int64_t any, positive;
     uint8_t id[16];
+    struct hash128 token; // only in the flat layout
     struct branch branch;
     uint32_t rows_len;
     struct bytes rows;
@@ -44,6 +45,18 @@ struct tree {
 static const struct layout_field leaf_fields[] = {U64(seq, .min = 1), HASH(token),
                                                   BYTES(name, .min = 1, .max = 9)};
 static const struct layout leaf_layout = LAYOUT(leaf_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct tree
+static const struct layout_field flat_fields[] = {
+    U8(flags),   ENUM(colour, COLOURS),
+    FLAG(old),   U16(u16),
+    U64(u64),    U32(u32),
+    U32(size),   FIXED(id),
+    I64(any),    I64(positive, .max = 99),
+    HASH(token), U32(rows_len),
+};
+static const struct layout flat_layout = LAYOUT(flat_fields);
 #undef LAYOUT_OF
 
 #define LAYOUT_OF struct branch
@@ -197,6 +210,38 @@ static void a_written_struct_is_read_again(void **state)
     }
 }
 
+static void a_flat_layout_in_line_does_the_same(void **state)
+{
+    (void)state;
+    struct rng r;
+    rng_init(&r, 5);
+    for (int i = 0; i < 500; i++) {
+        struct tree t = some_tree(&r), again = {0};
+        t.token = (struct hash128){rng_next(&r), rng_next(&r)};
+        struct buf out, in_line;
+        buf_init(&out, 1000);
+        buf_init(&in_line, 1000);
+        layout_put(&flat_layout, &out, &t);
+        layout_flat_put(&flat_layout, &in_line, &t);
+        assert_true(bytes_equal(buf_bytes(&out), buf_bytes(&in_line)));
+        assert_int_equal(layout_flat_bytes(&flat_layout), out.len);
+        struct reader whole = reader_of(buf_bytes(&out)), cut = whole, wrong = whole;
+        assert_true(layout_flat_read(&flat_layout, &whole, &again) && reader_end(&whole));
+        uint64_t hash = layout_hash(&flat_layout, 7, &t);
+        assert_true(hash == layout_flat_hash(&flat_layout, 7, &again));
+        struct leaf leaf = some_leaf(&r);
+        hash = layout_hash(&leaf_layout, 7, &leaf);
+        assert_true(hash == layout_flat_hash(&leaf_layout, 7, &leaf));
+        cut.left--;
+        assert_false(layout_flat_read(&flat_layout, &cut, &again));
+        out.data[1] = COLOURS;
+        assert_false(layout_flat_read(&flat_layout, &wrong, &again));
+        tree_done(&t);
+        buf_done(&out);
+        buf_done(&in_line);
+    }
+}
+
 static void a_cut_struct_is_refused_and_a_changed_byte_is_read_or_refused(void **state)
 {
     (void)state;
@@ -340,6 +385,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_of_a_struct_are_its_fields_in_order),
         cmocka_unit_test(a_written_struct_is_read_again),
+        cmocka_unit_test(a_flat_layout_in_line_does_the_same),
         cmocka_unit_test(a_cut_struct_is_refused_and_a_changed_byte_is_read_or_refused),
         cmocka_unit_test(the_digest_has_every_field),
         cmocka_unit_test(the_writer_checks_its_bounds),
