@@ -22,7 +22,7 @@ static bool is_dead(const struct msg *msg)
 static void check_counts(const struct machine *m)
 {
     uint64_t counts[STATE_COUNT] = {0}, sum = 0, next = 1;
-    for (size_t i = 0; i < m->backlog.len; i++) {
+    for (size_t i = 0; i < m->backlog.ring.len; i++) {
         const struct range *r = backlog_at(m, i);
         CHECK(r->count > 0 && r->slots < PLACE_SPAN);
         CHECK(r->seq >= next);
@@ -32,7 +32,7 @@ static void check_counts(const struct machine *m)
     }
     CHECK(next <= m->seq_next);
     CHECK(!m->backlog.open || next == m->seq_next); // the last range can grow
-    CHECK(m->backlog.len <= m->backlog.cap);
+    CHECK(m->backlog.ring.len <= m->backlog.ring.cap);
     for (uint32_t h = 1; h < m->msgs_len; h++)
         if (msg_at(m, h)->seq) counts[msg_at(m, h)->state]++;
     for (size_t s = 0; s < STATE_COUNT; s++) {
@@ -232,14 +232,14 @@ static void check_marks(const struct machine *m)
 static void check_memory(const struct machine *m)
 {
     uint64_t bytes = 0;
-    CHECK(m->dedup.index.len == m->dedup.len && m->requests.index.len == m->requests.len);
-    for (size_t i = 0; i < m->dedup.len; i++) {
+    CHECK(m->dedup.index.len == m->dedup.ring.len && m->requests.index.len == m->requests.ring.len);
+    for (size_t i = 0; i < m->dedup.ring.len; i++) {
         CHECK(dedup_at(m, i)->seq > 0 && dedup_at(m, i)->seq < m->seq_next);
         CHECK(map_find(&m->dedup.index, dedup_at(m, i)->key.lo) != MAP_NONE);
     }
-    CHECK(m->dedup.len == 0 || dedup_at(m, 0)->expires_at > m->now);
-    CHECK(m->requests.len == 0 || request_at(m, 0)->expires_at > m->now);
-    for (size_t i = 0; i < m->requests.len; i++) {
+    CHECK(m->dedup.ring.len == 0 || dedup_at(m, 0)->expires_at > m->now);
+    CHECK(m->requests.ring.len == 0 || request_at(m, 0)->expires_at > m->now);
+    for (size_t i = 0; i < m->requests.ring.len; i++) {
         const struct request_row *row = request_at(m, i);
         CHECK(row->kind >= OP_KIND_MACHINE && request_id_set(&row->id));
         CHECK(row->body.len > 0 && row->body.data[0] < REASON_COUNT);
@@ -310,7 +310,7 @@ void machine_check(const struct machine *m)
     finished_check(m);
     cursor_check(m);
     workflows_check(m);
-    workflow_ended_check(m);
+    CHECK(workflow_ended_ok(m));
     signals_check(m);
     retained_check(m);
     lanes_check(m);

@@ -73,10 +73,10 @@ static bool marks_any(const struct machine *m, uint64_t first, uint64_t last)
 
 bool machine_needs(const struct machine *m, uint64_t first, uint64_t last)
 {
-    CHECK(!m->backlog.open || m->backlog.len > 0);
+    CHECK(!m->backlog.open || m->backlog.ring.len > 0);
     if (machine_backlog_in(m, first, last)) return true;
     // The last range may still grow. Its readers then walk over the slots in between.
-    const struct range *open = m->backlog.open ? backlog_at(m, m->backlog.len - 1) : NULL;
+    const struct range *open = m->backlog.open ? backlog_at(m, m->backlog.ring.len - 1) : NULL;
     if (open && open->slot <= last && open->slot + PLACE_SPAN > first) return true;
     return marks_any(m, first, last);
 }
@@ -125,13 +125,13 @@ void machine_stats(const struct machine *m, int64_t now, struct machine_stats *o
                                   .duplicates = m->duplicates,
                                   .refused = m->refused_claims,
                                   .workers = m->registrations.len,
-                                  .ranges = m->backlog.len,
+                                  .ranges = m->backlog.ring.len,
                                   .records = m->msgs_used,
-                                  .requests = m->requests.len,
+                                  .requests = m->requests.ring.len,
                                   .bodies = m->bodies.len,
                                   .finished = m->finished.len,
                                   .signals = m->signals.pending,
-                                  .ended = m->signals.ended_len,
+                                  .ended = m->signals.ended_ring.len,
                                   .results = m->retained.results,
                                   .result_bytes = m->retained.result_bytes,
                                   .retained = m->retained.bodies,
@@ -234,12 +234,6 @@ enum err machine_find(const struct machine *m, uint64_t seq, int64_t now, struct
     return ERR_OK;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 // Returns the records of a state after a seq, sorted. The caller frees them with memory_free.
 static uint64_t *records_of(const struct machine *m, enum message_state state, uint64_t after,
                             int64_t now, size_t *len)
@@ -251,7 +245,7 @@ static uint64_t *records_of(const struct machine *m, enum message_state state, u
         if (seq > after && state_at(m, h, now) == state) seqs[(*len)++] = seq;
     }
     CHECK(*len <= m->msgs_used);
-    qsort(seqs, *len, sizeof *seqs, by_number);
+    rows_sort(seqs, *len, sizeof *seqs);
     return seqs;
 }
 
@@ -261,7 +255,7 @@ size_t machine_list(const struct machine *m, enum message_state state, uint64_t 
     size_t seqs_len, at = 0, len = 0, range = 0;
     CHECK((unsigned)state < STATE_COUNT);
     uint64_t *seqs = records_of(m, state, after, now, &seqs_len);
-    size_t ranges = state == STATE_READY ? m->backlog.len : 0;
+    size_t ranges = state == STATE_READY ? m->backlog.ring.len : 0;
     while (len < max && (at < seqs_len || range < ranges)) {
         const struct range *r = range < ranges ? backlog_at(m, range) : NULL;
         if (r && r->seq + r->count <= after + 1) {

@@ -5,57 +5,16 @@
 #include "base/memory.h"
 #include "queue/core/state.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-struct numbered_row {
-    uint64_t seq;
-    uint32_t b;
-};
-
-static int by_number(const void *a, const void *b)
-{
-    const struct numbered_row *x = a, *y = b;
-    return (x->seq > y->seq) - (x->seq < y->seq);
-}
-
-static void save_id(const struct request_id *id, struct buf *out)
-{
-    CHECK(request_id_set(id));
-    buf_put(out, bytes_of(id->bytes, sizeof id->bytes));
-}
-
-static void save_signal(const struct signal *s, struct buf *out)
-{
-    save_id(&s->id, out);
-    buf_put_u64(out, s->slot);
-    buf_put_u32(out, s->op);
-    buf_put_i64(out, signal_time(s->sent_at));
-    buf_put_i64(out, s->due);
-    buf_put_u32(out, s->number);
-    buf_put_u16(out, s->deliveries);
-    buf_put_u8(out, s->kind);
-    buf_put_u8(out, s->then);
-    buf_put_u8(out, (uint8_t)(s->once | s->settled << 1));
-}
-
 static void save_box(const struct machine *m, const struct signal_box *box, struct buf *out)
 {
     const struct signals *t = &m->signals;
-    CHECK(box->seq > 0 && box->rows <= SIGNALS_OF_MESSAGE_MAX);
-    buf_put_u64(out, box->seq);
-    buf_put_u32(out, box->number);
-    buf_put_u8(out, box->progress_slot != 0);
-    if (box->progress_slot) {
-        buf_put_u8(out, box->percent);
-        buf_put_u64(out, box->progress_slot);
-        buf_put_u32(out, box->progress_op);
-        buf_put_u32(out, box->progress_index);
-        buf_put_i64(out, box->progress_at);
-    }
+    CHECK(box->rows <= SIGNALS_OF_MESSAGE_MAX);
+    layout_put(&signal_box_layout, out, box);
     buf_put_u16(out, box->rows);
-    for (uint32_t s = box->first; s; s = t->rows[s].next)
-        save_signal(&t->rows[s], out);
+    for (uint32_t s = box->first; s; s = t->rows[s].next) {
+        struct stored_signal row = signal_stored(&t->rows[s]);
+        layout_put(&pending_signal_layout, out, &row);
+    }
 }
 
 void signals_save(const struct machine *m, struct buf *out)
@@ -66,33 +25,16 @@ void signals_save(const struct machine *m, struct buf *out)
     for (uint32_t b = 1; b < t->boxes_len; b++)
         if (t->boxes[b].seq) order[len++] = (struct numbered_row){t->boxes[b].seq, b};
     CHECK(len == t->boxes_used);
-    qsort(order, len, sizeof *order, by_number);
+    rows_sort(order, len, sizeof *order);
     buf_put_u32(out, t->boxes_used);
     for (size_t i = 0; i < len; i++)
-        save_box(m, &t->boxes[order[i].b], out);
+        save_box(m, &t->boxes[order[i].at], out);
     memory_free(order);
-    buf_put_u32(out, t->ended_len);
-    for (uint64_t n = t->ended_first; n < t->ended_first + t->ended_len; n++) {
-        const struct ended_signal *e = ended_at(m, n);
-        save_id(&e->id, out);
-        buf_put_u64(out, e->seq);
-        buf_put_i64(out, signal_time(e->sent_at));
-        buf_put_i64(out, e->at);
-        buf_put_u64(out, e->slot);
-        buf_put_u32(out, e->op);
-        buf_put_u32(out, e->index);
-        buf_put_u32(out, e->number);
-        buf_put_u16(out, e->deliveries);
-        buf_put_u8(out, e->kind);
-        buf_put_u8(out, e->state);
+    buf_put_u32(out, t->ended_ring.len);
+    for (uint32_t i = 0; i < t->ended_ring.len; i++) {
+        struct stored_ended_signal row = ended_stored(ended_at(m, t->ended_first + i));
+        layout_put(&ended_signal_layout, out, &row);
     }
-}
-
-static void load_id(struct reader *r, struct request_id *id)
-{
-    struct bytes bytes = read_bytes(r, sizeof id->bytes);
-    if (bytes.len > 0) memcpy(id->bytes, bytes.data, bytes.len);
-    if (!request_id_set(id)) r->bad = true;
 }
 
 static enum message_state state_of(const struct machine *m, uint64_t seq, bool *running)
@@ -127,24 +69,20 @@ static bool time_ok(int64_t t)
 static uint32_t load_signal(struct machine *m, uint32_t b, struct reader *r, uint32_t after,
                             bool running)
 {
-    struct signal s = {0};
-    load_id(r, &s.id);
-    uint64_t slot = read_u64(r);
-    if (slot > SIGNAL_SLOT_MAX) r->bad = true;
-    s.slot = slot & SIGNAL_SLOT_MAX;
-    s.op = read_u32(r);
-    int64_t sent_at = read_i64(r);
-    if (!time_ok(sent_at)) r->bad = true;
-    s.sent_at = SIGNAL_TIME(sent_at);
-    s.due = read_i64(r);
-    s.number = read_u32(r);
-    s.deliveries = read_u16(r);
-    uint8_t kind = read_u8(r), then = read_u8(r), flags = read_u8(r);
-    if (kind >= SIGNAL_KIND_COUNT || then >= SIGNAL_THEN_COUNT || flags > 3) r->bad = true;
-    s.kind = kind & 15U;
-    s.then = then & 15U;
-    s.once = flags & 1U;
-    s.settled = flags >> 1 & 1U;
+    struct stored_signal row;
+    if (!layout_read(&pending_signal_layout, r, &row)) return 0;
+    struct signal s = {.id = row.id,
+                       .slot = row.slot & SIGNAL_SLOT_MAX,
+                       .op = row.op,
+                       .sent_at = SIGNAL_TIME(row.sent_at),
+                       .due = row.due,
+                       .number = row.number,
+                       .deliveries = row.deliveries,
+                       .kind = row.kind & 15U,
+                       .then = row.then & 15U,
+                       .once = row.flags & 1U,
+                       .settled = row.flags >> 1 & 1U};
+    if (!request_id_set(&row.id) || !time_ok(row.sent_at)) r->bad = true;
     if (r->bad || !signal_ok(m, &s, after, running) || s.number > m->signals.boxes[b].number) {
         r->bad = true;
         return 0;
@@ -154,96 +92,72 @@ static uint32_t load_signal(struct machine *m, uint32_t b, struct reader *r, uin
     return s.number;
 }
 
-static void load_progress(struct machine *m, struct signal_box *box, struct reader *r, bool running)
-{
-    box->percent = read_u8(r);
-    uint64_t slot = read_u64(r);
-    box->progress_op = read_u32(r);
-    box->progress_index = read_u32(r);
-    box->progress_at = read_i64(r);
-    if (box->percent > PROGRESS_PERCENT_MAX || slot == 0 || slot > m->slot || !running)
-        r->bad = true;
-    if (box->progress_at > m->now) r->bad = true;
-    CHECK(box->progress_slot == 0);
-    if (r->bad) return;
-    box->progress_slot = slot;
-    msg_mark(m, slot);
-}
-
 static uint64_t load_box(struct machine *m, struct reader *r, uint64_t after)
 {
-    uint64_t seq = read_u64(r);
-    uint32_t number = read_u32(r);
-    uint8_t progress = read_u8(r);
+    struct signal_box row = {0};
     bool running;
-    if (seq <= after || seq >= m->seq_next || progress > 1) r->bad = true;
-    if (r->bad || (number == 0 && !progress)) r->bad = true;
-    if (r->bad || !is_unfinished(state_of(m, seq, &running))) {
+    if (!layout_read(&signal_box_layout, r, &row)) return 0;
+    if (row.seq <= after || row.seq >= m->seq_next || (row.number == 0 && !row.reported))
+        r->bad = true;
+    if (r->bad || !is_unfinished(state_of(m, row.seq, &running))) {
         r->bad = true;
         return 0;
     }
-    uint32_t b = signal_box_need(m, seq), last = 0;
-    struct signal_box *box = &m->signals.boxes[b];
-    m->digest -= signal_box_hash(box);
-    box->number = number;
-    if (progress) load_progress(m, box, r, running);
-    m->digest += signal_box_hash(box);
+    if (row.reported && (!running || row.progress_slot > m->slot || row.progress_at > m->now))
+        r->bad = true;
     uint16_t rows = read_u16(r);
     if (rows > SIGNALS_OF_MESSAGE_MAX || rows > SIGNALS_OF_SHARD_MAX - m->signals.used)
         r->bad = true;
+    if (r->bad) return 0;
+    uint32_t b = signal_box_need(m, row.seq), last = 0;
+    struct signal_box *box = &m->signals.boxes[b];
+    CHECK(!box->reported && box->rows == 0);
+    m->digest += signal_box_hash(&row) - signal_box_hash(box);
+    *box = row;
+    if (row.reported) msg_mark(m, row.progress_slot);
     for (uint16_t i = 0; i < rows && reader_ok(r); i++)
         last = load_signal(m, b, r, last, running);
     CHECK(r->bad || m->signals.boxes[b].rows == rows);
-    return seq;
+    return row.seq;
 }
 
 static void load_ended(struct machine *m, struct reader *r, uint32_t newer, int64_t *after)
 {
-    struct ended_signal e = {0};
-    load_id(r, &e.id);
-    e.seq = read_u64(r);
-    int64_t sent_at = read_i64(r);
-    if (!time_ok(sent_at)) r->bad = true;
-    e.sent_at = SIGNAL_TIME(sent_at);
-    e.at = read_i64(r);
-    uint64_t slot = read_u64(r);
-    if (slot > SIGNAL_SLOT_MAX) r->bad = true;
-    e.slot = slot & SIGNAL_SLOT_MAX;
-    e.op = read_u32(r);
-    e.index = read_u32(r);
-    e.number = read_u32(r);
-    e.deliveries = read_u16(r);
-    uint8_t kind = read_u8(r), state = read_u8(r);
-    if (kind >= SIGNAL_KIND_COUNT || state == SIGNAL_PENDING || state >= SIGNAL_STATE_COUNT)
-        r->bad = true;
-    if (e.seq == 0 || e.seq >= m->seq_next || e.slot > m->slot) r->bad = true;
-    if (e.at < *after || e.at > m->now || sent_at > e.at) r->bad = true;
-    if (newer >= SIGNALS_ENDED_MAX && e.slot > 0) r->bad = true;
+    struct stored_ended_signal row;
+    if (!layout_read(&ended_signal_layout, r, &row)) return;
+    if (!request_id_set(&row.id) || !time_ok(row.sent_at)) r->bad = true;
+    if (row.state == SIGNAL_PENDING || row.seq >= m->seq_next || row.slot > m->slot) r->bad = true;
+    if (row.at < *after || row.at > m->now || row.sent_at > row.at) r->bad = true;
+    if (newer >= SIGNALS_ENDED_MAX && row.slot > 0) r->bad = true;
+    struct ended_signal e = {.id = row.id,
+                             .seq = row.seq,
+                             .sent_at = SIGNAL_TIME(row.sent_at),
+                             .at = row.at,
+                             .slot = row.slot & SIGNAL_SLOT_MAX,
+                             .op = row.op,
+                             .index = row.index,
+                             .number = row.number,
+                             .deliveries = row.deliveries,
+                             .kind = row.kind & 15U,
+                             .state = row.state & 15U};
     if (r->bad || ended_is_over(m, &e, newer)) {
         r->bad = true;
         return;
     }
-    e.kind = kind & 15U;
-    e.state = state & 15U;
     *after = e.at;
     ended_add(m, &e);
 }
 
-#define BOX_BYTES_MIN 15
-#define ENDED_BYTES   64
-
 void signals_load(struct machine *m, struct reader *r)
 {
-    CHECK(m->signals.boxes_used == 0 && m->signals.ended_len == 0);
-    uint32_t boxes = read_u32(r);
-    uint64_t seq = 0;
-    if (boxes > r->left / BOX_BYTES_MIN) r->bad = true;
-    for (uint32_t i = 0; i < boxes && reader_ok(r); i++)
+    CHECK(m->signals.boxes_used == 0 && m->signals.ended_ring.len == 0);
+    uint64_t boxes = rows_count(r, 4, 0, &signal_box_layout), seq = 0;
+    for (uint64_t i = 0; i < boxes && reader_ok(r); i++)
         seq = load_box(m, r, seq);
-    uint32_t ended = read_u32(r);
+    uint32_t known = SIGNALS_KNOWN_MAX - m->signals.pending;
+    uint32_t ended = (uint32_t)rows_count(r, 4, known, &ended_signal_layout);
     int64_t at = INT64_MIN;
-    if (ended > SIGNALS_KNOWN_MAX - m->signals.pending || ended > r->left / ENDED_BYTES)
-        r->bad = true;
+    if (known == 0 && ended > 0) r->bad = true;
     for (uint32_t i = 0; i < ended && reader_ok(r); i++)
         load_ended(m, r, ended - 1 - i, &at);
     m->signals.ends = (struct signal_ends){0};
@@ -298,7 +212,7 @@ static void check_same(const struct machine *m)
         CHECK(!row->same_next || t->rows[row->same_next].same_prev == s);
     }
     CHECK(lists == t->by_id.len);
-    for (uint64_t at = t->ended_first; at < t->ended_first + t->ended_len; at++) {
+    for (uint64_t at = t->ended_first; at < t->ended_first + t->ended_ring.len; at++) {
         CHECK(ended_same_first(m, &ended_at(m, at)->id, &n) && n >= at);
         newest += n == at;
     }
@@ -323,9 +237,9 @@ void signals_check(const struct machine *m)
     for (uint32_t s = t->free; s; s = t->rows[s].next)
         rows++;
     CHECK(t->len == 0 || rows == t->len - 1);
-    CHECK(t->pending + t->ended_len <= SIGNALS_KNOWN_MAX);
-    for (uint64_t n = t->ended_first; n < t->ended_first + t->ended_len; n++) {
-        uint64_t newer = t->ended_first + t->ended_len - 1 - n;
+    CHECK(t->pending + t->ended_ring.len <= SIGNALS_KNOWN_MAX);
+    for (uint64_t n = t->ended_first; n < t->ended_first + t->ended_ring.len; n++) {
+        uint64_t newer = t->ended_first + t->ended_ring.len - 1 - n;
         CHECK(!ended_is_over(m, ended_at(m, n), newer));
         CHECK(newer < SIGNALS_ENDED_MAX || ended_at(m, n)->slot == 0);
         CHECK(n == t->ended_first || ended_at(m, n - 1)->at <= ended_at(m, n)->at);
@@ -338,8 +252,8 @@ uint64_t signals_marks(const struct machine *m)
     uint64_t marks = t->used;
     for (uint32_t b = 1; b < t->boxes_len; b++)
         marks += t->boxes[b].seq && t->boxes[b].progress_slot;
-    for (uint64_t n = t->ended_first; n < t->ended_first + t->ended_len; n++)
+    for (uint64_t n = t->ended_first; n < t->ended_first + t->ended_ring.len; n++)
         marks += ended_at(m, n)->slot != 0;
-    CHECK(marks <= (uint64_t)t->used + t->boxes_used + t->ended_len);
+    CHECK(marks <= (uint64_t)t->used + t->boxes_used + t->ended_ring.len);
     return marks;
 }

@@ -4,88 +4,99 @@
 // rows do not add up to it, the snapshot is corrupt.
 #include "base/check.h"
 #include "base/memory.h"
+#include "queue/core/record_layouts.h"
 #include "queue/tables/registry.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define SNAPSHOT_MAGIC 0x4d514c53u // "SLQM" in the stored byte order
 
+struct machine_head {
+    uint32_t magic;
+    uint8_t version;
+    uint16_t rules;
+    struct queue_id queue;
+    uint32_t shard;
+};
+
+// The configuration comes after it.
+#define LAYOUT_OF struct machine_head
+static const struct layout_field head_fields[] = {
+    U32(magic, .min = SNAPSHOT_MAGIC, .max = SNAPSHOT_MAGIC),
+    U8(version, .min = SNAPSHOT_VERSION, .max = SNAPSHOT_VERSION),
+    U16(rules, .min = RULES_FIRST),
+    FIXED(queue),
+    U32(shard),
+};
+const struct layout machine_head_layout = LAYOUT(head_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct machine
+static const struct layout_field scalar_fields[] = {
+    U64(config_version),
+    FLAG(paused),
+    FLAG(deleted),
+    FLAG(backlog.open),
+    U64(slot),
+    I64(now),
+    U64(seq_next),
+    U64(fence),
+    U64(order),
+    U64(deaths),
+    U64(serial),
+    U64(duplicates),
+    U64(event_count),
+    U64(refused_claims),
+    U64(counts[STATE_READY]),
+    U64(counts[STATE_DELAYED]),
+    U64(counts[STATE_LOCKED]),
+    U64(counts[STATE_PROCESSED]),
+    U64(counts[STATE_DEAD]),
+    U64(counts[STATE_OUTBOUND]),
+    U64(counts[STATE_MOVED]),
+    U64(counts[STATE_REDRIVEN]),
+    U64(counts[STATE_PURGED]),
+    U64(counts[STATE_CANCELLED]),
+};
+const struct layout machine_layout = LAYOUT(scalar_fields);
+#undef LAYOUT_OF
+
+static struct machine_head head_of(const struct machine *m)
+{
+    return (struct machine_head){SNAPSHOT_MAGIC, SNAPSHOT_VERSION, m->rules, m->queue, m->shard};
+}
+
 uint64_t machine_digest(const struct machine *m)
 {
     CHECK(m->edited == 0);
-    const uint64_t scalars[] = {m->config_version,
-                                (uint64_t)m->paused | (uint64_t)m->deleted << 1 |
-                                    (uint64_t)m->backlog.open << 2,
-                                m->slot,
-                                (uint64_t)m->now,
-                                m->seq_next,
-                                m->fence,
-                                m->order,
-                                m->deaths,
-                                m->serial,
-                                m->sent,
-                                m->tickets,
-                                m->waiting,
-                                m->duplicates,
-                                m->rules,
-                                m->event_count,
-                                m->refused_claims,
-                                m->workflows.serial,
-                                m->workflows.listings};
-    uint64_t h = m->digest;
-    for (size_t i = 0; i < sizeof scalars / sizeof *scalars; i++)
-        h = mix(h, scalars[i]);
-    for (size_t i = 0; i < STATE_COUNT; i++)
-        h = mix(h, m->counts[i]);
-    h = spent_mix(&m->spent, h);
+    struct machine_head head = head_of(m);
+    uint64_t h = layout_flat_hash(&machine_head_layout, m->digest, &head);
+    h = layout_flat_hash(&machine_layout, h, m);
+    h = mix(mix(mix(h, m->sent), m->tickets), m->waiting);
+    h = layout_hash(&workflows_layout, h, &m->workflows);
+    h = layout_hash(&cost_ledger_layout, h, &m->spent);
     h = cursor_mix(m, mix(h, finished_digest(m)));
     struct buf config;
     buf_init(&config, 4096);
     config_encode(&m->config, &config);
-    h = mix(h, hash64_of(buf_bytes(&config), m->shard));
+    h = hash64_of(buf_bytes(&config), h);
     buf_done(&config);
     return h;
 }
 
 static void save_scalars(const struct machine *m, struct buf *out)
 {
-    buf_put_u32(out, SNAPSHOT_MAGIC);
-    buf_put_u8(out, SNAPSHOT_VERSION);
-    buf_put_u16(out, machine_rules(m));
-    buf_put(out, bytes_of(m->queue.bytes, sizeof m->queue.bytes));
-    buf_put_u32(out, m->shard);
+    struct machine_head head = head_of(m);
+    layout_put(&machine_head_layout, out, &head);
     config_encode(&m->config, out);
-    buf_put_u64(out, m->config_version);
-    buf_put_u8(out, m->paused);
-    buf_put_u8(out, m->deleted);
-    buf_put_u8(out, m->backlog.open);
-    buf_put_u64(out, m->slot);
-    buf_put_i64(out, m->now);
-    buf_put_u64(out, m->seq_next);
-    buf_put_u64(out, m->fence);
-    buf_put_u64(out, m->order);
-    buf_put_u64(out, m->deaths);
-    buf_put_u64(out, m->serial);
-    buf_put_u64(out, m->duplicates);
-    buf_put_u64(out, m->event_count);
-    buf_put_u64(out, m->refused_claims);
-    for (size_t i = 0; i < STATE_COUNT; i++)
-        buf_put_u64(out, m->counts[i]);
+    layout_put(&machine_layout, out, m);
 }
 
 static void save_backlog(const struct machine *m, struct buf *out)
 {
-    buf_put_u64(out, m->backlog.len);
-    for (size_t i = 0; i < m->backlog.len; i++) {
-        const struct range *r = backlog_at(m, i);
-        CHECK(r->count > 0 && r->slots < PLACE_SPAN);
-        buf_put_u64(out, r->seq);
-        buf_put_u64(out, r->slot);
-        buf_put_u32(out, r->count);
-        buf_put_u32(out, r->skip);
-        buf_put_u8(out, (uint8_t)r->slots);
-    }
+    buf_put_u64(out, m->backlog.ring.len);
+    for (size_t i = 0; i < m->backlog.ring.len; i++)
+        layout_flat_put(&range_in_line, out, backlog_at(m, i));
 }
 
 static void save_lock(const struct machine *m, const struct msg *msg, struct buf *out)
@@ -94,21 +105,12 @@ static void save_lock(const struct machine *m, const struct msg *msg, struct buf
     if (!msg->lock) return;
     const struct lock *lock = lock_of(m, msg);
     if (msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND) {
-        buf_put_u64(out, lock->number);
-        buf_put_i64(out, lock->died_at);
-        buf_put_u64(out, lock->reason_slot);
-        buf_put_u32(out, lock->reason_op);
-        buf_put_u8(out, lock->cause);
+        layout_flat_put(&death_in_line, out, lock);
         return;
     }
     CHECK((lock->end == LOCK_CURRENT) == (msg->state == STATE_LOCKED));
     CHECK(lock->fence <= m->fence && lock->order <= m->order);
-    buf_put_hash128(out, lock->token);
-    buf_put_u64(out, lock->fence);
-    buf_put_i64(out, lock->deadline);
-    buf_put_u64(out, lock->order);
-    buf_put_u8(out, lock->end);
-    buf_put_u8(out, lock->ticket);
+    layout_flat_put(&lock_in_line, out, lock);
     if (lock->end == LOCK_CURRENT) buf_put_sized(out, worker_name(m, lock->worker));
 }
 
@@ -116,29 +118,11 @@ static void save_record(const struct machine *m, uint32_t h, struct buf *out)
 {
     const struct msg *msg = msg_at(m, h);
     CHECK(msg->seq < m->seq_next && msg->slot <= m->slot); // as load_record asks
-    buf_put_u64(out, msg->seq);
-    buf_put_u64(out, msg->slot);
-    buf_put_u32(out, msg->skip);
-    buf_put_u32(out, msg->retries);
-    buf_put_u32(out, msg->deliveries);
-    buf_put_u8(out, msg->state);
-    buf_put_u8(out, msg->priority);
-    buf_put_u8(out, msg->flags);
+    layout_flat_put(&record_in_line, out, msg);
     buf_put_u8(out, requirement_number(m, msg->lane));
     if (is_strict(m)) buf_put_u64(out, m->scopes[msg->scope].group);
     if (msg->state == STATE_DELAYED) buf_put_i64(out, heap_get(&m->timers, h)->key);
     save_lock(m, msg, out);
-}
-
-struct numbered_row {
-    uint64_t number;
-    uint32_t h;
-};
-
-static int by_number(const void *a, const void *b)
-{
-    const struct numbered_row *x = a, *y = b;
-    return (x->number > y->number) - (x->number < y->number);
 }
 
 static void save_records(const struct machine *m, struct buf *out)
@@ -148,60 +132,58 @@ static void save_records(const struct machine *m, struct buf *out)
     for (uint32_t h = 1; h < m->msgs_len; h++)
         if (msg_at(m, h)->seq) order[len++] = (struct numbered_row){msg_at(m, h)->seq, h};
     CHECK(len == m->msgs_used);
-    qsort(order, len, sizeof *order, by_number);
+    rows_sort(order, len, sizeof *order);
     buf_put_u64(out, len);
     for (size_t i = 0; i < len; i++)
-        save_record(m, order[i].h, out);
+        save_record(m, order[i].at, out);
     memory_free(order);
 }
 
-static void save_memory(const struct machine *m, struct buf *out)
+static void ledger_save(const struct machine *m, struct buf *out)
 {
-    CHECK(m->dedup.index.len == m->dedup.len && m->requests.index.len == m->requests.len);
-    buf_put_u64(out, m->dedup.len);
-    for (size_t i = 0; i < m->dedup.len; i++) {
-        const struct dedup_row *row = dedup_at(m, i);
-        buf_put_hash128(out, row->key);
-        buf_put_u64(out, row->seq);
-        buf_put_i64(out, row->expires_at);
-    }
-    buf_put_u64(out, m->requests.len);
-    for (size_t i = 0; i < m->requests.len; i++) {
-        const struct request_row *row = request_at(m, i);
-        buf_put(out, bytes_of(row->id.bytes, sizeof row->id.bytes));
-        buf_put_u16(out, row->kind);
-        buf_put_i64(out, row->expires_at);
-        buf_put_sized(out, row->body);
-    }
-    buf_put_u64(out, m->sources_len);
-    for (size_t i = 0; i < m->sources_len; i++) {
-        const struct letter_source *s = &m->sources[i];
-        buf_put(out, bytes_of(s->queue.bytes, sizeof s->queue.bytes));
-        buf_put_u32(out, s->shard);
-        buf_put_u64(out, s->number);
-    }
+    layout_put(&cost_ledger_layout, out, &m->spent);
 }
+
+static void ledger_load(struct machine *m, struct reader *r)
+{
+    (void)layout_read(&cost_ledger_layout, r, &m->spent);
+}
+
+// What follows the records, in this order.
+static const struct part {
+    const struct row_table *rows; // or the two functions
+    void (*save)(const struct machine *m, struct buf *out);
+    void (*load)(struct machine *m, struct reader *r);
+} parts[] = {
+    {.rows = &dedup_rows},
+    {.rows = &request_rows},
+    {.rows = &source_rows},
+    {.rows = &body_rows},
+    {.save = ledger_save, .load = ledger_load},
+    {.save = failures_save, .load = failures_load},
+    {.save = registry_save, .load = registry_load},
+    {.save = bonds_save, .load = bonds_load},
+    {.save = finished_save, .load = finished_load},
+    {.save = cursor_save, .load = cursor_load},
+    {.save = workflows_save, .load = workflows_load},
+    {.save = signals_save, .load = signals_load},
+    {.rows = &retained_rows},
+    {.rows = &workflow_end_rows},
+};
+#define PARTS (sizeof parts / sizeof *parts)
 
 void machine_save(const struct machine *m, struct buf *out)
 {
     CHECK(machine_is_sound(m));
+    CHECK(m->registrations.len == m->rows); // registry_save writes all of them
     save_scalars(m, out);
     save_backlog(m, out);
     requirements_save(m, out);
     save_records(m, out);
-    save_memory(m, out);
-    CHECK(m->registrations.len == m->rows); // registry_save writes all of them
-    bodies_save(m, out);
-    spent_save(&m->spent, out);
-    failures_save(m, out);
-    registry_save(m, out);
-    bonds_save(m, out);
-    finished_save(m, out);
-    cursor_save(m, out);
-    workflows_save(m, out);
-    signals_save(m, out);
-    retained_save(m, out);
-    workflow_ended_save(m, out);
+    for (size_t i = 0; i < PARTS; i++) {
+        if (parts[i].rows) rows_save(parts[i].rows, m, out);
+        if (parts[i].save) parts[i].save(m, out);
+    }
     buf_put_u64(out, machine_digest(m));
 }
 
@@ -214,54 +196,37 @@ static bool read_bool(struct reader *r)
 
 static void load_scalars(struct machine *m, struct reader *r)
 {
+    struct machine_head head;
     CHECK(m->sent == 0 && m->slot == 0); // it was reset
-    if (read_u32(r) != SNAPSHOT_MAGIC) r->bad = true;
-    if (read_u8(r) != SNAPSHOT_VERSION) r->bad = true;
-    m->rules = read_u16(r);
-    if (m->rules < RULES_FIRST || m->rules > rules_newest()) r->bad = true;
-    struct bytes id = read_bytes(r, sizeof m->queue.bytes);
-    if (!bytes_equal(id, bytes_of(m->queue.bytes, sizeof m->queue.bytes))) r->bad = true;
-    if (read_u32(r) != m->shard) r->bad = true;
-    if (r->bad || config_decode(r, &m->config) != ERR_OK) r->bad = true;
-    m->config_version = read_u64(r);
-    m->paused = read_bool(r);
-    m->deleted = read_bool(r);
-    m->backlog.open = read_bool(r);
-    m->slot = read_u64(r);
-    m->now = read_i64(r);
-    m->seq_next = read_u64(r);
-    m->fence = read_u64(r);
-    m->order = read_u64(r);
-    m->deaths = read_u64(r);
-    m->serial = read_u64(r);
-    m->duplicates = read_u64(r);
-    m->event_count = read_u64(r);
-    m->refused_claims = read_u64(r);
-    for (size_t i = 0; i < STATE_COUNT; i++) {
-        m->counts[i] = read_u64(r);
-        m->sent += m->counts[i];
+    if (!layout_read(&machine_head_layout, r, &head)) return;
+    bool same = memcmp(&head.queue, &m->queue, sizeof m->queue) == 0 && head.shard == m->shard;
+    if (!same || head.rules > rules_newest() || config_decode(r, &m->config) != ERR_OK ||
+        m->config.rules > head.rules) {
+        r->bad = true;
+        return;
     }
-    if (!r->bad && m->config.rules > m->rules) r->bad = true;
+    m->rules = head.rules;
+    if (!layout_read(&machine_layout, r, m)) return;
+    for (size_t i = 0; i < STATE_COUNT; i++)
+        m->sent += m->counts[i];
 }
 
 static void load_backlog(struct machine *m, struct reader *r, uint64_t *ready)
 {
-    CHECK(m->backlog.len == 0);
-    uint64_t count = read_u64(r), next = 1;
+    uint64_t count = rows_count(r, 8, 0, &range_layout), next = 1;
+    CHECK(m->backlog.ring.len == 0);
     for (uint64_t i = 0; i < count && reader_ok(r); i++) {
-        struct range row = {.seq = read_u64(r), .slot = read_u64(r)};
-        row.count = read_u32(r);
-        row.skip = read_u32(r);
-        row.slots = read_u8(r);
-        if (row.seq < next || row.count == 0 || row.slots >= PLACE_SPAN) r->bad = true;
-        if (row.seq >= m->seq_next || row.count > m->seq_next - row.seq) r->bad = true;
+        struct range row;
+        if (!layout_flat_read(&range_in_line, r, &row)) return;
+        if (row.seq < next || row.seq >= m->seq_next || row.count > m->seq_next - row.seq)
+            r->bad = true;
         if (row.slot > m->slot || row.slots > m->slot - row.slot) r->bad = true;
         if (r->bad) return;
         next = row.seq + row.count;
         *ready += row.count;
         backlog_push(m, &row);
     }
-    if (m->backlog.open && m->backlog.len == 0) r->bad = true;
+    if (m->backlog.open && m->backlog.ring.len == 0) r->bad = true;
 }
 
 struct loaded_lists {
@@ -272,17 +237,6 @@ struct loaded_lists {
     uint64_t counts[STATE_COUNT];
     uint8_t lanes[REQUIREMENTS_MAX + 1]; // by that number
 };
-
-static void load_dead_entry(struct machine *m, struct reader *r, struct lock *lock)
-{
-    lock->number = read_u64(r);
-    lock->died_at = read_i64(r);
-    lock->reason_slot = read_u64(r);
-    lock->reason_op = read_u32(r);
-    lock->cause = read_u8(r);
-    if (lock->cause >= DEAD_CAUSE_COUNT) r->bad = true;
-    if (lock->reason_slot) msg_mark(m, lock->reason_slot);
-}
 
 static void load_lock(struct machine *m, uint32_t h, struct reader *r)
 {
@@ -296,16 +250,11 @@ static void load_lock(struct machine *m, uint32_t h, struct reader *r)
     lock_need(m, h);
     struct lock *lock = lock_of(m, msg);
     if (dead) {
-        load_dead_entry(m, r, lock);
+        if (layout_flat_read(&death_in_line, r, lock) && lock->reason_slot)
+            msg_mark(m, lock->reason_slot);
         return;
     }
-    lock->token = read_hash128(r);
-    lock->fence = read_u64(r);
-    lock->deadline = read_i64(r);
-    lock->order = read_u64(r);
-    lock->end = read_u8(r);
-    lock->ticket = read_bool(r);
-    if (lock->end > LOCK_END_RELEASED) r->bad = true;
+    if (!layout_flat_read(&lock_in_line, r, lock)) return;
     if ((lock->end == LOCK_CURRENT) != (msg->state == STATE_LOCKED)) r->bad = true;
     if (lock->end != LOCK_CURRENT || r->bad) return;
     struct bytes name = read_sized(r, WORKER_NAME_MAX);
@@ -365,18 +314,13 @@ static bool state_ok(const struct msg *msg)
 static uint64_t load_record(struct machine *m, struct reader *r, uint64_t after,
                             struct loaded_lists *l)
 {
-    struct msg row = {.seq = read_u64(r), .slot = read_u64(r)};
-    row.skip = read_u32(r);
-    row.retries = read_u32(r);
-    row.deliveries = read_u32(r);
-    row.state = read_u8(r);
-    row.priority = read_u8(r);
-    row.flags = read_u8(r);
+    struct msg row = {0};
+    if (!layout_flat_read(&record_in_line, r, &row)) return 0;
     uint8_t number = read_u8(r);
     uint64_t group = is_strict(m) ? read_u64(r) : 0;
     int64_t due = row.state == STATE_DELAYED ? read_i64(r) : 0;
     if (row.seq <= after || row.seq >= m->seq_next || row.slot > m->slot) r->bad = true;
-    if (!state_ok(&row) || row.priority > MESSAGE_PRIORITY_MAX) r->bad = true;
+    if (!state_ok(&row)) r->bad = true;
     if ((row.flags & MSG_OPENED) && !is_strict(m)) r->bad = true;
     if (number > REQUIREMENTS_MAX || (number > 0 && !l->lanes[number])) r->bad = true;
     if (r->bad) return 0;
@@ -398,13 +342,10 @@ static uint64_t load_record(struct machine *m, struct reader *r, uint64_t after,
     return row.seq;
 }
 
-#define RECORD_BYTES_MIN 32 // smallest size of a record: limits a false count
-
 static void load_records(struct machine *m, struct reader *r, struct loaded_lists *l)
 {
-    uint64_t count = read_u64(r), after = 0;
+    uint64_t count = rows_count(r, 8, 0, &record_layout), after = 0;
     CHECK(m->msgs_used == 0 && m->by_seq.len == 0);
-    if (count > r->left / RECORD_BYTES_MIN) r->bad = true;
     if (r->bad) return;
     l->tickets = memory_new((size_t)count * sizeof *l->tickets);
     l->dead_list = memory_new((size_t)count * sizeof *l->dead_list);
@@ -412,48 +353,15 @@ static void load_records(struct machine *m, struct reader *r, struct loaded_list
         after = load_record(m, r, after, l);
     if (r->bad) return;
     CHECK(l->tickets_len + l->dead_list_len <= m->msgs_used && m->msgs_used == count);
-    qsort(l->tickets, l->tickets_len, sizeof *l->tickets, by_number);
+    rows_sort(l->tickets, l->tickets_len, sizeof *l->tickets);
     for (size_t i = 0; i < l->tickets_len; i++)
-        ticket_link(m, lock_of(m, msg_at(m, l->tickets[i].h))->worker, l->tickets[i].h);
+        ticket_link(m, lock_of(m, msg_at(m, l->tickets[i].at))->worker, l->tickets[i].at);
     m->tickets = l->tickets_len;
-    qsort(l->dead_list, l->dead_list_len, sizeof *l->dead_list, by_number);
+    rows_sort(l->dead_list, l->dead_list_len, sizeof *l->dead_list);
     for (size_t i = 0; i < l->dead_list_len; i++)
-        dead_list_link(m, l->dead_list[i].h);
+        dead_list_link(m, l->dead_list[i].at);
     for (uint32_t s = SCOPE_UNGROUPED; s < m->scopes_len; s++)
         scope_refresh(m, s);
-}
-
-static void load_memory(struct machine *m, struct reader *r)
-{
-    uint64_t count = read_u64(r);
-    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
-        CHECK(m->dedup.len == i);
-        struct dedup_row row = {.key = read_hash128(r)};
-        row.seq = read_u64(r);
-        row.expires_at = read_i64(r);
-        if (reader_ok(r)) dedup_add(m, &row);
-    }
-    count = read_u64(r);
-    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
-        CHECK(m->requests.len <= i); // the oldest may have been dropped
-        struct request_row row = {0};
-        struct bytes id = read_bytes(r, sizeof row.id.bytes);
-        if (id.len > 0) memcpy(row.id.bytes, id.data, id.len);
-        row.kind = read_u16(r);
-        row.expires_at = read_i64(r);
-        row.body = read_sized(r, REQUEST_BYTES_MAX);
-        if (row.body.len == 0 || row.body.data[0] >= REASON_COUNT) r->bad = true;
-        if (reader_ok(r)) request_add(m, &row);
-    }
-    count = read_u64(r);
-    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
-        struct queue_id queue = {0};
-        struct bytes id = read_bytes(r, sizeof queue.bytes);
-        if (id.len > 0) memcpy(queue.bytes, id.data, id.len);
-        uint32_t shard = read_u32(r);
-        uint64_t number = read_u64(r);
-        if (reader_ok(r)) source_raise(m, source_need(m, &queue, shard), number);
-    }
 }
 
 static bool counts_ok(const struct machine *m, const struct loaded_lists *l)
@@ -465,11 +373,6 @@ static bool counts_ok(const struct machine *m, const struct loaded_lists *l)
     return true;
 }
 
-static void load_spent(struct machine *m, struct reader *r)
-{
-    spent_load(&m->spent, r);
-}
-
 enum err machine_load(struct machine *m, struct bytes saved)
 {
     machine_reset(m);
@@ -479,13 +382,11 @@ enum err machine_load(struct machine *m, struct bytes saved)
     if (reader_ok(&r)) load_backlog(m, &r, &l.counts[STATE_READY]);
     if (reader_ok(&r)) requirements_load(m, &r, l.lanes);
     if (reader_ok(&r)) load_records(m, &r, &l);
-    if (reader_ok(&r)) load_memory(m, &r);
-    void (*const tables[])(struct machine *, struct reader *) = {
-        bodies_load,  load_spent,    failures_load,      registry_load,
-        bonds_load,   finished_load, cursor_load,        workflows_load,
-        signals_load, retained_load, workflow_ended_load};
-    for (size_t i = 0; i < sizeof tables / sizeof *tables && reader_ok(&r); i++)
-        tables[i](m, &r);
+    for (size_t i = 0; i < PARTS && reader_ok(&r); i++) {
+        if (parts[i].rows) rows_load(parts[i].rows, m, &r);
+        if (parts[i].load) parts[i].load(m, &r);
+    }
+    if (!r.bad && !(retained_ok(m) && workflow_ended_ok(m))) r.bad = true;
     if (!r.bad && !bodies_live(m)) r.bad = true;
     memory_free(l.tickets);
     memory_free(l.dead_list);

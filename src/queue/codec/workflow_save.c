@@ -7,36 +7,22 @@
 #include "base/memory.h"
 #include "queue/core/state.h"
 
-#include <stdlib.h>
+#define LAYOUT_OF struct workflows
+static const struct layout_field head_fields[] = {U64(serial), U64(listings)};
+const struct layout workflows_layout = LAYOUT(head_fields);
+#undef LAYOUT_OF
 
-struct numbered_row {
-    uint64_t number;
-    uint32_t at;
+struct stored_member {
+    uint64_t seq;
+    uint32_t place; // of its workflow in the saved order
+    uint32_t run;   // times 2, plus 1 if the message has ended
 };
 
-static int by_number(const void *a, const void *b)
-{
-    const struct numbered_row *x = a, *y = b;
-    return (x->number > y->number) - (x->number < y->number);
-}
-
-static void save_row(const struct workflow *row, struct buf *out)
-{
-    CHECK(row->id && !row->pending);
-    buf_put_sized(out, bytes_of(row->id, row->id_len));
-    buf_put_u64(out, row->serial);
-    buf_put_u64(out, row->open);
-    buf_put_u64(out, row->done);
-    buf_put_u64(out, row->failed);
-    buf_put_u64(out, row->cancelled);
-    buf_put_i64(out, row->begun);
-    buf_put_i64(out, row->seen);
-    buf_put_i64(out, row->since);
-    buf_put_u64(out, row->listed);
-    buf_put_u32(out, row->run);
-    buf_put_u8(out, row->state);
-    buf_put_u8(out, row->saw_last);
-}
+#define LAYOUT_OF struct stored_member
+static const struct layout_field member_fields[] = {U64(seq, .min = 1), U32(place),
+                                                    U32(run, .min = 2)};
+const struct layout workflow_member_layout = LAYOUT(member_fields);
+#undef LAYOUT_OF
 
 void workflows_save(const struct machine *m, struct buf *out)
 {
@@ -45,68 +31,48 @@ void workflows_save(const struct machine *m, struct buf *out)
     struct numbered_row *order = memory_new(most * sizeof *order);
     uint32_t *place = memory_zeroed(t->len + (size_t)1, sizeof *place); // in the saved order
     for (uint32_t w = 1; w < t->len; w++)
-        if (t->rows[w].id) order[len++] = (struct numbered_row){t->rows[w].serial, w};
+        if (t->rows[w].id.len > 0) order[len++] = (struct numbered_row){t->rows[w].serial, w};
     CHECK(len == t->used);
-    qsort(order, len, sizeof *order, by_number);
-    buf_put_u64(out, t->serial);
-    buf_put_u64(out, t->listings);
+    rows_sort(order, len, sizeof *order);
+    layout_put(&workflows_layout, out, t);
     buf_put_u32(out, t->used);
     for (size_t i = 0; i < len; i++) {
+        CHECK(!t->rows[order[i].at].pending);
         place[order[i].at] = (uint32_t)i;
-        save_row(&t->rows[order[i].at], out);
+        layout_put(&workflow_layout, out, &t->rows[order[i].at]);
     }
     len = 0;
     for (uint32_t i = 0; i < t->members_len; i++)
         order[len++] = (struct numbered_row){t->members[i].seq, i};
-    qsort(order, len, sizeof *order, by_number);
+    rows_sort(order, len, sizeof *order);
     buf_put_u64(out, len);
     for (size_t i = 0; i < len; i++) {
         const struct workflow_member *member = &t->members[order[i].at];
-        buf_put_u64(out, member->seq);
-        buf_put_u32(out, place[member->row]);
-        buf_put_u32(out, member->run << 1 | member->ended);
+        layout_put(&workflow_member_layout, out,
+                   &(struct stored_member){.seq = member->seq,
+                                           .place = place[member->row],
+                                           .run = member->run << 1 | member->ended});
     }
     memory_free(place);
     memory_free(order);
 }
 
-static bool read_flag(struct reader *r)
-{
-    uint8_t v = read_u8(r);
-    if (v > 1) r->bad = true;
-    return v == 1;
-}
-
 static uint64_t load_row(struct machine *m, struct reader *r, uint64_t after)
 {
     struct workflows *t = &m->workflows;
-    struct bytes id = read_sized(r, MESSAGE_WORKFLOW_MAX);
-    struct workflow row = {.serial = read_u64(r)};
-    row.open = read_u64(r);
-    row.done = read_u64(r);
-    row.failed = read_u64(r);
-    row.cancelled = read_u64(r);
-    row.begun = read_i64(r);
-    row.seen = read_i64(r);
-    row.since = read_i64(r);
-    row.listed = read_u64(r);
-    row.run = read_u32(r);
-    row.state = read_u8(r);
-    row.saw_last = read_flag(r);
+    struct workflow row = {0};
     struct workflow_view known;
-    if (id.len == 0 || row.serial <= after || row.serial > t->serial) r->bad = true;
-    if (row.listed > t->listings || row.run == 0 || row.run > WORKFLOW_RUN_MAX) r->bad = true;
-    if (row.state >= WORKFLOW_STATE_COUNT || (row.state != WORKFLOW_OPEN && row.open > 0))
-        r->bad = true;
+    if (!layout_read(&workflow_layout, r, &row)) return 0;
+    if (row.serial <= after || row.serial > t->serial || row.listed > t->listings) r->bad = true;
+    if (row.state != WORKFLOW_OPEN && row.open > 0) r->bad = true;
     if (row.begun > m->now || row.seen > m->now || row.since > m->now) r->bad = true;
     if (row.listed == 0 && row.since != 0) r->bad = true;
-    if (r->bad || machine_workflow(m, id, &known)) {
+    if (r->bad || machine_workflow(m, row.id, &known)) {
         r->bad = true;
         return 0;
     }
-    uint32_t w = workflow_row_new(m, id);
+    uint32_t w = workflow_row_new(m, row.id);
     row.id = t->rows[w].id;
-    row.id_len = t->rows[w].id_len;
     row.hash = t->rows[w].hash;
     t->rows[w] = row;
     m->digest += workflow_hash(&t->rows[w]);
@@ -128,21 +94,22 @@ static bool is_live(const struct machine *m, uint64_t seq)
 static uint64_t load_member(struct machine *m, struct reader *r, uint64_t after)
 {
     struct workflows *t = &m->workflows;
-    uint64_t seq = read_u64(r);
-    uint32_t place = read_u32(r), run = read_u32(r);
-    if (seq <= after || place >= t->used || run >> 1 == 0) r->bad = true;
-    if (r->bad || !is_live(m, seq)) {
+    struct stored_member row;
+    if (!layout_read(&workflow_member_layout, r, &row)) return 0;
+    if (row.seq <= after || row.place >= t->used || !is_live(m, row.seq)) {
         r->bad = true;
         return 0;
     }
-    struct workflow_member member = {
-        .seq = seq, .row = (place + 1) & WORKFLOW_ROW_MASK, .run = run >> 1, .ended = run & 1};
+    struct workflow_member member = {.seq = row.seq,
+                                     .row = (row.place + 1) & WORKFLOW_ROW_MASK,
+                                     .run = row.run >> 1,
+                                     .ended = row.run & 1};
     if (member.run > t->rows[member.row].run) r->bad = true;
-    if (member.ended != is_dead(m, seq)) r->bad = true;
+    if (member.ended != is_dead(m, row.seq)) r->bad = true;
     if (!member.ended && member.run != t->rows[member.row].run) r->bad = true;
     if (r->bad) return 0;
     workflow_member_add(m, &member);
-    return seq;
+    return row.seq;
 }
 
 static void load_lists(struct machine *m, struct reader *r)
@@ -154,7 +121,7 @@ static void load_lists(struct machine *m, struct reader *r)
         if ((t->rows[w].listed > 0) != (t->rows[w].refs == 0)) r->bad = true;
         if (t->rows[w].listed) order[len++] = (struct numbered_row){t->rows[w].listed, w};
     }
-    qsort(order, len, sizeof *order, by_number);
+    rows_sort(order, len, sizeof *order);
     for (size_t i = 1; i < len; i++)
         if (order[i].number == order[i - 1].number) r->bad = true;
     for (size_t i = 0; i < len && !r->bad; i++)
@@ -173,22 +140,15 @@ static void load_counts(struct machine *m, struct reader *r)
     memory_free(open);
 }
 
-#define ROW_BYTES_MIN (4 + 1 + 9 * 8 + 4 + 2)
-#define MEMBER_BYTES  16
-
 void workflows_load(struct machine *m, struct reader *r)
 {
     struct workflows *t = &m->workflows;
     CHECK(t->len == 0 && t->members_len == 0);
-    t->serial = read_u64(r);
-    t->listings = read_u64(r);
-    uint32_t rows = read_u32(r);
-    uint64_t after = 0;
-    if (rows > WORKFLOWS_MAX || rows > r->left / ROW_BYTES_MIN) r->bad = true;
-    for (uint32_t i = 0; i < rows && reader_ok(r); i++)
+    if (!layout_read(&workflows_layout, r, t)) return;
+    uint64_t rows = rows_count(r, 4, WORKFLOWS_MAX, &workflow_layout), after = 0;
+    for (uint64_t i = 0; i < rows && reader_ok(r); i++)
         after = load_row(m, r, after);
-    uint64_t members = read_u64(r);
-    if (members > r->left / MEMBER_BYTES) r->bad = true;
+    uint64_t members = rows_count(r, 8, 0, &workflow_member_layout);
     after = 0;
     for (uint64_t i = 0; i < members && reader_ok(r); i++)
         after = load_member(m, r, after);
@@ -230,7 +190,7 @@ void workflows_check(const struct machine *m)
     }
     for (uint32_t w = 1; w < t->len; w++) {
         const struct workflow *row = &t->rows[w];
-        if (!row->id) continue;
+        if (row->id.len == 0) continue;
         used++;
         listed += row->listed > 0;
         CHECK(row->open == open[w] && row->refs == refs[w] && !row->pending);

@@ -112,16 +112,10 @@ struct purged_row {
     uint32_t attempts;
 };
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = ((const struct purged_row *)a)->seq, y = ((const struct purged_row *)b)->seq;
-    return (x > y) - (x < y);
-}
-
 // Rows about finished messages have an order, so messages are noted by number.
 static void note_purged(struct machine *m, unsigned states)
 {
-    size_t ranges = states & (1u << STATE_READY) ? m->backlog.len : 0, len = 0;
+    size_t ranges = states & (1u << STATE_READY) ? m->backlog.ring.len : 0, len = 0;
     struct purged_row *rows = memory_new((ranges + m->msgs_used + 1) * sizeof *rows);
     for (size_t i = 0; i < ranges; i++)
         rows[len++] = (struct purged_row){backlog_at(m, i)->seq, backlog_at(m, i)->count, 0};
@@ -131,7 +125,7 @@ static void note_purged(struct machine *m, unsigned states)
             rows[len++] = (struct purged_row){msg->seq, 1, msg->deliveries};
     }
     CHECK(len <= ranges + m->msgs_used);
-    qsort(rows, len, sizeof *rows, by_number);
+    rows_sort(rows, len, sizeof *rows);
     for (size_t i = 0; i < len; i++)
         finished_note(m, rows[i].seq, rows[i].count, rows[i].attempts, BYTES_EMPTY,
                       FINISHED_PURGED);
@@ -146,7 +140,7 @@ static uint64_t purge(struct machine *m, unsigned states)
     signals_purge(m, states);
     if (states & (1u << STATE_READY)) {
         uint64_t plain = 0;
-        for (size_t i = 0; i < m->backlog.len; i++)
+        for (size_t i = 0; i < m->backlog.ring.len; i++)
             plain += backlog_at(m, i)->count;
         CHECK(plain <= m->counts[STATE_READY]);
         count_move(m, STATE_READY, STATE_PURGED, plain);

@@ -108,7 +108,7 @@ static void advance(struct machine *m)
     const struct heap_row *top;
     while ((top = heap_top(&m->timers)) && top->key <= m->now)
         lock_expire(m, top->ref);
-    if (m->signals.used > 0 || m->signals.ended_len > 0) signals_expire(m);
+    if (m->signals.used > 0 || m->signals.ended_ring.len > 0) signals_expire(m);
     dedup_expire(m);
     requests_expire(m);
     if (finished_due(m)) finished_expire(m);

@@ -68,9 +68,14 @@ static int source_compare(const struct letter_source *a, const struct queue_id *
     return order != 0 ? order : (a->shard > shard) - (a->shard < shard);
 }
 
+#define LAYOUT_OF struct letter_source
+static const struct layout_field source_fields[] = {FIXED(queue), U32(shard), U64(number)};
+const struct layout letter_source_layout = LAYOUT(source_fields);
+#undef LAYOUT_OF
+
 static uint64_t source_hash(const struct letter_source *s)
 {
-    return mix(hash64_of(bytes_of(s->queue.bytes, sizeof s->queue.bytes), s->shard), s->number);
+    return layout_flat_hash(&letter_source_layout, 0, s);
 }
 
 // Returns the row, found or new, with number 0. Rows are sorted, so that snapshots have one order.
@@ -101,6 +106,30 @@ void source_raise(struct machine *m, struct letter_source *s, uint64_t number)
     if (number > s->number) s->number = number;
     m->digest += source_hash(s);
 }
+
+static size_t source_places(const struct machine *m)
+{
+    return m->sources_len;
+}
+
+static bool source_save(const struct machine *m, size_t place, void *to)
+{
+    *(struct letter_source *)to = m->sources[place];
+    return true;
+}
+
+static bool source_load(struct machine *m, void *from)
+{
+    const struct letter_source *row = from;
+    source_raise(m, source_need(m, &row->queue, row->shard), row->number);
+    return true;
+}
+
+const struct row_table source_rows = {.layout = &letter_source_layout,
+                                      .count_bytes = 8,
+                                      .places = source_places,
+                                      .row = source_save,
+                                      .add = source_load};
 
 enum reason apply_arrive(struct machine *m, struct bytes payload)
 {

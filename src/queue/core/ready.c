@@ -26,47 +26,31 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
+#include "queue/core/record_layouts.h"
 #include "queue/tables/registry.h"
 
 static struct range *range_at(const struct backlog *b, size_t index)
 {
-    CHECK(index < b->cap); // a power of two
-    return &b->rows[(b->head + index) & (b->cap - 1)];
+    return RING_AT(&b->ring, b->rows, (uint32_t)index);
 }
 
 const struct range *backlog_at(const struct machine *m, size_t index)
 {
-    CHECK(index < m->backlog.len);
     return range_at(&m->backlog, index);
 }
 
-static uint64_t range_hash(const struct range *r)
+static inline uint64_t range_hash(const struct range *r)
 {
-    return mix(mix(mix(r->seq, r->slot), (uint64_t)r->count << 32 | r->skip), r->slots);
-}
-
-static void backlog_grow(struct backlog *b)
-{
-    size_t cap = b->cap < 16 ? 16 : b->cap * 2;
-    CHECK(b->len == b->cap);
-    struct range *rows = memory_new(cap * sizeof *rows);
-    for (size_t i = 0; i < b->len; i++)
-        rows[i] = *range_at(b, i);
-    memory_free(b->rows);
-    b->rows = rows;
-    b->head = 0;
-    b->cap = cap;
+    return layout_flat_hash(&range_in_line, 0, r);
 }
 
 void backlog_push(struct machine *m, const struct range *range)
 {
     struct backlog *b = &m->backlog;
-    if (b->len == b->cap) backlog_grow(b);
-    CHECK(b->len == 0 ||
-          range_at(b, b->len - 1)->seq + range_at(b, b->len - 1)->count <= range->seq);
+    CHECK(b->ring.len == 0 ||
+          range_at(b, b->ring.len - 1)->seq + range_at(b, b->ring.len - 1)->count <= range->seq);
     CHECK(range->count > 0 && range->slots < PLACE_SPAN);
-    b->len++;
-    *range_at(b, b->len - 1) = *range;
+    *RING_ADD(&b->ring, b->rows) = *range;
     m->digest += range_hash(range);
 }
 
@@ -74,7 +58,7 @@ void backlog_push(struct machine *m, const struct range *range)
 void backlog_add(struct machine *m, uint64_t seq, uint32_t skip)
 {
     struct backlog *b = &m->backlog;
-    struct range *last = b->len > 0 ? range_at(b, b->len - 1) : NULL;
+    struct range *last = b->ring.len > 0 ? range_at(b, b->ring.len - 1) : NULL;
     if (b->open && last && m->slot - last->slot < PLACE_SPAN && last->count < UINT32_MAX / 2) {
         CHECK(last->seq + last->count == seq);
         m->digest -= range_hash(last);
@@ -95,8 +79,7 @@ void backlog_break(struct machine *m)
 void backlog_clear(struct machine *m)
 {
     struct backlog *b = &m->backlog;
-    CHECK(b->len <= b->cap && (b->cap & (b->cap - 1)) == 0);
-    for (size_t i = 0; i < b->len; i++)
+    for (size_t i = 0; i < b->ring.len; i++)
         m->digest -= range_hash(range_at(b, i));
     memory_free(b->rows);
     *b = (struct backlog){0};
@@ -105,7 +88,7 @@ void backlog_clear(struct machine *m)
 // Returns the index of the first range that ends after seq.
 static size_t backlog_index(const struct backlog *b, uint64_t seq)
 {
-    size_t lo = 0, hi = b->len;
+    size_t lo = 0, hi = b->ring.len;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         const struct range *r = range_at(b, mid);
@@ -115,7 +98,7 @@ static size_t backlog_index(const struct backlog *b, uint64_t seq)
             hi = mid;
         }
     }
-    CHECK(lo == hi && lo <= b->len);
+    CHECK(lo == hi && lo <= b->ring.len);
     return lo;
 }
 
@@ -123,7 +106,7 @@ const struct range *backlog_find(const struct machine *m, uint64_t seq)
 {
     const struct backlog *b = &m->backlog;
     size_t at = backlog_index(b, seq);
-    if (at == b->len || range_at(b, at)->seq > seq) return NULL;
+    if (at == b->ring.len || range_at(b, at)->seq > seq) return NULL;
     CHECK(seq - range_at(b, at)->seq < range_at(b, at)->count);
     return range_at(b, at);
 }
@@ -131,16 +114,16 @@ const struct range *backlog_find(const struct machine *m, uint64_t seq)
 // Makes room for a range after this one, or takes this one out.
 static void backlog_shift(struct backlog *b, size_t at, bool insert)
 {
-    CHECK(at < b->len);
+    CHECK(at < b->ring.len);
     if (insert) {
-        if (b->len == b->cap) backlog_grow(b);
-        for (size_t i = b->len++; i > at + 1; i--)
+        (void)RING_ADD(&b->ring, b->rows);
+        for (size_t i = b->ring.len - 1; i > at + 1; i--)
             *range_at(b, i) = *range_at(b, i - 1);
         return;
     }
-    for (size_t i = at; i + 1 < b->len; i++)
+    for (size_t i = at; i + 1 < b->ring.len; i++)
         *range_at(b, i) = *range_at(b, i + 1);
-    b->len--;
+    b->ring.len--;
 }
 
 // The range is cut in two. Both parts still begin their walk at the slot of the whole.
@@ -149,13 +132,13 @@ static struct place backlog_remove(struct machine *m, uint64_t seq)
     struct backlog *b = &m->backlog;
     size_t at = backlog_index(b, seq);
     struct range whole = *range_at(b, at), before = whole, after = whole;
-    CHECK(at < b->len && whole.seq <= seq);
+    CHECK(at < b->ring.len && whole.seq <= seq);
     uint32_t offset = (uint32_t)(seq - whole.seq);
     before.count = offset;
     after.seq = seq + 1;
     after.skip += offset + 1;
     after.count -= offset + 1;
-    if (at + 1 == b->len && after.count == 0) b->open = false;
+    if (at + 1 == b->ring.len && after.count == 0) b->open = false;
     m->digest -= range_hash(&whole);
     if (before.count > 0 && after.count > 0) backlog_shift(b, at, true);
     if (before.count == 0 && after.count == 0) backlog_shift(b, at, false);
@@ -178,10 +161,10 @@ static bool is_lifo(const struct machine *m)
 static uint64_t backlog_next(const struct machine *m)
 {
     const struct backlog *b = &m->backlog;
-    if (b->len == 0) return 0;
+    if (b->ring.len == 0) return 0;
     if (is_strict(m) && m->scopes[SCOPE_UNGROUPED].opened && !MUTANT(ORDER_OFF)) return 0;
     if (!is_lifo(m)) return range_at(b, 0)->seq;
-    const struct range *last = range_at(b, b->len - 1);
+    const struct range *last = range_at(b, b->ring.len - 1);
     CHECK(last->seq > 0 && last->count > 0);
     return last->seq + last->count - 1;
 }
@@ -189,8 +172,8 @@ static uint64_t backlog_next(const struct machine *m)
 static struct place backlog_take(struct machine *m)
 {
     struct backlog *b = &m->backlog;
-    CHECK(b->len > 0);
-    struct range *r = range_at(b, is_lifo(m) ? b->len - 1 : 0);
+    CHECK(b->ring.len > 0);
+    struct range *r = range_at(b, is_lifo(m) ? b->ring.len - 1 : 0);
     struct place place = {r->slot, r->skip};
     CHECK(r->count > 0);
     m->digest -= range_hash(r);
@@ -206,8 +189,11 @@ static struct place backlog_take(struct machine *m)
         m->digest += range_hash(r);
         return place;
     }
-    if (!is_lifo(m)) b->head = (b->head + 1) & (b->cap - 1);
-    if (--b->len == 0) b->open = false;
+    if (is_lifo(m))
+        b->ring.len--;
+    else
+        ring_drop(&b->ring, 1);
+    if (b->ring.len == 0) b->open = false;
     return place;
 }
 

@@ -3,6 +3,7 @@
 // hash per row, so it is updated row by row and does not depend on the order of creation.
 #include "base/check.h"
 #include "base/memory.h"
+#include "queue/core/record_layouts.h"
 #include "queue/tables/registry.h"
 
 static const char *const state_names[STATE_COUNT] = {"ready",  "delayed",  "locked", "processed",
@@ -39,29 +40,34 @@ void count_move(struct machine *m, enum message_state from, enum message_state t
     m->counts[to] += n;
 }
 
-static uint64_t lock_hash(const struct machine *m, const struct msg *msg)
+#define LAYOUT_OF struct msg
+const struct layout record_layout = LAYOUT(record_fields);
+#undef LAYOUT_OF
+#define LAYOUT_OF struct lock
+const struct layout record_lock_layout = LAYOUT(lock_fields);
+const struct layout record_death_layout = LAYOUT(death_fields);
+#undef LAYOUT_OF
+#define LAYOUT_OF struct range
+const struct layout range_layout = LAYOUT(range_fields);
+#undef LAYOUT_OF
+
+static uint64_t lock_hash(const struct machine *m, const struct msg *msg, uint64_t seed)
 {
     const struct lock *lock = lock_of(m, msg);
-    if (msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND) {
-        uint64_t h = mix(lock->number, (uint64_t)lock->died_at);
-        return mix(mix(h, lock->reason_slot), (uint64_t)lock->reason_op << 8 | lock->cause);
-    }
-    uint64_t h = mix(mix(lock->token.lo, lock->token.hi), lock->fence);
-    h = mix(mix(h, (uint64_t)lock->deadline), lock->order);
-    h = mix(h, (uint64_t)lock->end << 1 | lock->ticket);
+    if (msg->state == STATE_DEAD || msg->state == STATE_OUTBOUND)
+        return layout_flat_hash(&death_in_line, seed, lock);
+    uint64_t h = layout_flat_hash(&lock_in_line, seed, lock);
     return lock->end == LOCK_CURRENT ? mix(h, m->workers[lock->worker].hash) : h;
 }
 
 static uint64_t msg_hash(const struct machine *m, uint32_t handle)
 {
     const struct msg *msg = msg_at(m, handle);
-    uint64_t h = mix(mix(msg->seq, msg->slot), (uint64_t)msg->skip << 32 | msg->retries);
-    h = mix(h, (uint64_t)msg->deliveries << 24 | (uint64_t)msg->state << 16 |
-                   (uint64_t)msg->priority << 8 | msg->flags);
+    uint64_t h = layout_flat_hash(&record_in_line, 0, msg);
     if (msg->scope) h = mix(h, m->scopes[msg->scope].group);
     if (msg->lane) h = mix(h, m->requirements[msg->lane].hash);
     if (msg->state == STATE_DELAYED) h = mix(h, (uint64_t)heap_get(&m->timers, handle)->key);
-    return msg->lock ? mix(h, lock_hash(m, msg)) : h;
+    return msg->lock ? lock_hash(m, msg, h) : h;
 }
 
 static struct msg_edit edit_begin(struct machine *m, uint32_t h)

@@ -106,7 +106,7 @@ static enum reason send_one(struct machine *m, const struct message *msg, uint32
         }
     }
     if (messages_held(m) >= m->config.capacity) return REASON_FULL;
-    if (named && m->dedup.len >= m->config.capacity) return REASON_DEDUP_FULL;
+    if (named && m->dedup.ring.len >= m->config.capacity) return REASON_DEDUP_FULL;
     if (msg->requires.len > 0 && requirement_need(m, msg->requires) == 0)
         return REASON_REQUIRES_FULL;
     bool in_workflow = msg->workflow.len > 0;

@@ -9,8 +9,10 @@
 
 #include "base/check.h"
 #include "base/heap.h"
+#include "base/layout_flat.h"
 #include "base/map.h"
 #include "base/mutant.h"
+#include "base/ring.h"
 #include "queue/codec/body_name.h"
 #include "queue/codec/emit.h"
 #include "queue/core/apply.h"
@@ -25,6 +27,7 @@
 #include "queue/tables/name_table.h"
 #include "queue/tables/requests.h"
 #include "queue/tables/retained.h"
+#include "queue/tables/rows.h"
 #include "queue/tables/signals.h"
 #include "queue/tables/workers.h"
 #include "queue/tables/workflow.h"
@@ -110,10 +113,8 @@ struct range {
 };
 
 struct backlog {
-    struct range *rows; // a ring, by seq
-    size_t head;
-    size_t len;
-    size_t cap; // a power of two
+    struct range *rows; // in the ring, by seq
+    struct ring ring;
     // The next message of the journal directly follows the last message of the last range.
     bool open;
 };
@@ -235,9 +236,7 @@ struct machine {
 
 static inline uint64_t mix(uint64_t a, uint64_t b)
 {
-    uint64_t x = (a ^ 0x9e3779b97f4a7c15u) * 0xbf58476d1ce4e5b9u + b;
-    x = (x ^ (x >> 32)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 29);
+    return hash64_step(a, b);
 }
 
 static inline struct msg *msg_at(const struct machine *m, uint32_t h)
@@ -380,6 +379,7 @@ void dead_list_link(struct machine *m, uint32_t h);
 void dead_list_unlink(struct machine *m, uint32_t h);
 struct letter_source *source_need(struct machine *m, const struct queue_id *queue, uint32_t shard);
 void source_raise(struct machine *m, struct letter_source *s, uint64_t number);
+extern const struct row_table source_rows;
 
 // claim.c: delivery
 struct grant grant_of(const struct machine *m, uint32_t h); // of a locked record

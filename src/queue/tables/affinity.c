@@ -9,14 +9,18 @@
 #include "base/mutant.h"
 #include "queue/tables/registry.h"
 
-#include <stdlib.h>
-
 #define BONDS_MAX 65536
+
+#define LAYOUT_OF struct affinity_row
+static const struct layout_field row_fields[] = {U64(group), U64(serial, .min = 1)};
+const struct layout affinity_row_layout = LAYOUT(row_fields);
+#undef LAYOUT_OF
 
 static uint64_t bond_hash(uint64_t group, uint64_t serial)
 {
+    struct affinity_row row = {.group = group, .serial = serial};
     CHECK(serial > 0);
-    return mix(mix(group, serial), 0x626f6e64);
+    return layout_flat_hash(&affinity_row_layout, 0x626f6e64u, &row);
 }
 
 static bool is_live(const struct machine *m, uint32_t w, uint64_t serial)
@@ -114,12 +118,6 @@ void bonds_clear(struct machine *m)
     m->bonds = (struct affinity_table){0};
 }
 
-static int by_group(const void *a, const void *b)
-{
-    const struct affinity_row *x = a, *y = b;
-    return (x->group > y->group) - (x->group < y->group);
-}
-
 // A bond whose registration ended has no effect any more. It is saved all the same: it counts until
 // it is replaced.
 void bonds_save(const struct machine *m, struct buf *out)
@@ -130,18 +128,14 @@ void bonds_save(const struct machine *m, struct buf *out)
         if (m->scopes[s].bound_serial)
             bound[len++] =
                 (struct affinity_row){m->scopes[s].group, m->scopes[s].bound_serial, 0, 0};
-    if (len > 0) qsort(bound, len, sizeof *bound, by_group);
+    rows_sort(bound, len, sizeof *bound);
     buf_put_u64(out, len);
-    for (size_t i = 0; i < len; i++) {
-        buf_put_u64(out, bound[i].group);
-        buf_put_u64(out, bound[i].serial);
-    }
+    for (size_t i = 0; i < len; i++)
+        layout_put(&affinity_row_layout, out, &bound[i]);
     memory_free(bound);
     buf_put_u64(out, m->bonds.used);
-    for (uint32_t at = m->bonds.oldest; at; at = m->bonds.rows[at].newer) {
-        buf_put_u64(out, m->bonds.rows[at].group);
-        buf_put_u64(out, m->bonds.rows[at].serial);
-    }
+    for (uint32_t at = m->bonds.oldest; at; at = m->bonds.rows[at].newer)
+        layout_put(&affinity_row_layout, out, &m->bonds.rows[at]);
 }
 
 // Moves what the scope offers into the right lane.
@@ -155,34 +149,35 @@ static void reoffer(struct machine *m, uint32_t scope, uint32_t w, uint64_t seri
     if (offered) offer_push(m, offered);
 }
 
-static void load_bound(struct machine *m, struct reader *r)
+static bool load_bound(struct machine *m, const struct affinity_row *row)
 {
-    uint64_t group = read_u64(r), serial = read_u64(r);
-    uint32_t s = group ? map_find(&m->by_group, group) : SCOPE_UNGROUPED;
-    if (serial == 0 || serial > m->serial || s == MAP_NONE) r->bad = true;
-    if (r->bad || m->scopes[s].bound_serial) {
-        r->bad = true;
-        return;
-    }
-    uint32_t w = map_find(&m->by_serial, serial);
-    reoffer(m, s, w == MAP_NONE ? 0 : w, serial);
+    uint32_t s = row->group ? map_find(&m->by_group, row->group) : SCOPE_UNGROUPED;
+    if (s == MAP_NONE || m->scopes[s].bound_serial) return false;
+    uint32_t w = map_find(&m->by_serial, row->serial);
+    reoffer(m, s, w == MAP_NONE ? 0 : w, row->serial);
+    return true;
+}
+
+static bool load_free(struct machine *m, const struct affinity_row *row)
+{
+    if (row->group == 0 || map_find(&m->bonds.by_group, row->group) != MAP_NONE) return false;
+    if (map_find(&m->by_group, row->group) != MAP_NONE) return false;
+    append_bond(m, row->group, row->serial);
+    return true;
 }
 
 void bonds_load(struct machine *m, struct reader *r)
 {
-    uint64_t bound = read_u64(r);
     CHECK(m->bonds.used == 0);
-    for (uint64_t i = 0; i < bound && reader_ok(r); i++)
-        load_bound(m, r);
-    uint64_t count = read_u64(r);
-    if (count > BONDS_MAX) r->bad = true;
-    if ((bound > 0 || count > 0) && !has_affinity(m)) r->bad = true;
-    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
-        uint64_t group = read_u64(r), serial = read_u64(r);
-        if (group == 0 || serial == 0 || serial > m->serial) r->bad = true;
-        if (map_find(&m->bonds.by_group, group) != MAP_NONE) r->bad = true;
-        if (map_find(&m->by_group, group) != MAP_NONE) r->bad = true;
-        if (!r->bad) append_bond(m, group, serial);
+    for (int free = 0; free < 2; free++) {
+        uint64_t count = rows_count(r, 8, free ? BONDS_MAX : 0, &affinity_row_layout);
+        if (count > 0 && !has_affinity(m)) r->bad = true;
+        for (uint64_t i = 0; i < count && reader_ok(r); i++) {
+            struct affinity_row row = {0};
+            if (!layout_read(&affinity_row_layout, r, &row)) return;
+            bool good = row.serial <= m->serial;
+            if (!good || !(free ? load_free : load_bound)(m, &row)) r->bad = true;
+        }
     }
 }
 

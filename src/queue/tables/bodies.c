@@ -13,7 +13,10 @@
 #include "base/mutant.h"
 #include "queue/core/state.h"
 
-#include <stdlib.h>
+#define LAYOUT_OF struct body_row
+static const struct layout_field row_fields[] = {U64(seq), U64(key)};
+const struct layout body_row_layout = LAYOUT(row_fields);
+#undef LAYOUT_OF
 
 static bool bodies_are_sound(const struct bodies *b)
 {
@@ -21,7 +24,7 @@ static bool bodies_are_sound(const struct bodies *b)
 }
 static uint64_t row_hash(const struct body_row *row)
 {
-    return mix(mix(0x626f6479u, row->seq), row->key);
+    return layout_flat_hash(&body_row_layout, 0x626f6479u, row);
 }
 
 bool body_is_stale(const struct machine *m, const struct body_reference *r)
@@ -123,45 +126,38 @@ bool machine_body(const struct machine *m, size_t i, uint64_t *seq, uint64_t *ke
     return true;
 }
 
-static int by_message(const void *a, const void *b)
-{
-    const struct body_row *x = a, *y = b;
-    return (x->seq > y->seq) - (x->seq < y->seq);
-}
-
-void bodies_save(const struct machine *m, struct buf *out)
-{
-    const struct bodies *b = &m->bodies;
-    CHECK(bodies_are_sound(b));
-    struct body_row *rows = memory_new((b->len + 1) * sizeof *rows);
-    for (uint32_t i = 0; i < b->len; i++)
-        rows[i] = b->rows[i];
-    qsort(rows, b->len, sizeof *rows, by_message);
-    buf_put_u64(out, b->len);
-    for (uint32_t i = 0; i < b->len; i++) {
-        buf_put_u64(out, rows[i].seq);
-        buf_put_u64(out, rows[i].key);
-    }
-    memory_free(rows);
-}
-
 static bool is_live(const struct machine *m, uint64_t seq)
 {
     return map_find(&m->by_seq, seq) != MAP_NONE || backlog_find(m, seq) || retained_upload(m, seq);
 }
 
-void bodies_load(struct machine *m, struct reader *r)
+static size_t places(const struct machine *m)
 {
-    CHECK(m->bodies.len == 0);
-    uint64_t count = read_u64(r), after = 0;
-    for (uint64_t i = 0; i < count && reader_ok(r); i++) {
-        uint64_t seq = read_u64(r), key = read_u64(r);
-        if (seq <= after) r->bad = true; // bodies_live compares the messages
-        if (r->bad) return;
-        body_hold(m, seq, key);
-        after = seq;
-    }
+    CHECK(bodies_are_sound(&m->bodies));
+    return m->bodies.len;
 }
+
+static bool save_row(const struct machine *m, size_t place, void *to)
+{
+    *(struct body_row *)to = m->bodies.rows[place];
+    return true;
+}
+
+// bodies_live compares the messages.
+static bool load_row(struct machine *m, void *from)
+{
+    const struct body_row *row = from;
+    body_hold(m, row->seq, row->key);
+    return true;
+}
+
+const struct row_table body_rows = {.layout = &body_row_layout,
+                                    .count_bytes = 8,
+                                    .rising = true,
+                                    .key = offsetof(struct body_row, seq),
+                                    .places = places,
+                                    .row = save_row,
+                                    .add = load_row};
 
 bool bodies_live(const struct machine *m)
 {

@@ -28,7 +28,6 @@ void body_release(struct machine *m, uint64_t seq); // finished; the message may
 void body_rename(struct machine *m, uint64_t from, uint64_t to);
 void bodies_release_backlog(struct machine *m); // before backlog_clear
 void bodies_clear(struct machine *m);
-void bodies_save(const struct machine *m, struct buf *out);
-void bodies_load(struct machine *m, struct reader *r);
+extern const struct row_table body_rows;
 void bodies_check(const struct machine *m);
 bool bodies_live(const struct machine *m); // each one has a message that needs it

@@ -6,9 +6,17 @@
 #include "base/check.h"
 #include "queue/core/state.h"
 
-#include <string.h>
+#define LAYOUT_OF struct cost
+static const struct layout_field cost_fields[] = {U64(writes), U64(reads), U64(deletes)};
+const struct layout cost_layout = LAYOUT(cost_fields);
+#undef LAYOUT_OF
 
-static_assert(sizeof(struct cost_ledger) == 80, "no padding: it is compared as bytes");
+#define LAYOUT_OF struct cost_ledger
+static const struct layout_field ledger_fields[] = {PART(total, cost_layout),
+                                                    PART(this_hour, cost_layout),
+                                                    PART(last_hour, cost_layout), I64(hour)};
+const struct layout cost_ledger_layout = LAYOUT(ledger_fields);
+#undef LAYOUT_OF
 
 #define HOUR_MS (INT64_C(3600) * 1000)
 
@@ -50,54 +58,4 @@ void machine_spent(const struct machine *m, int64_t now, struct machine_cost *ou
                                  .last_hour = s.last_hour,
                                  .hour_ms = now - hour_of(now) * HOUR_MS};
     CHECK(out->hour_ms >= 0 && out->hour_ms < HOUR_MS);
-}
-
-static uint64_t mix_cost(uint64_t h, const struct cost *c)
-{
-    return mix(mix(mix(h, c->writes), c->reads), c->deletes);
-}
-
-// If the store charges nothing, the ledger stays empty, and the digest is the same as without a
-// ledger. So journals of earlier releases stay valid.
-uint64_t spent_mix(const struct cost_ledger *s, uint64_t h)
-{
-    static const struct cost_ledger empty;
-    if (memcmp(s, &empty, sizeof empty) == 0) return h;
-    h = mix_cost(mix_cost(mix_cost(h, &s->total), &s->this_hour), &s->last_hour);
-    return mix(h, (uint64_t)s->hour);
-}
-
-static void save_cost(const struct cost *c, struct buf *out)
-{
-    buf_put_u64(out, c->writes);
-    buf_put_u64(out, c->reads);
-    buf_put_u64(out, c->deletes);
-}
-
-void spent_save(const struct cost_ledger *s, struct buf *out)
-{
-    size_t at = out->len;
-    save_cost(&s->total, out);
-    save_cost(&s->this_hour, out);
-    save_cost(&s->last_hour, out);
-    buf_put_i64(out, s->hour);
-    CHECK(out->bad || out->len - at == sizeof *s);
-}
-
-static struct cost load_cost(struct reader *r)
-{
-    struct cost c = {.writes = read_u64(r)};
-    c.reads = read_u64(r);
-    c.deletes = read_u64(r);
-    return c;
-}
-
-void spent_load(struct cost_ledger *s, struct reader *r)
-{
-    size_t before = r->left;
-    s->total = load_cost(r);
-    s->this_hour = load_cost(r);
-    s->last_hour = load_cost(r);
-    s->hour = read_i64(r);
-    CHECK(r->bad || before - r->left == sizeof *s); // as spent_save writes
 }

@@ -12,7 +12,3 @@ struct cost_ledger {
     struct cost last_hour;
     int64_t hour;
 };
-
-uint64_t spent_mix(const struct cost_ledger *s, uint64_t h);
-void spent_save(const struct cost_ledger *s, struct buf *out);
-void spent_load(struct cost_ledger *s, struct reader *r);

@@ -15,6 +15,17 @@
 #define MARK_MS    INT64_C(60000)
 #define MARK_BYTES (UINT64_C(16) << 20)
 
+#define LAYOUT_OF  struct cursor_mark
+static const struct layout_field mark_fields[] = {U64(slot), I64(at), U64(bytes)};
+const struct layout cursor_mark_layout = LAYOUT(mark_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct cursor
+static const struct layout_field cursor_fields[] = {
+    FLAG(published), U64(slot), U64(sequence), U64(bytes), U8(marks_len, .max = CURSOR_MARKS_MAX)};
+const struct layout cursor_layout = LAYOUT(cursor_fields);
+#undef LAYOUT_OF
+
 static bool is_all_published(const struct machine *m)
 {
     CHECK(m->cursor.sequence <= m->event_count);
@@ -136,49 +147,34 @@ uint64_t machine_floor_limit(const struct machine *m, int64_t now)
 uint64_t cursor_mix(const struct machine *m, uint64_t h)
 {
     const struct cursor *c = &m->cursor;
-    h = mix(mix(mix(mix(h, c->published), c->slot), c->sequence), c->bytes);
+    h = layout_flat_hash(&cursor_layout, h, c);
     for (uint32_t i = 0; i < c->marks_len; i++)
-        h = mix(mix(mix(h, c->marks[i].slot), (uint64_t)c->marks[i].at), c->marks[i].bytes);
-    return mix(h, c->marks_len);
+        h = layout_flat_hash(&cursor_mark_layout, h, &c->marks[i]);
+    return h;
 }
 
 void cursor_save(const struct machine *m, struct buf *out)
 {
     const struct cursor *c = &m->cursor;
-    CHECK(c->marks_len <= CURSOR_MARKS_MAX);
-    buf_put_u8(out, c->published);
-    buf_put_u64(out, c->slot);
-    buf_put_u64(out, c->sequence);
-    buf_put_u64(out, c->bytes);
-    buf_put_u8(out, (uint8_t)c->marks_len);
-    for (uint32_t i = 0; i < c->marks_len; i++) {
-        buf_put_u64(out, c->marks[i].slot);
-        buf_put_i64(out, c->marks[i].at);
-        buf_put_u64(out, c->marks[i].bytes);
-    }
+    layout_put(&cursor_layout, out, c);
+    for (uint32_t i = 0; i < c->marks_len; i++)
+        layout_put(&cursor_mark_layout, out, &c->marks[i]);
 }
 
 void cursor_load(struct machine *m, struct reader *r)
 {
     struct cursor *c = &m->cursor;
-    uint8_t published = read_u8(r);
-    c->published = published == 1;
-    c->slot = read_u64(r);
-    c->sequence = read_u64(r);
-    c->bytes = read_u64(r);
-    uint8_t count = read_u8(r);
-    if (published > 1 || count > CURSOR_MARKS_MAX || (!c->published && count > 0)) r->bad = true;
+    if (!layout_read(&cursor_layout, r, c)) return;
+    if (!c->published && c->marks_len > 0) r->bad = true;
     if (c->sequence > m->event_count || (c->slot >= m->slot && c->slot > 0)) r->bad = true;
-    struct cursor_mark before = {0, INT64_MIN, 0};
-    for (uint32_t i = 0; i < count && reader_ok(r); i++) {
-        struct cursor_mark mark = {.slot = read_u64(r)};
-        mark.at = read_i64(r);
-        mark.bytes = read_u64(r);
-        if (mark.slot <= before.slot || mark.slot > m->slot) r->bad = true;
-        if (mark.at < before.at || mark.at > m->now) r->bad = true;
-        if (mark.bytes < before.bytes || mark.bytes > c->bytes) r->bad = true;
-        if (r->bad) return;
-        c->marks[c->marks_len++] = before = mark;
+    const struct cursor_mark *before = &(struct cursor_mark){0, INT64_MIN, 0};
+    for (uint32_t i = 0; i < c->marks_len && reader_ok(r); i++) {
+        struct cursor_mark *mark = &c->marks[i];
+        if (!layout_read(&cursor_mark_layout, r, mark)) return;
+        if (mark->slot <= before->slot || mark->slot > m->slot) r->bad = true;
+        if (mark->at < before->at || mark->at > m->now) r->bad = true;
+        if (mark->bytes < before->bytes || mark->bytes > c->bytes) r->bad = true;
+        before = mark;
     }
 }
 

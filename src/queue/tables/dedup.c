@@ -9,25 +9,24 @@
 #include "base/mutant.h"
 #include "queue/core/state.h"
 
+#define LAYOUT_OF struct dedup_row
+static const struct layout_field row_fields[] = {HASH(key), U64(seq), I64(expires_at)};
+const struct layout dedup_row_layout = LAYOUT(row_fields);
+#undef LAYOUT_OF
+
 static bool dedup_is_sound(const struct dedup *d)
 {
-    return d->len <= d->cap && d->index.len == d->len && (d->cap & (d->cap - 1)) == 0;
-}
-static struct dedup_row *row_at(const struct dedup *d, uint64_t number)
-{
-    CHECK(d->cap > 0 && (d->cap & (d->cap - 1)) == 0);
-    return &d->rows[number & (d->cap - 1)];
+    return d->ring.len <= d->ring.cap && d->index.len == d->ring.len;
 }
 
 const struct dedup_row *dedup_at(const struct machine *m, size_t index)
 {
-    CHECK(index < m->dedup.len);
-    return row_at(&m->dedup, m->dedup.first + index);
+    return RING_AT(&m->dedup.ring, m->dedup.rows, (uint32_t)index);
 }
 
 static uint64_t row_hash(const struct dedup_row *row)
 {
-    return mix(mix(mix(row->key.lo, row->key.hi), row->seq), (uint64_t)row->expires_at);
+    return layout_flat_hash(&dedup_row_layout, 0, row);
 }
 
 bool dedup_find(const struct machine *m, struct hash128 key, uint64_t *seq)
@@ -37,7 +36,7 @@ bool dedup_find(const struct machine *m, struct hash128 key, uint64_t *seq)
     uint32_t number;
     for (size_t at = map_first(&d->index, key.lo);
          (number = map_value(&d->index, key.lo, &at)) != MAP_NONE;) {
-        const struct dedup_row *row = row_at(d, number);
+        const struct dedup_row *row = RING_AT(&d->ring, d->rows, short_number(number - d->first));
         CHECK(row->key.lo == key.lo); // the index names a row in use
         if (!hash128_equal(row->key, key) || row->expires_at <= m->now) continue;
         *seq = row->seq;
@@ -46,60 +45,72 @@ bool dedup_find(const struct machine *m, struct hash128 key, uint64_t *seq)
     return false;
 }
 
-static void grow(struct dedup *d)
-{
-    size_t cap = d->cap < 16 ? 16 : d->cap * 2;
-    CHECK(d->len == d->cap && cap <= (size_t)1 << 31); // short_number
-    struct dedup_row *rows = memory_new(cap * sizeof *rows);
-    for (uint64_t n = d->first; n < d->first + d->len; n++)
-        rows[n & (cap - 1)] = *row_at(d, n);
-    memory_free(d->rows);
-    d->rows = rows;
-    d->cap = cap;
-}
-
-// Row numbers wrap at 2^31. The ring is never that large, so the low bits find the row.
-static uint32_t short_number(uint64_t number)
-{
-    return (uint32_t)(number & 0x7fffffff);
-}
-
 void dedup_add(struct machine *m, const struct dedup_row *row)
 {
     struct dedup *d = &m->dedup;
     CHECK(dedup_is_sound(d));
-    if (d->len == d->cap) grow(d);
-    CHECK(d->len < d->cap);
-    uint64_t number = d->first + d->len++;
-    *row_at(d, number) = *row;
-    map_add(&d->index, row->key.lo, short_number(number));
+    *RING_ADD(&d->ring, d->rows) = *row;
+    map_add(&d->index, row->key.lo, short_number(d->first + d->ring.len - 1));
     m->digest += row_hash(row);
 }
 
 static void drop_first(struct machine *m)
 {
     struct dedup *d = &m->dedup;
-    CHECK(d->len > 0);
-    const struct dedup_row *row = row_at(d, d->first);
+    const struct dedup_row *row = dedup_at(m, 0);
     m->digest -= row_hash(row);
-    map_remove(&d->index, row->key.lo, short_number(d->first));
-    d->first++;
-    d->len--;
+    map_remove(&d->index, row->key.lo, short_number(d->first++));
+    ring_drop(&d->ring, 1);
     CHECK(dedup_is_sound(d));
 }
 
 void dedup_expire(struct machine *m)
 {
-    while (m->dedup.len > 0 && row_at(&m->dedup, m->dedup.first)->expires_at <= m->now)
+    while (m->dedup.ring.len > 0 && dedup_at(m, 0)->expires_at <= m->now)
         drop_first(m);
 }
 
 void dedup_clear(struct machine *m)
 {
-    while (m->dedup.len > 0)
+    while (m->dedup.ring.len > 0)
         drop_first(m);
     CHECK(m->dedup.index.len == 0);
     memory_free(m->dedup.rows);
     map_done(&m->dedup.index);
     m->dedup = (struct dedup){0};
 }
+
+static size_t places(const struct machine *m)
+{
+    return m->dedup.ring.len;
+}
+
+static bool save_row(const struct machine *m, size_t place, void *to)
+{
+    *(struct dedup_row *)to = *dedup_at(m, place);
+    return true;
+}
+
+static bool load_row(struct machine *m, void *row)
+{
+    dedup_add(m, row);
+    return true;
+}
+
+static void put_row(struct buf *out, const void *row)
+{
+    layout_flat_put(&dedup_row_layout, out, row);
+}
+
+static bool read_row(struct reader *r, void *row)
+{
+    return layout_flat_read(&dedup_row_layout, r, row);
+}
+
+const struct row_table dedup_rows = {.layout = &dedup_row_layout,
+                                     .count_bytes = 8,
+                                     .places = places,
+                                     .row = save_row,
+                                     .add = load_row,
+                                     .put = put_row,
+                                     .read = read_row};

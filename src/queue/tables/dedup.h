@@ -4,6 +4,7 @@
 
 #include "base/hash.h"
 #include "base/map.h"
+#include "base/ring.h"
 
 struct machine;
 
@@ -14,10 +15,9 @@ struct dedup_row {
 };
 
 struct dedup {
-    struct dedup_row *rows; // a ring, in the order of sending
-    uint64_t first;         // rows first .. first + len - 1, each at its number modulo cap
-    size_t len;
-    size_t cap;
+    struct dedup_row *rows; // in the ring, in the order of sending
+    struct ring ring;
+    uint64_t first; // the number of the first row
     struct map index;
 };
 
@@ -26,3 +26,4 @@ void dedup_add(struct machine *m, const struct dedup_row *row);
 void dedup_expire(struct machine *m);
 void dedup_clear(struct machine *m);
 const struct dedup_row *dedup_at(const struct machine *m, size_t index);
+extern const struct row_table dedup_rows;

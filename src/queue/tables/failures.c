@@ -12,7 +12,15 @@
 #include "base/memory.h"
 #include "queue/core/state.h"
 
-#include <stdlib.h>
+#define LAYOUT_OF struct failure_view
+static const struct layout_field failure_fields[] = {U64(slot),
+                                                     U32(op),
+                                                     I64(at),
+                                                     U32(attempt),
+                                                     ENUM(kind, FAILURE_KIND_COUNT),
+                                                     BYTES(worker, .max = WORKER_NAME_MAX)};
+const struct layout failure_layout = LAYOUT(failure_fields);
+#undef LAYOUT_OF
 
 static uint32_t row_new(struct failures *f)
 {
@@ -191,12 +199,6 @@ size_t machine_failures(const struct machine *m, uint64_t seq, int64_t now,
 
 // In a snapshot the failures are not covered by the digest. A separate hash protects them.
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static void save_message(const struct machine *m, uint64_t seq, struct buf *out)
 {
     struct failure_view rows[FAILURES_KEPT + 1];
@@ -204,14 +206,8 @@ static void save_message(const struct machine *m, uint64_t seq, struct buf *out)
     CHECK(len > 0 && len <= FAILURES_KEPT);
     buf_put_u64(out, seq);
     buf_put_u8(out, (uint8_t)len);
-    for (size_t i = 0; i < len; i++) {
-        buf_put_u64(out, rows[i].slot);
-        buf_put_u32(out, rows[i].op);
-        buf_put_i64(out, rows[i].at);
-        buf_put_u32(out, rows[i].attempt);
-        buf_put_u8(out, (uint8_t)rows[i].kind);
-        buf_put_sized(out, rows[i].worker);
-    }
+    for (size_t i = 0; i < len; i++)
+        layout_put(&failure_layout, out, &rows[i]);
 }
 
 void failures_save(const struct machine *m, struct buf *out)
@@ -226,7 +222,7 @@ void failures_save(const struct machine *m, struct buf *out)
         if (seq && map_find(&f->by_seq, seq) != MAP_NONE) seqs[len++] = seq;
     }
     CHECK(len == f->messages);
-    qsort(seqs, len, sizeof *seqs, by_number);
+    rows_sort(seqs, len, sizeof *seqs);
     buf_put_u64(out, len);
     for (size_t i = 0; i < len; i++)
         save_message(m, seqs[i], out);
@@ -236,15 +232,9 @@ void failures_save(const struct machine *m, struct buf *out)
 
 static void load_failure(struct machine *m, uint64_t seq, struct reader *r)
 {
-    struct failure_view v = {.slot = read_u64(r)};
-    v.op = read_u32(r);
-    v.at = read_i64(r);
-    v.attempt = read_u32(r);
-    uint8_t kind = read_u8(r);
-    v.worker = read_sized(r, WORKER_NAME_MAX);
-    if (kind >= FAILURE_KIND_COUNT || v.slot > m->slot) r->bad = true;
-    if ((kind == FAILURE_FAILED) != (v.slot > 0)) r->bad = true;
-    v.kind = (enum failure_kind)kind;
+    struct failure_view v;
+    if (!layout_read(&failure_layout, r, &v)) return;
+    if (v.slot > m->slot || (v.kind == FAILURE_FAILED) != (v.slot > 0)) r->bad = true;
     if (reader_ok(r)) add(m, seq, &v);
 }
 

@@ -52,8 +52,8 @@ static void drop_first(struct machine *m)
     struct finished_table *f = &m->finished;
     CHECK(f->len > 0);
     const struct finished_row *row = row_at(f, 0);
-    if (m->retained.len > 0) retained_leave(m, row->seq, row->count);
-    if (m->workflows.ended_len > 0) workflow_ended_leave(m, row->seq, row->count);
+    if (m->retained.ring.len > 0) retained_leave(m, row->seq, row->count);
+    if (m->workflows.ended_ring.len > 0) workflow_ended_leave(m, row->seq, row->count);
     // The last row closes, so that the chain does not depend on when it is dropped.
     if (f->len == 1) f->chain = mix(f->chain, row_hash(f, row));
     name_release(&f->names, row->worker);
@@ -172,6 +172,21 @@ bool finished_seek(const struct machine *m, uint32_t *index, uint64_t seq)
     return *index < f->len;
 }
 
+bool finished_in_order(const struct machine *m, uint32_t len,
+                       uint64_t (*seq_at)(const struct machine *m, uint32_t index))
+{
+    uint32_t at = 0;
+    uint64_t last = 0;
+    CHECK(len <= FINISHED_MAX);
+    for (uint32_t i = 0; i < len; i++) {
+        uint64_t seq = seq_at(m, i);
+        uint32_t before = at;
+        if (!finished_seek(m, &at, seq) || (at == before && seq <= last)) return false;
+        last = seq;
+    }
+    return true;
+}
+
 static struct finished_view view(const struct machine *m, const struct finished_row *row,
                                  uint64_t seq)
 {
@@ -191,7 +206,7 @@ bool machine_finished(const struct machine *m, uint64_t seq, int64_t now, struct
         if (is_over(m, row, now)) return false;
         if (!has(row, seq)) continue;
         *out = view(m, row, seq);
-        for (uint32_t k = m->retained.len; k > 0; k--)
+        for (uint32_t k = m->retained.ring.len; k > 0; k--)
             if (retained_at(m, k - 1)->seq == seq) {
                 retained_view(retained_at(m, k - 1), out);
                 break;
@@ -247,7 +262,7 @@ size_t machine_finished_list(const struct machine *m, int64_t now,
                              size_t max)
 {
     const struct finished_table *f = &m->finished;
-    struct finished_cursor b = {.row = f->len, .retained = m->retained.len};
+    struct finished_cursor b = {.row = f->len, .retained = m->retained.ring.len};
     b.left = f->len > 0 ? row_at(f, f->len - 1)->count : 0;
     if (before) pass_newer(m, &b, before);
     size_t len = 0;

@@ -34,6 +34,9 @@ void finished_note(struct machine *m, uint64_t seq, uint32_t count, uint32_t att
                    struct bytes worker, enum finished_outcome outcome);
 // Moves *index on to the row that has this message. False: there is none after *index.
 bool finished_seek(const struct machine *m, uint32_t *index, uint64_t seq);
+// Whether these messages are in the rows, in the order of the rows, and none is there twice.
+bool finished_in_order(const struct machine *m, uint32_t len,
+                       uint64_t (*seq_at)(const struct machine *m, uint32_t index));
 bool finished_is_over(const struct machine *m, uint32_t index, int64_t now); // a row
 void finished_expire(struct machine *m); // drops the rows that are older than `retention`
 void finished_drop_all(struct machine *m);

@@ -11,7 +11,7 @@
 // Returns the first range that ends at or after slot.
 static size_t range_from(const struct machine *m, uint64_t slot)
 {
-    size_t lo = 0, hi = m->backlog.len;
+    size_t lo = 0, hi = m->backlog.ring.len;
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         const struct range *r = backlog_at(m, mid);
@@ -29,7 +29,7 @@ bool machine_backlog_in(const struct machine *m, uint64_t first, uint64_t last)
 {
     CHECK(first <= last);
     size_t at = range_from(m, first);
-    return at < m->backlog.len && backlog_at(m, at)->slot <= last;
+    return at < m->backlog.ring.len && backlog_at(m, at)->slot <= last;
 }
 
 void machine_live_slots(const struct machine *m, uint64_t first, size_t count, bool *live)
@@ -46,7 +46,7 @@ void machine_live_slots(const struct machine *m, uint64_t first, size_t count, b
 
 static bool backlog_lives_at(const struct machine *m, struct place place)
 {
-    for (size_t i = range_from(m, place.slot); i < m->backlog.len; i++) {
+    for (size_t i = range_from(m, place.slot); i < m->backlog.ring.len; i++) {
         const struct range *r = backlog_at(m, i);
         if (r->slot > place.slot) return false;
         if (r->slot == place.slot && place.skip >= r->skip && place.skip - r->skip < r->count)

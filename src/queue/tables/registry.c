@@ -17,7 +17,6 @@
 #include "base/mutant.h"
 #include "queue/codec/labels.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 struct bytes registry_labels(const struct registration *row)
@@ -34,30 +33,64 @@ static uint64_t part_weight(const struct worker *w, enum row_part part)
     return mix(w->serial, (uint64_t)part);
 }
 
-uint64_t registry_hash(const struct worker *w)
+struct stored_worker {
+    struct bytes name;
+    struct worker worker;
+    struct registration row;
+    struct bytes labels;
+};
+
+#define LAYOUT_OF struct stored_worker
+static const struct layout_field worker_fields[] = {
+    BYTES(name, .min = 1, .max = WORKER_NAME_MAX),
+    U64(row.instance, .min = 1),
+    U32(worker.capacity, .min = 1, .max = WORKER_CAPACITY_MAX),
+    I64(worker.expires_at),
+    U64(worker.serial, .min = 1),
+    I64(row.ttl_ms, .min = WORKER_TTL_MIN_MS, .max = WORKER_TTL_MAX_MS),
+    U32(row.flags, .max = WORKER_FLAGS_ALL),
+    U8(row.mode, .max = WORKER_IS_EVICTED),
+    I64(row.since),
+    I64(row.last_seen),
+    U64(row.served),
+    U64(row.done),
+    U64(row.failed),
+    BYTES(labels, .max = LABELS_TEXT_MAX),
+};
+const struct layout registration_layout = LAYOUT(worker_fields);
+#undef LAYOUT_OF
+
+static struct stored_worker stored(const struct machine *m, uint32_t w)
 {
-    const struct registration *row = w->row;
-    CHECK(row && row->instance != 0);
-    uint64_t h = mix(mix(mix(w->hash, w->serial), (uint64_t)w->expires_at), w->capacity);
-    h = mix(mix(h, row->instance), (uint64_t)row->ttl_ms);
-    h = mix(mix(h, (uint64_t)row->since), (uint64_t)row->last_seen);
-    h = mix(mix(h, row->flags), row->mode);
-    h = mix(h, hash64_of(registry_labels(row), 0));
-    return h + row->served * part_weight(w, PART_SERVED) + row->done * part_weight(w, PART_DONE) +
-           row->failed * part_weight(w, PART_FAILED);
+    const struct worker *worker = &m->workers[w];
+    CHECK(worker->row && worker->row->instance != 0);
+    return (struct stored_worker){.name = worker_name(m, w),
+                                  .worker = *worker,
+                                  .row = *worker->row,
+                                  .labels = registry_labels(worker->row)};
+}
+
+uint64_t registry_hash(const struct machine *m, uint32_t w)
+{
+    struct stored_worker s = stored(m, w);
+    uint64_t counters = s.row.served * part_weight(&s.worker, PART_SERVED) +
+                        s.row.done * part_weight(&s.worker, PART_DONE) +
+                        s.row.failed * part_weight(&s.worker, PART_FAILED);
+    s.row.served = s.row.done = s.row.failed = 0;
+    return layout_hash(&registration_layout, 0, &s) + counters;
 }
 
 // An edit of a row: between the two, the row is not in the digest.
 static struct registration *edit_begin(struct machine *m, uint32_t w)
 {
     CHECK(has_row(m, w));
-    m->digest -= registry_hash(&m->workers[w]);
+    m->digest -= registry_hash(m, w);
     return m->workers[w].row;
 }
 
 static void edit_end(struct machine *m, uint32_t w)
 {
-    m->digest += registry_hash(&m->workers[w]);
+    m->digest += registry_hash(m, w);
     idle_refresh(m, w);
 }
 
@@ -207,30 +240,19 @@ static enum reason beat_or_leave(struct machine *m, uint32_t w, const struct wor
     return REASON_NONE;
 }
 
-struct fence_row {
-    uint64_t fence;
-    uint32_t h;
-};
-
-static int by_fence(const void *a, const void *b)
-{
-    const struct fence_row *x = a, *y = b;
-    return (x->fence > y->fence) - (x->fence < y->fence);
-}
-
 // The worker's locks and tickets, in the order in which they were given. The caller frees them.
-static struct fence_row *locks_of(const struct machine *m, uint32_t w, size_t *len)
+static struct numbered_row *locks_of(const struct machine *m, uint32_t w, size_t *len)
 {
-    struct fence_row *found = memory_new((m->workers[w].open + 1U) * sizeof *found);
+    struct numbered_row *found = memory_new((m->workers[w].open + 1U) * sizeof *found);
     *len = 0;
     for (uint32_t h = 1; h < m->msgs_len; h++) {
         const struct msg *msg = msg_at(m, h);
         if (!msg->seq || msg->state != STATE_LOCKED || lock_of(m, msg)->worker != w) continue;
         CHECK(*len < m->workers[w].open);
-        found[(*len)++] = (struct fence_row){lock_of(m, msg)->fence, h};
+        found[(*len)++] = (struct numbered_row){lock_of(m, msg)->fence, h};
     }
     CHECK(*len == m->workers[w].open);
-    qsort(found, *len, sizeof *found, by_fence);
+    rows_sort(found, *len, sizeof *found);
     return found;
 }
 
@@ -238,19 +260,19 @@ static struct fence_row *locks_of(const struct machine *m, uint32_t w, size_t *l
 static void end_locks(struct machine *m, uint32_t w)
 {
     size_t len;
-    struct fence_row *found = locks_of(m, w, &len);
+    struct numbered_row *found = locks_of(m, w, &len);
     for (size_t i = 0; i < len && !MUTANT(EVICT_KEEPS_LOCKS); i++) {
-        bool ticket = lock_of(m, msg_at(m, found[i].h))->ticket;
+        bool ticket = lock_of(m, msg_at(m, found[i].at))->ticket;
         struct outcome_row row;
-        if (m->signals.boxes_used > 0 && interrupt_take(m, found[i].h, false, BYTES_EMPTY, &row))
+        if (m->signals.boxes_used > 0 && interrupt_take(m, found[i].at, false, BYTES_EMPTY, &row))
             continue;
         struct event *e =
-            emit(m, ticket ? EVENT_TICKETS_RECOVERED : EVENT_MESSAGE_RELEASED, found[i].h);
+            emit(m, ticket ? EVENT_TICKETS_RECOVERED : EVENT_MESSAGE_RELEASED, found[i].at);
         if (e) {
             e->reason = REASON_WORKER_EVICTED;
             emit_worker(m, e, w);
         }
-        lock_give_back(m, found[i].h, 0, LOCK_END_RELEASED);
+        lock_give_back(m, found[i].at, 0, LOCK_END_RELEASED);
     }
     memory_free(found);
 }
@@ -312,34 +334,14 @@ enum reason apply_workers(struct machine *m, struct bytes payload)
     return first;
 }
 
-static void save_row(const struct machine *m, uint32_t w, struct buf *out)
-{
-    const struct worker *worker = &m->workers[w];
-    const struct registration *row = worker->row;
-    CHECK(row && row->result_row == 0);
-    buf_put_sized(out, worker_name(m, w));
-    buf_put_u64(out, row->instance);
-    buf_put_u32(out, worker->capacity);
-    buf_put_i64(out, worker->expires_at);
-    buf_put_u64(out, worker->serial);
-    buf_put_i64(out, row->ttl_ms);
-    buf_put_u32(out, row->flags);
-    buf_put_u8(out, row->mode);
-    buf_put_i64(out, row->since);
-    buf_put_i64(out, row->last_seen);
-    buf_put_u64(out, row->served);
-    buf_put_u64(out, row->done);
-    buf_put_u64(out, row->failed);
-    buf_put_sized(out, registry_labels(row));
-}
-
 void registry_save(const struct machine *m, struct buf *out)
 {
     uint32_t saved = 0;
     buf_put_u64(out, m->rows);
     for (uint32_t i = 0; i < m->names_len; i++) {
         if (!has_row(m, m->names[i])) continue;
-        save_row(m, m->names[i], out);
+        struct stored_worker row = stored(m, m->names[i]);
+        layout_put(&registration_layout, out, &row);
         saved++;
     }
     CHECK(saved == m->rows);
@@ -347,48 +349,31 @@ void registry_save(const struct machine *m, struct buf *out)
 
 static bool load_row(struct machine *m, struct reader *r)
 {
-    struct bytes name = read_sized(r, WORKER_NAME_MAX);
-    struct registration row = {.instance = read_u64(r)};
-    uint32_t capacity = read_u32(r);
-    int64_t expires_at = read_i64(r);
-    uint64_t serial = read_u64(r);
-    row.ttl_ms = read_i64(r);
-    row.flags = read_u32(r);
-    row.mode = read_u8(r);
-    row.since = read_i64(r);
-    row.last_seen = read_i64(r);
-    row.served = read_u64(r);
-    row.done = read_u64(r);
-    row.failed = read_u64(r);
-    struct bytes labels = read_sized(r, LABELS_TEXT_MAX);
-    if (r->bad || name.len == 0 || row.instance == 0 || row.mode > WORKER_IS_EVICTED) return false;
-    if (capacity == 0 || capacity > WORKER_CAPACITY_MAX || row.flags > WORKER_FLAGS_ALL)
-        return false;
-    if (row.ttl_ms < WORKER_TTL_MIN_MS || row.ttl_ms > WORKER_TTL_MAX_MS) return false;
-    if (serial == 0 || serial > m->serial || row.served > m->order) return false;
-    if (labels.len > 0 && !labels_are_canonical(labels)) return false;
-    uint32_t w = worker_need(m, name);
+    struct stored_worker s = {0};
+    if (!layout_read(&registration_layout, r, &s)) return false;
+    if (s.worker.serial > m->serial || s.row.served > m->order) return false;
+    if (s.labels.len > 0 && !labels_are_canonical(s.labels)) return false;
+    uint32_t w = worker_need(m, s.name);
     struct worker *worker = &m->workers[w];
-    if (worker->capacity > 0 || map_find(&m->by_serial, serial) != MAP_NONE) return false;
-    worker->capacity = capacity;
-    worker->serial = serial;
+    if (worker->capacity > 0 || map_find(&m->by_serial, s.worker.serial) != MAP_NONE) return false;
+    worker->capacity = s.worker.capacity;
+    worker->serial = s.worker.serial;
     worker->row = NEW(struct registration);
-    *worker->row = row;
-    worker->row->matches = requirements_met(m, labels);
-    map_add(&m->by_serial, serial, w);
+    *worker->row = s.row;
+    worker->row->matches = requirements_met(m, s.labels);
+    map_add(&m->by_serial, worker->serial, w);
     m->rows++;
-    m->rows_evicted += row.mode == WORKER_IS_EVICTED;
-    set_labels(worker->row, labels);
-    set_end(m, w, expires_at);
+    m->rows_evicted += s.row.mode == WORKER_IS_EVICTED;
+    set_labels(worker->row, s.labels);
+    set_end(m, w, s.worker.expires_at);
     edit_end(m, w);
     return true;
 }
 
 void registry_load(struct machine *m, struct reader *r)
 {
-    uint64_t count = read_u64(r);
+    uint64_t count = rows_count(r, 8, WORKERS_MAX, &registration_layout);
     CHECK(m->rows == 0 && m->rows_evicted == 0);
-    if (count > WORKERS_MAX) r->bad = true;
     for (uint64_t i = 0; i < count && reader_ok(r); i++)
         if (!load_row(m, r)) r->bad = true;
 }

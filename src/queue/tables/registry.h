@@ -11,8 +11,8 @@ static inline bool has_row(const struct machine *m, uint32_t w)
     return m->rows > 0 && m->workers[w].row; // most queues have no rows
 }
 struct bytes registry_labels(const struct registration *row);
-uint64_t registry_hash(const struct worker *w);    // its row's part of the digest
-void registry_drop(struct machine *m, uint32_t w); // the registration ends
+uint64_t registry_hash(const struct machine *m, uint32_t w); // its row's part of the digest
+void registry_drop(struct machine *m, uint32_t w);           // the registration ends
 void registry_note_ticket(struct machine *m, uint32_t w, uint64_t order);
 void registry_note_end(struct machine *m, uint32_t w, bool done);  // its lock ended: done or failed
 enum reason registry_refuses(const struct machine *m, uint32_t w); // a claim, because of its mode

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/map.h"
+#include "base/ring.h"
 #include "queue/codec/ops.h"
 
 struct machine;
@@ -15,10 +16,9 @@ struct request_row {
 };
 
 struct requests {
-    struct request_row *rows; // a ring, as in struct dedup
+    struct request_row *rows; // in the ring, as in struct dedup
+    struct ring ring;
     uint64_t first;
-    size_t len;
-    size_t cap;
     size_t bytes;
     struct map index;
 };
@@ -28,3 +28,4 @@ void request_add(struct machine *m, const struct request_row *row); // copies th
 void requests_expire(struct machine *m);
 void requests_clear(struct machine *m);
 const struct request_row *request_at(const struct machine *m, size_t index);
+extern const struct row_table request_rows;

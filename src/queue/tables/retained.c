@@ -10,11 +10,24 @@
 
 #include <string.h>
 
+#define LAYOUT_OF struct retained_row
+#define OF_OP     WHEN(flags, RETAINED_RESULT | RETAINED_REASON)
+static const struct layout_field row_fields[] = {
+    U64(seq),
+    U8(flags, .min = 1, .max = RETAINED_FLAGS_ALL),
+    U64(slot, .min = 1, OF_OP),
+    U32(op, OF_OP),
+    U32(index, OF_OP),
+    U32(bytes, .max = RESULT_CONTENT_MAX, OF_OP),
+    U64(body_slot, .min = 1, WHEN(flags, RETAINED_BODY)),
+    U32(body_skip, WHEN(flags, RETAINED_BODY)),
+};
+const struct layout retained_row_layout = LAYOUT(row_fields);
+#undef LAYOUT_OF
+
 static struct retained_row *row_at(const struct retained_table *t, uint32_t index)
 {
-    uint32_t at = t->head + index;
-    CHECK(index < t->len);
-    return &t->rows[at < t->cap ? at : at - t->cap];
+    return RING_AT(&t->ring, t->rows, index);
 }
 
 const struct retained_row *retained_at(const struct machine *m, uint32_t index)
@@ -24,22 +37,7 @@ const struct retained_row *retained_at(const struct machine *m, uint32_t index)
 
 static uint64_t row_hash(const struct retained_row *row)
 {
-    uint64_t h = mix(mix(0x72657461u, row->seq), row->slot);
-    h = mix(mix(h, (uint64_t)row->op << 32 | row->index), row->body_slot);
-    return mix(h, ((uint64_t)row->body_skip << 32 | row->bytes) ^ (uint64_t)row->flags << 56);
-}
-
-static void grow(struct retained_table *t)
-{
-    uint32_t cap = t->cap < 16 ? 16 : t->cap * 2;
-    CHECK(t->len == t->cap);
-    struct retained_row *rows = memory_new(cap * sizeof *rows);
-    for (uint32_t i = 0; i < t->len; i++)
-        rows[i] = *row_at(t, i);
-    memory_free(t->rows);
-    t->rows = rows;
-    t->head = 0;
-    t->cap = cap;
+    return layout_hash(&retained_row_layout, 0x72657461u, row);
 }
 
 static void drop_first(struct machine *m)
@@ -47,8 +45,7 @@ static void drop_first(struct machine *m)
     struct retained_table *t = &m->retained;
     struct retained_row row = *row_at(t, 0);
     m->digest -= row_hash(&row);
-    t->head = t->head + 1 < t->cap ? t->head + 1 : 0;
-    t->len--;
+    ring_drop(&t->ring, 1);
     if (row.slot) msg_unmark(m, row.slot);
     if (row.flags & RETAINED_RESULT) {
         CHECK(t->results > 0 && t->result_bytes >= row.bytes);
@@ -69,10 +66,8 @@ static void add(struct machine *m, const struct retained_row *row)
 {
     struct retained_table *t = &m->retained;
     CHECK(row->flags > 0 && row->flags <= RETAINED_FLAGS_ALL);
-    if (t->len == RETAINED_MAX) drop_first(m);
-    if (t->len == t->cap) grow(t);
-    t->len++;
-    *row_at(t, t->len - 1) = *row;
+    if (t->ring.len == RETAINED_MAX) drop_first(m);
+    *RING_ADD(&t->ring, t->rows) = *row;
     m->digest += row_hash(row);
     if (row->slot) msg_mark(m, row->slot);
     if (row->flags & RETAINED_RESULT) {
@@ -109,7 +104,7 @@ void retained_note(struct machine *m, uint32_t h, const struct retained_source *
 void retained_leave(struct machine *m, uint64_t seq, uint32_t count)
 {
     CHECK(count > 0);
-    while (m->retained.len > 0 && row_at(&m->retained, 0)->seq - seq < count)
+    while (m->retained.ring.len > 0 && row_at(&m->retained, 0)->seq - seq < count)
         drop_first(m);
 }
 
@@ -135,27 +130,6 @@ void retained_clear(struct machine *m)
     m->retained = (struct retained_table){0};
 }
 
-void retained_save(const struct machine *m, struct buf *out)
-{
-    const struct retained_table *t = &m->retained;
-    buf_put_u32(out, t->len);
-    for (uint32_t i = 0; i < t->len; i++) {
-        const struct retained_row *row = row_at(t, i);
-        buf_put_u64(out, row->seq);
-        buf_put_u8(out, row->flags);
-        if (row->slot) {
-            buf_put_u64(out, row->slot);
-            buf_put_u32(out, row->op);
-            buf_put_u32(out, row->index);
-            buf_put_u32(out, row->bytes);
-        }
-        if (row->flags & RETAINED_BODY) {
-            buf_put_u64(out, row->body_slot);
-            buf_put_u32(out, row->body_skip);
-        }
-    }
-}
-
 static bool row_ok(const struct machine *m, const struct retained_row *row)
 {
     bool op = (row->flags & (RETAINED_RESULT | RETAINED_REASON)) != 0;
@@ -167,57 +141,46 @@ static bool row_ok(const struct machine *m, const struct retained_row *row)
     return row->slot <= m->slot && row->body_slot <= m->slot;
 }
 
-// The rows are of messages in the rows about finished messages, in their order. No message is
-// twice.
-static bool is_in_order(const struct machine *m)
+static uint64_t seq_at(const struct machine *m, uint32_t index)
 {
-    const struct retained_table *t = &m->retained;
-    uint32_t at = 0;
-    uint64_t last = 0;
-    for (uint32_t i = 0; i < t->len; i++) {
-        uint64_t seq = row_at(t, i)->seq;
-        uint32_t before = at;
-        if (!finished_seek(m, &at, seq) || (at == before && seq <= last)) return false;
-        last = seq;
-    }
+    return retained_at(m, index)->seq;
+}
+
+bool retained_ok(const struct machine *m)
+{
+    return finished_in_order(m, m->retained.ring.len, seq_at);
+}
+
+static size_t places(const struct machine *m)
+{
+    return m->retained.ring.len;
+}
+
+static bool save_row(const struct machine *m, size_t place, void *to)
+{
+    *(struct retained_row *)to = *retained_at(m, (uint32_t)place);
     return true;
 }
 
-static void load_row(struct machine *m, struct reader *r)
+static bool load_row(struct machine *m, void *row)
 {
-    struct retained_row row = {.seq = read_u64(r), .flags = read_u8(r)};
-    if (row.flags & (RETAINED_RESULT | RETAINED_REASON)) {
-        row.slot = read_u64(r);
-        row.op = read_u32(r);
-        row.index = read_u32(r);
-        row.bytes = read_u32(r);
-    }
-    if (row.flags & RETAINED_BODY) {
-        row.body_slot = read_u64(r);
-        row.body_skip = read_u32(r);
-    }
-    CHECK(m->retained.len < RETAINED_MAX);
-    if (r->bad || !row_ok(m, &row)) r->bad = true;
-    if (!r->bad) add(m, &row);
+    if (!row_ok(m, row)) return false;
+    add(m, row);
+    return true;
 }
 
-#define ROW_BYTES_MIN 21
-
-void retained_load(struct machine *m, struct reader *r)
-{
-    CHECK(m->retained.len == 0);
-    uint32_t count = read_u32(r);
-    if (count > RETAINED_MAX || count > r->left / ROW_BYTES_MIN) r->bad = true;
-    for (uint32_t i = 0; i < count && reader_ok(r); i++)
-        load_row(m, r);
-    if (!r->bad && !is_in_order(m)) r->bad = true;
-}
+const struct row_table retained_rows = {.layout = &retained_row_layout,
+                                        .count_bytes = 4,
+                                        .count_max = RETAINED_MAX,
+                                        .places = places,
+                                        .row = save_row,
+                                        .add = load_row};
 
 void retained_check(const struct machine *m)
 {
     const struct retained_table *t = &m->retained;
     uint64_t results = 0, bytes = 0, bodies = 0, uploads = 0;
-    for (uint32_t i = 0; i < t->len; i++) {
+    for (uint32_t i = 0; i < t->ring.len; i++) {
         const struct retained_row *row = row_at(t, i);
         CHECK(row_ok(m, row));
         results += (row->flags & RETAINED_RESULT) != 0;
@@ -228,7 +191,7 @@ void retained_check(const struct machine *m)
         CHECK(map_find(&m->bodies.by_seq, row->seq) != MAP_NONE);
         uploads++;
     }
-    CHECK(is_in_order(m));
+    CHECK(retained_ok(m));
     CHECK(results == t->results && bytes == t->result_bytes && bodies == t->bodies);
     CHECK(uploads == t->uploads.len);
 }
@@ -237,16 +200,16 @@ uint64_t retained_marks(const struct machine *m)
 {
     const struct retained_table *t = &m->retained;
     uint64_t marks = t->bodies;
-    for (uint32_t i = 0; i < t->len; i++)
+    for (uint32_t i = 0; i < t->ring.len; i++)
         marks += row_at(t, i)->slot != 0;
-    CHECK(marks <= 2 * (uint64_t)t->len);
+    CHECK(marks <= 2 * (uint64_t)t->ring.len);
     return marks;
 }
 
 bool retained_lives_at(const struct machine *m, uint64_t slot, uint32_t op)
 {
     const struct retained_table *t = &m->retained;
-    for (uint32_t i = 0; i < t->len; i++)
+    for (uint32_t i = 0; i < t->ring.len; i++)
         if (row_at(t, i)->slot == slot && row_at(t, i)->op == op) return true;
     return false;
 }
@@ -254,7 +217,7 @@ bool retained_lives_at(const struct machine *m, uint64_t slot, uint32_t op)
 bool retained_body_lives_at(const struct machine *m, struct place place)
 {
     const struct retained_table *t = &m->retained;
-    for (uint32_t i = 0; t->bodies > 0 && i < t->len; i++) {
+    for (uint32_t i = 0; t->bodies > 0 && i < t->ring.len; i++) {
         const struct retained_row *row = row_at(t, i);
         if (row->body_slot == place.slot && row->body_skip == place.skip) return true;
     }

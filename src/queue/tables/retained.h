@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/map.h"
+#include "base/ring.h"
 #include "queue/core/machine.h"
 
 #include <assert.h>
@@ -31,10 +32,8 @@ struct retained_row {
 static_assert(sizeof(struct retained_row) == 48, "a row of retained data costs 48 bytes");
 
 struct retained_table {
-    struct retained_row *rows; // a ring
-    uint32_t head;
-    uint32_t len;
-    uint32_t cap;
+    struct retained_row *rows; // in the ring
+    struct ring ring;
     uint64_t results;
     uint64_t result_bytes;
     uint64_t bodies;
@@ -56,8 +55,8 @@ bool retained_upload(const struct machine *m, uint64_t seq); // a row needs its 
 void retained_view(const struct retained_row *row, struct finished_view *out);
 const struct retained_row *retained_at(const struct machine *m, uint32_t index);
 void retained_clear(struct machine *m); // for a new state
-void retained_save(const struct machine *m, struct buf *out);
-void retained_load(struct machine *m, struct reader *r);
+extern const struct row_table retained_rows;
+bool retained_ok(const struct machine *m); // the rows are about finished messages
 void retained_check(const struct machine *m);
 uint64_t retained_marks(const struct machine *m); // slots that it marks, for machine_check
 bool retained_lives_at(const struct machine *m, uint64_t slot, uint32_t op);

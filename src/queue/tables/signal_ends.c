@@ -7,34 +7,60 @@
 #include "base/memory.h"
 #include "queue/core/state.h"
 
+#define LAYOUT_OF struct stored_ended_signal
+static const struct layout_field ended_fields[] = {
+    FIXED(id),
+    U64(seq, .min = 1),
+    I64(sent_at),
+    I64(at),
+    U64(slot, .max = SIGNAL_SLOT_MAX),
+    U32(op),
+    U32(index),
+    U32(number),
+    U16(deliveries),
+    ENUM(kind, SIGNAL_KIND_COUNT),
+    ENUM(state, SIGNAL_STATE_COUNT),
+};
+const struct layout ended_signal_layout = LAYOUT(ended_fields);
+#undef LAYOUT_OF
+
+struct stored_ended_signal ended_stored(const struct ended_signal *row)
+{
+    return (struct stored_ended_signal){.id = row->id,
+                                        .seq = row->seq,
+                                        .sent_at = signal_time(row->sent_at),
+                                        .at = row->at,
+                                        .slot = row->slot,
+                                        .op = row->op,
+                                        .index = row->index,
+                                        .number = row->number,
+                                        .deliveries = row->deliveries,
+                                        .kind = row->kind,
+                                        .state = row->state};
+}
+
 static uint64_t ended_hash(const struct ended_signal *row)
 {
-    uint64_t h = mix(mix(signal_id_key(&row->id), row->seq), (uint64_t)signal_time(row->sent_at));
-    h = mix(mix(mix(h, (uint64_t)row->at), row->slot), (uint64_t)row->op << 32 | row->index);
-    return mix(h, (uint64_t)row->number << 32 | (uint64_t)row->deliveries << 16 |
-                      (uint64_t)row->kind << 8 | row->state);
+    struct stored_ended_signal stored = ended_stored(row);
+    return layout_flat_hash(&ended_signal_layout, 0, &stored);
 }
 
 struct ended_signal *ended_at(const struct machine *m, uint64_t number)
 {
     const struct signals *t = &m->signals;
-    CHECK(number >= t->ended_first && number < t->ended_first + t->ended_len);
-    return &t->ended[number & (t->ended_cap - 1)];
-}
-
-static uint32_t short_number(uint64_t number)
-{
-    return (uint32_t)(number & 0x7fffffff); // as in dedup.c
+    CHECK(number >= t->ended_first);
+    return RING_AT(&t->ended_ring, t->ended, (uint32_t)(number - t->ended_first));
 }
 
 bool ended_same_first(const struct machine *m, const struct request_id *id, uint64_t *number)
 {
     const struct signals *t = &m->signals;
-    uint32_t value = t->ended_len > 0 ? map_find(&t->ended_by_id, signal_id_key(id)) : MAP_NONE;
+    uint32_t value =
+        t->ended_ring.len > 0 ? map_find(&t->ended_by_id, signal_id_key(id)) : MAP_NONE;
     if (value == MAP_NONE) return false;
     *number = (t->ended_first & ~UINT64_C(0x7fffffff)) | value;
     if (*number < t->ended_first) *number += UINT64_C(1) << 31;
-    CHECK(*number < t->ended_first + t->ended_len);
+    CHECK(*number < t->ended_first + t->ended_ring.len);
     return true;
 }
 
@@ -57,20 +83,7 @@ static void drop_first(struct machine *m)
         map_remove(&t->ended_by_id, key, short_number(t->ended_first));
     if (row->slot) msg_unmark(m, row->slot);
     t->ended_first++;
-    t->ended_len--;
-}
-
-static void grow(struct machine *m)
-{
-    struct signals *t = &m->signals;
-    uint32_t cap = t->ended_cap < 16 ? 16 : t->ended_cap * 2;
-    CHECK(t->ended_len == t->ended_cap);
-    struct ended_signal *rows = memory_new(cap * sizeof *rows);
-    for (uint64_t n = t->ended_first; n < t->ended_first + t->ended_len; n++)
-        rows[n & (cap - 1)] = *ended_at(m, n);
-    memory_free(t->ended);
-    t->ended = rows;
-    t->ended_cap = cap;
+    ring_drop(&t->ended_ring, 1);
 }
 
 // The slot with the answer of a holder is not needed any more.
@@ -89,16 +102,15 @@ static void drop_answer(struct machine *m, uint64_t number)
 void ended_add(struct machine *m, const struct ended_signal *row)
 {
     struct signals *t = &m->signals;
-    CHECK(t->ended_len < SIGNALS_KNOWN_MAX);
-    if (MUTANT(SIGNAL_FORGOTTEN) && t->ended_len == 8) drop_first(m);
-    if (t->ended_len >= SIGNALS_ENDED_MAX)
-        drop_answer(m, t->ended_first + t->ended_len - SIGNALS_ENDED_MAX);
-    if (t->ended_len == t->ended_cap) grow(m);
-    uint64_t before = 0, number = t->ended_first + t->ended_len;
+    CHECK(t->ended_ring.len < SIGNALS_KNOWN_MAX);
+    if (MUTANT(SIGNAL_FORGOTTEN) && t->ended_ring.len == 8) drop_first(m);
+    if (t->ended_ring.len >= SIGNALS_ENDED_MAX)
+        drop_answer(m, t->ended_first + t->ended_ring.len - SIGNALS_ENDED_MAX);
+    uint64_t before = 0, number = t->ended_first + t->ended_ring.len;
     bool again = ended_same_first(m, &row->id, &before);
-    t->ended_len++;
-    *ended_at(m, number) = *row;
-    ended_at(m, number)->before = again ? (uint32_t)(number - before) : 0;
+    struct ended_signal *kept = RING_ADD(&t->ended_ring, t->ended);
+    *kept = *row;
+    kept->before = again ? (uint32_t)(number - before) : 0;
     if (again)
         *map_at(&t->ended_by_id, signal_id_key(&row->id)) = short_number(number);
     else
@@ -120,14 +132,15 @@ bool ended_is_over(const struct machine *m, const struct ended_signal *row, uint
 void ended_expire(struct machine *m)
 {
     struct signals *t = &m->signals;
-    while (t->ended_len > 0 && ended_is_over(m, ended_at(m, t->ended_first), t->ended_len - 1))
+    while (t->ended_ring.len > 0 &&
+           ended_is_over(m, ended_at(m, t->ended_first), t->ended_ring.len - 1))
         drop_first(m);
-    CHECK(t->ended_by_id.len <= t->ended_len);
+    CHECK(t->ended_by_id.len <= t->ended_ring.len);
 }
 
 void ended_drop_all(struct machine *m)
 {
-    while (m->signals.ended_len > 0)
+    while (m->signals.ended_ring.len > 0)
         drop_first(m);
     CHECK(m->signals.ended_by_id.len == 0);
 }

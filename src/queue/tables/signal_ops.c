@@ -8,21 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int by_seq(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 static bool same_id(const struct request_id *a, const struct request_id *b)
 {
     return memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
-}
-
-static int by_message(const void *a, const void *b)
-{
-    const struct signal_row *x = a, *y = b;
-    return (x->seq > y->seq) - (x->seq < y->seq);
 }
 
 // The signals with this id to messages with a higher number than `after`, by message: pending ones
@@ -49,7 +37,7 @@ static struct signal_row *known_rows(const struct machine *m, const struct reque
                 .seq = e->seq, .number = e->number, .state = (enum signal_state)e->state};
     }
     CHECK(*len < cap);
-    qsort(rows, *len, sizeof *rows, by_message);
+    rows_sort(rows, *len, sizeof *rows);
     return rows;
 }
 
@@ -81,7 +69,7 @@ static uint64_t *targets_of(const struct machine *m, const struct op_signal *op,
         if (held && !lock_of(m, msg)->ticket) seqs[len++] = msg->seq;
     }
     CHECK(len <= cap);
-    if (op->target != SIGNAL_TO_MESSAGES) qsort(seqs, len, sizeof *seqs, by_seq);
+    if (op->target != SIGNAL_TO_MESSAGES) rows_sort(seqs, len, sizeof *seqs);
     if (op->after > 0) len = targets_after(seqs, len, op->after);
     *count = len < SIGNAL_TARGETS_MAX ? (uint32_t)len : SIGNAL_TARGETS_MAX;
     return seqs;
@@ -129,8 +117,8 @@ static bool is_full(const struct machine *m, uint64_t seq, bool waits)
 {
     const struct signals *t = &m->signals;
     uint32_t known = signal_box_find(m, seq);
-    CHECK(t->pending + t->ended_len <= SIGNALS_KNOWN_MAX);
-    if (t->pending + t->ended_len == SIGNALS_KNOWN_MAX) return true;
+    CHECK(t->pending + t->ended_ring.len <= SIGNALS_KNOWN_MAX);
+    if (t->pending + t->ended_ring.len == SIGNALS_KNOWN_MAX) return true;
     return waits && (t->used >= SIGNALS_OF_SHARD_MAX ||
                      (known && t->boxes[known].rows >= SIGNALS_OF_MESSAGE_MAX));
 }

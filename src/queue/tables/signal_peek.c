@@ -95,18 +95,12 @@ size_t machine_signals_of(const struct machine *m, uint64_t seq, struct signal_v
 {
     const struct signals *t = &m->signals;
     size_t len = view_box(m, signal_box_find(m, seq), 0, out, max);
-    for (uint64_t n = t->ended_first + t->ended_len; n > t->ended_first && len < max; n--) {
+    for (uint64_t n = t->ended_first + t->ended_ring.len; n > t->ended_first && len < max; n--) {
         const struct ended_signal *e = ended_at(m, n - 1);
         if (e->seq == seq) view_ended(e, &out[len++]);
     }
     CHECK(len <= max);
     return len;
-}
-
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
 }
 
 size_t machine_signals_pending(const struct machine *m, uint64_t seq, uint32_t number,
@@ -118,7 +112,7 @@ size_t machine_signals_pending(const struct machine *m, uint64_t seq, uint32_t n
     for (uint32_t b = 1; b < t->boxes_len; b++)
         if (t->boxes[b].seq >= seq && t->boxes[b].waiting > 0) seqs[boxes++] = t->boxes[b].seq;
     CHECK(boxes <= t->boxes_used);
-    qsort(seqs, boxes, sizeof *seqs, by_number);
+    rows_sort(seqs, boxes, sizeof *seqs);
     for (size_t i = 0; i < boxes && len < max; i++)
         len += view_box(m, signal_box_find(m, seqs[i]), seqs[i] == seq ? number : 0, out + len,
                         max - len);
@@ -169,7 +163,7 @@ size_t machine_signals_room(const struct machine *m, const struct request_id *id
         room++;
     for (bool more = ended_same_first(m, id, &n); more; more = ended_same_next(m, &n))
         room++;
-    CHECK(room <= (size_t)t->used + t->ended_len);
+    CHECK(room <= (size_t)t->used + t->ended_ring.len);
     return room;
 }
 
@@ -199,7 +193,7 @@ bool machine_signal_lives_at(const struct machine *m, uint64_t slot, uint32_t op
         const struct signal_box *box = &t->boxes[b];
         if (box->seq && box->progress_slot == slot && box->progress_op == op) return true;
     }
-    for (uint64_t n = t->ended_first; n < t->ended_first + t->ended_len; n++)
+    for (uint64_t n = t->ended_first; n < t->ended_first + t->ended_ring.len; n++)
         if (ended_at(m, n)->slot == slot && ended_at(m, n)->op == op) return true;
     CHECK(t->boxes_used <= t->boxes_len);
     return retained_lives_at(m, slot, op);

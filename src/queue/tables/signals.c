@@ -35,21 +35,59 @@ uint64_t signal_seq_of(const struct machine *m, const struct signal *s)
     return m->signals.boxes[s->box].seq;
 }
 
+#define LAYOUT_OF struct stored_signal
+static const struct layout_field signal_fields[] = {
+    FIXED(id),
+    U64(slot, .min = 1, .max = SIGNAL_SLOT_MAX),
+    U32(op),
+    I64(sent_at),
+    I64(due),
+    U32(number, .min = 1),
+    U16(deliveries),
+    ENUM(kind, SIGNAL_KIND_COUNT),
+    ENUM(then, SIGNAL_THEN_COUNT),
+    U8(flags, .max = 3),
+};
+const struct layout pending_signal_layout = LAYOUT(signal_fields);
+#undef LAYOUT_OF
+
+struct stored_signal signal_stored(const struct signal *s)
+{
+    return (struct stored_signal){.id = s->id,
+                                  .slot = s->slot,
+                                  .op = s->op,
+                                  .sent_at = signal_time(s->sent_at),
+                                  .due = s->due,
+                                  .number = s->number,
+                                  .deliveries = s->deliveries,
+                                  .kind = s->kind,
+                                  .then = s->then,
+                                  .flags = (uint8_t)(s->once | s->settled << 1)};
+}
+
 static uint64_t signal_hash(const struct machine *m, const struct signal *s)
 {
-    uint64_t h = mix(mix(signal_id_key(&s->id), signal_seq_of(m, s)), s->slot);
-    h = mix(h, (uint64_t)signal_time(s->sent_at));
-    h = mix(mix(h, (uint64_t)s->due), (uint64_t)s->op << 32 | s->number);
-    return mix(h, (uint64_t)s->deliveries << 16 | (uint64_t)s->kind << 8 | (uint64_t)s->then << 4 |
-                      (uint64_t)s->once << 1 | (uint64_t)s->settled);
+    struct stored_signal row = signal_stored(s);
+    return layout_flat_hash(&pending_signal_layout, signal_seq_of(m, s), &row);
 }
+
+#define LAYOUT_OF struct signal_box
+static const struct layout_field box_fields[] = {
+    U64(seq, .min = 1),
+    U32(number),
+    FLAG(reported),
+    U8(percent, .max = PROGRESS_PERCENT_MAX, WHEN(reported, 1)),
+    U64(progress_slot, .min = 1, WHEN(reported, 1)),
+    U32(progress_op, WHEN(reported, 1)),
+    U32(progress_index, WHEN(reported, 1)),
+    I64(progress_at, WHEN(reported, 1)),
+};
+const struct layout signal_box_layout = LAYOUT(box_fields);
+#undef LAYOUT_OF
 
 uint64_t signal_box_hash(const struct signal_box *box)
 {
-    uint64_t h = mix(mix(0x736967u, box->seq), (uint64_t)box->number << 8 | box->percent);
-    if (box->progress_slot == 0) return h;
-    h = mix(mix(h, box->progress_slot), (uint64_t)box->progress_at);
-    return mix(h, (uint64_t)box->progress_op << 32 | box->progress_index);
+    return layout_hash(&signal_box_layout, 0x736967u, box);
 }
 
 uint32_t signal_box_find(const struct machine *m, uint64_t seq)
@@ -290,14 +328,15 @@ void signal_deliver(struct machine *m, uint32_t s)
 
 static void progress_clear(struct machine *m, struct signal_box *box)
 {
-    if (box->progress_slot == 0) return;
-    CHECK(box->seq > 0);
+    if (!box->reported) return;
+    CHECK(box->seq > 0 && box->progress_slot > 0);
     m->digest -= signal_box_hash(box);
     msg_unmark(m, box->progress_slot);
     box->progress_slot = 0;
     box->progress_at = 0;
     box->progress_op = box->progress_index = 0;
     box->percent = 0;
+    box->reported = false;
     m->digest += signal_box_hash(box);
 }
 
@@ -309,6 +348,7 @@ void progress_note(struct machine *m, uint64_t seq, uint8_t percent, uint32_t in
     progress_clear(m, box);
     m->digest -= signal_box_hash(box);
     box->percent = percent;
+    box->reported = true;
     box->progress_slot = m->slot;
     box->progress_at = m->now;
     box->progress_op = m->op_index;
@@ -343,12 +383,6 @@ void signals_close(struct machine *m, uint64_t seq)
     box_free(m, b);
 }
 
-static int by_seq(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 // A purge goes through its messages in the order of memory. The ends of signals have an order, so
 // they come first, by number of the message.
 void signals_purge(struct machine *m, unsigned states)
@@ -364,7 +398,7 @@ void signals_purge(struct machine *m, unsigned states)
         if (seq && (states & (1u << state))) seqs[len++] = seq;
     }
     CHECK(len <= t->boxes_used);
-    qsort(seqs, len, sizeof *seqs, by_seq);
+    rows_sort(seqs, len, sizeof *seqs);
     for (size_t i = 0; i < len; i++)
         signals_close(m, seqs[i]);
     memory_free(seqs);
@@ -411,7 +445,7 @@ void signals_expire(struct machine *m)
         memory_free(due);
     }
     CHECK(!heap_top(&t->timers) || heap_top(&t->timers)->key > m->now);
-    if (t->ended_len > 0) ended_expire(m);
+    if (t->ended_ring.len > 0) ended_expire(m);
 }
 
 int64_t signals_wake_at(const struct machine *m)

@@ -5,6 +5,7 @@
 
 #include "base/heap.h"
 #include "base/map.h"
+#include "base/ring.h"
 #include "queue/core/machine.h"
 
 #include <assert.h>
@@ -38,6 +39,21 @@ struct signal {
 };
 static_assert(sizeof(struct signal) == 64, "a pending signal costs at most 64 bytes");
 
+// The same, as it is stored.
+struct stored_signal {
+    struct request_id id;
+    uint64_t slot;
+    int64_t sent_at;
+    int64_t due;
+    uint32_t op;
+    uint32_t number;
+    uint16_t deliveries;
+    uint8_t kind;
+    uint8_t then;
+    uint8_t flags; // 1 once, 2 settled
+};
+struct stored_signal signal_stored(const struct signal *s);
+
 // What an unfinished message has beside its record: its signals, and the progress of its holder.
 struct signal_box {
     uint64_t seq;     // 0: a free row
@@ -46,6 +62,7 @@ struct signal_box {
     uint32_t number;  // of its last signal
     uint16_t rows;    // its signals, with interrupts that were acknowledged
     uint16_t waiting; // of these, pending
+    bool reported;    // there is progress
     uint8_t percent;
     uint64_t progress_slot; // of the renew that reported it; 0: no progress
     int64_t progress_at;
@@ -69,6 +86,22 @@ struct ended_signal {
 };
 static_assert(sizeof(struct ended_signal) == 64, "a signal that has ended costs at most 64 bytes");
 
+// The same, as it is stored.
+struct stored_ended_signal {
+    struct request_id id;
+    uint64_t seq;
+    uint64_t slot;
+    int64_t sent_at;
+    int64_t at;
+    uint32_t op;
+    uint32_t index;
+    uint32_t number;
+    uint16_t deliveries;
+    uint8_t kind;
+    uint8_t state;
+};
+struct stored_ended_signal ended_stored(const struct ended_signal *row);
+
 struct signals {
     struct signal *rows; // row 0 is none
     uint32_t len;
@@ -84,10 +117,9 @@ struct signals {
     struct map by_seq;          // boxes
     struct map by_id;           // the first row with an id
     struct heap timers;         // steers and asks, by the time when they expire
-    struct ended_signal *ended; // a ring, by time
-    uint64_t ended_first; // rows ended_first .. + ended_len - 1, each at its number modulo cap
-    uint32_t ended_len;
-    uint32_t ended_cap;
+    struct ended_signal *ended; // in the ring, by time
+    struct ring ended_ring;
+    uint64_t ended_first;   // the number of the first row
     struct map ended_by_id; // the newest row with an id
     // No part of the state:
     uint64_t orders;

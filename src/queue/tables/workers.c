@@ -78,7 +78,7 @@ void worker_unregister(struct machine *m, uint32_t w)
     struct worker *row = &m->workers[w];
     CHECK(row->capacity > 0 && row->row);
     tickets_recover(m, w);
-    m->digest -= registry_hash(row);
+    m->digest -= registry_hash(m, w);
     heap_remove(&m->registrations, w);
     registry_drop(m, w);
     row->capacity = 0;

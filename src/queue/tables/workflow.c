@@ -31,18 +31,28 @@ const char *workflow_state_name(enum workflow_state state)
     return state_names[state];
 }
 
-static struct bytes id_of(const struct workflow *w)
-{
-    CHECK(w->id && w->id_len > 0); // a row in use
-    return bytes_of(w->id, w->id_len);
-}
+#define LAYOUT_OF struct workflow
+static const struct layout_field workflow_fields[] = {
+    BYTES(id, .min = 1, .max = MESSAGE_WORKFLOW_MAX),
+    U64(serial, .min = 1),
+    U64(open),
+    U64(done),
+    U64(failed),
+    U64(cancelled),
+    I64(begun),
+    I64(seen),
+    I64(since),
+    U64(listed),
+    U32(run, .min = 1, .max = WORKFLOW_RUN_MAX),
+    ENUM(state, WORKFLOW_STATE_COUNT),
+    FLAG(saw_last),
+};
+const struct layout workflow_layout = LAYOUT(workflow_fields);
+#undef LAYOUT_OF
 
 uint64_t workflow_hash(const struct workflow *w)
 {
-    uint64_t h = mix(mix(mix(w->hash, w->serial), w->open), w->done);
-    h = mix(mix(mix(h, w->failed), w->cancelled), (uint64_t)w->begun);
-    h = mix(mix(mix(h, (uint64_t)w->seen), (uint64_t)w->since), w->listed);
-    return mix(h, (uint64_t)w->run << 16 | (uint64_t)w->state << 8 | w->saw_last);
+    return layout_flat_hash(&workflow_layout, 0, w);
 }
 
 static uint64_t workflow_member_hash(const struct machine *m, const struct workflow_member *member)
@@ -59,7 +69,7 @@ static uint32_t find(const struct machine *m, struct bytes id)
     uint32_t w;
     for (size_t at = map_first(&t->by_hash, hash);
          (w = map_value(&t->by_hash, hash, &at)) != MAP_NONE;)
-        if (bytes_equal(id_of(&t->rows[w]), id)) return w;
+        if (bytes_equal((t->rows[w]).id, id)) return w;
     return 0;
 }
 
@@ -75,7 +85,7 @@ struct bytes workflow_of(const struct machine *m, uint64_t seq)
 {
     uint32_t at = member_find(m, seq);
     if (at == MAP_NONE) return BYTES_EMPTY;
-    return id_of(&m->workflows.rows[m->workflows.members[at].row]);
+    return (m->workflows.rows[m->workflows.members[at].row]).id;
 }
 
 // The rows that may be dropped are in two lists: ended ones, and ones that wait for a message.
@@ -121,7 +131,7 @@ static void row_drop(struct machine *m, uint32_t w)
     m->digest -= workflow_hash(row);
     if (row->listed) list_remove(m, w);
     map_remove(&t->by_hash, row->hash, w);
-    memory_free(row->id);
+    bytes_free(row->id);
     *row = (struct workflow){.next = t->free};
     t->free = w;
     t->used--;
@@ -141,9 +151,7 @@ uint32_t workflow_row_new(struct machine *m, struct bytes id)
         w = t->len++;
     }
     struct workflow *row = &t->rows[w];
-    *row = (struct workflow){.hash = hash64_of(id, 0), .id_len = (uint16_t)id.len};
-    row->id = memory_new(id.len);
-    memcpy(row->id, id.data, id.len);
+    *row = (struct workflow){.hash = hash64_of(id, 0), .id = bytes_copy(id)};
     map_add(&t->by_hash, row->hash, w);
     t->used++;
     return w;
@@ -176,7 +184,7 @@ static void emit_row(struct machine *m, enum event_kind kind, const struct workf
     if (!e) return;
     e->count = count;
     e->key = EVENT_KEY_WORKFLOW;
-    emit_workflow(m, e, id_of(row));
+    emit_workflow(m, e, row->id);
 }
 
 static void begin_run(struct machine *m, struct workflow *row, bool saw_last)
@@ -339,7 +347,7 @@ static void settle(struct machine *m, uint32_t w)
 {
     struct workflows *t = &m->workflows;
     struct workflow *row = &t->rows[w];
-    CHECK(row->id && row->pending); // a row that waits to be settled is not dropped
+    CHECK(row->id.len > 0 && row->pending); // a row that waits to be settled is not dropped
     row->pending = false;
     m->digest -= workflow_hash(row);
     bool over = row->open == 0 || (MUTANT(WORKFLOW_ENDS_EARLY) && row->open == 1);
@@ -353,27 +361,18 @@ static void settle(struct machine *m, uint32_t w)
     if (lists) workflow_list_add(m, w);
 }
 
-static int by_serial(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
 void workflows_settle(struct machine *m)
 {
     struct workflows *t = &m->workflows;
     if (t->pending_len == 0) return;
-    struct numbered_row {
-        uint64_t serial; // first, for by_serial
-        uint32_t w;
-    } *rows = memory_new(t->pending_len * sizeof *rows);
+    struct numbered_row *rows = memory_new(t->pending_len * sizeof *rows);
     uint32_t len = t->pending_len;
     for (uint32_t i = 0; i < len; i++)
         rows[i] = (struct numbered_row){t->rows[t->pending[i]].serial, t->pending[i]};
     t->pending_len = 0;
-    qsort(rows, len, sizeof *rows, by_serial);
+    rows_sort(rows, len, sizeof *rows);
     for (uint32_t i = 0; i < len; i++)
-        settle(m, rows[i].w);
+        settle(m, rows[i].at);
     CHECK(t->pending_len == 0); // an end of a run ends no message
     memory_free(rows);
 }
@@ -403,7 +402,7 @@ void workflows_clear(struct machine *m)
 {
     struct workflows *t = &m->workflows;
     for (uint32_t w = 1; w < t->len; w++)
-        memory_free(t->rows[w].id);
+        bytes_free(t->rows[w].id);
     memory_free(t->rows);
     memory_free(t->members);
     memory_free(t->pending);
@@ -421,14 +420,14 @@ void workflows_drop_all(struct machine *m)
         t->rows[t->pending[i]].pending = false;
     t->pending_len = 0;
     for (uint32_t w = 1; w < t->len; w++)
-        if (t->rows[w].id) row_drop(m, w);
+        if (t->rows[w].id.len > 0) row_drop(m, w);
     CHECK(t->used == 0 && t->by_hash.len == 0);
 }
 
 static void view_of(const struct workflow *row, struct workflow_view *out)
 {
     CHECK(row->state < WORKFLOW_STATE_COUNT);
-    *out = (struct workflow_view){.id = id_of(row),
+    *out = (struct workflow_view){.id = row->id,
                                   .number = row->serial,
                                   .state = (enum workflow_state)row->state,
                                   .open = row->open,
@@ -456,7 +455,7 @@ size_t machine_workflows(const struct machine *m, uint64_t after, struct workflo
     size_t len = 0;
     for (uint32_t w = 1; w < t->len && max > 0; w++) {
         const struct workflow *row = &t->rows[w];
-        if (!row->id || row->serial <= after) continue;
+        if (row->id.len == 0 || row->serial <= after) continue;
         if (len == max && row->serial > out[len - 1].number) continue;
         size_t at = len < max ? len++ : len - 1;
         for (; at > 0 && out[at - 1].number > row->serial; at--)

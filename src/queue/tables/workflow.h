@@ -3,13 +3,15 @@
 #pragma once
 
 #include "base/map.h"
+#include "base/ring.h"
 #include "queue/core/machine.h"
+#include "queue/tables/rows.h"
 
 #include <assert.h>
 
 // A row. It is in a list while no message refers to it: it may then be dropped.
 struct workflow {
-    char *id; // owned; NULL: a free row
+    struct bytes id; // owned; empty: a free row
     uint64_t hash;
     uint64_t serial; // number of the row, from 1
     uint64_t open;   // messages of this run that have not ended
@@ -24,7 +26,6 @@ struct workflow {
     uint32_t refs; // messages that refer to it, dead ones included
     uint32_t prev; // in its list
     uint32_t next; // in its list, or of the free rows
-    uint16_t id_len;
     uint8_t state; // enum workflow_state
     bool saw_last;
     bool pending; // something ended in this op
@@ -70,10 +71,8 @@ struct workflows {
     uint32_t *pending;
     uint32_t pending_len;
     uint32_t pending_cap;
-    struct workflow_end_row *ended; // a ring
-    uint32_t ended_head;
-    uint32_t ended_len;
-    uint32_t ended_cap;
+    struct workflow_end_row *ended; // in the ring
+    struct ring ended_ring;
 };
 
 #define WORKFLOW_IDLE_KEEP_MS CONFIG_DAY_MS
@@ -102,9 +101,8 @@ struct bytes workflow_of(const struct machine *m, uint64_t seq); // empty: none
 void workflow_ended_note(struct machine *m, uint64_t seq, uint32_t count);
 // The row about finished messages with these numbers goes.
 void workflow_ended_leave(struct machine *m, uint64_t seq, uint32_t count);
-void workflow_ended_save(const struct machine *m, struct buf *out);
-void workflow_ended_load(struct machine *m, struct reader *r);
-void workflow_ended_check(const struct machine *m);
+extern const struct row_table workflow_end_rows;
+bool workflow_ended_ok(const struct machine *m); // the rows are about finished messages
 
 // For workflow_save.c.
 uint64_t workflow_hash(const struct workflow *w);
