@@ -5,12 +5,10 @@
 #include "api/collector.h"
 #include "api/handle.h"
 
-#include "base/check.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/memory.h"
 #include "os/clock.h"
-#include "queues/queues.h"
 
 #include <inttypes.h>
 #include <stdio.h>

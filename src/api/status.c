@@ -2,7 +2,6 @@
 // The status of many queues. Each one waits for the store, so several are read at a time.
 #include "api/handle.h"
 #include "os/parallel.h"
-#include "queues/queues.h"
 
 struct status_run {
     struct sluice *s;

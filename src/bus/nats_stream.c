@@ -4,7 +4,6 @@
 // made again behind the last message that arrived.
 #include "base/check.h"
 #include "base/memory.h"
-#include "bus/ack.h"
 #include "bus/nats_inside.h"
 #include "bus/stream.h"
 #include "os/clock.h"

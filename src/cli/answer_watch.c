@@ -3,9 +3,7 @@
 #include "cli/answer_watch.h"
 
 #include "api/place.h"
-#include "cli/store.h"
 #include "cli/table.h"
-#include "cli/text.h"
 #include "os/clock.h"
 #include "os/lock.h"
 

@@ -4,7 +4,6 @@
 #include "cli/audit.h"
 #include "cli/commands.h"
 #include "cli/table.h"
-#include "cli/text.h"
 #include "json/json.h"
 
 #define FIELD_WIDTH 26

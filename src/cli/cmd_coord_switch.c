@@ -3,7 +3,6 @@
 // queue after the other. A run that was interrupted is repeated: shards that are done are left
 // alone.
 #include "cli/commands.h"
-#include "cli/store.h"
 #include "cli/table.h"
 #include "sluice_cluster.h"
 #include "json/json.h"

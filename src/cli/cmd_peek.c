@@ -2,7 +2,6 @@
 // peek and show: print messages without locking them.
 #include "cli/choose.h"
 #include "cli/commands.h"
-#include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "protocol/routes.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // queue list and queue show: print the queues and their settings.
 #include "cli/commands.h"
-#include "cli/screen.h"
 #include "cli/store.h"
 #include "cli/table.h"
 #include "cli/text.h"
@@ -9,7 +8,6 @@
 #include "json/json.h"
 
 #include <string.h>
-#include <unistd.h>
 
 #define FIELD_WIDTH 34
 

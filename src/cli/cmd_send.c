@@ -3,7 +3,6 @@
 #include "cli/commands.h"
 #include "cli/send.h"
 #include "cli/table.h"
-#include "cli/text.h"
 #include "protocol/routes.h"
 #include "json/json.h"
 

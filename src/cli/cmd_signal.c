@@ -2,17 +2,13 @@
 // signal: tells a running job something, asks it, or ends it.
 #include "cli/answer_watch.h"
 #include "cli/commands.h"
-#include "cli/screen.h"
 #include "cli/signal_print.h"
-#include "cli/table.h"
-#include "cli/text.h"
 #include "protocol/routes.h"
 #include "json/json.h"
 #include "json/raw.h"
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define DAY_MS (INT64_C(24) * 3600 * 1000)
 #define USAGE  "sluice signal QUEUE ID steer KEY=VALUE... | ask [TEXT] | interrupt"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // token new: makes a bearer token and its line for a node's tokens file.
 #include "cli/commands.h"
-#include "cli/text.h"
 #include "server/tokens.h"
 #include "json/json.h"
 

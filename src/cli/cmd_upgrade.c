@@ -2,7 +2,6 @@
 // upgrade: raises queues to the newest version of the rules, one after the other, or only reports
 // what would change. A run that was interrupted is repeated: queues that are done are left alone.
 #include "cli/commands.h"
-#include "cli/store.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "protocol/routes.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/signal_print.h"
 
-#include "cli/screen.h"
 #include "cli/table.h"
 #include "cli/text.h"
 #include "protocol/routes.h"

@@ -10,7 +10,6 @@
 #include "net/http_text.h"
 #include "os/clock.h"
 #include "os/entropy.h"
-#include "protocol/library_calls.h"
 #include "protocol/owner_map.h"
 #include "protocol/wire.h"
 

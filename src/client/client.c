@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/parallel.h"
-#include "protocol/library_calls.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -4,10 +4,8 @@
 
 #include "base/memory.h"
 #include "protocol/routes.h"
-#include "protocol/shards_answer.h"
 #include "sluice_cluster.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static struct sluice_cluster *read_cluster(struct json *o)

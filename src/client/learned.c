@@ -3,7 +3,6 @@
 // a hint: a node that does not own the shard forwards the call.
 #include "client/learned.h"
 
-#include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "client/nodes.h"
@@ -11,7 +10,6 @@
 #include "os/lock.h"
 #include "protocol/owner_map.h"
 #include "protocol/shard_of.h"
-#include "queue/codec/config.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/entropy.h"
-#include "protocol/library_calls.h"
 #include "protocol/wire.h"
 #include "queue/codec/ops.h"
 

@@ -6,7 +6,6 @@
 #include "protocol/signal_list.h"
 #include "protocol/wire.h"
 
-#include <stdio.h>
 
 // Signals are in the compact encoding: payloads may be any bytes.
 static enum sluice_code take_signals(struct node_client *r, struct ask *ask,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Workers that join, beat and leave through a node, and the orders of an operator.
-#include "base/digits.h"
 #include "client/client.h"
 
 #include <stdio.h>

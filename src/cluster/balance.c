@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Evens out the number of shards: first of each queue, then of all queues together. A move of the
 // second kind keeps the bounds of the first.
-#include "base/check.h"
 #include "cluster/round.h"
 
 // Which rows a search takes. A move that only the cool-down of a shard or the cap prevents waits.

@@ -3,7 +3,6 @@
 // the journal, then service, and the same way back. inside.h draws the states.
 #include "base/array.h"
 #include "base/check.h"
-#include "base/memory.h"
 #include "base/mutant.h"
 #include "cluster/inside.h"
 

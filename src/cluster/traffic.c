@@ -2,7 +2,6 @@
 // Evens out the traffic of the members, within the bounds of the numbers of shards. It begins only
 // if one member has much more traffic than its share, and goes on until it has little more. So a
 // traffic that varies around one level moves nothing.
-#include "base/interval.h"
 #include "base/memory.h"
 #include "base/mutant.h"
 #include "cluster/round.h"

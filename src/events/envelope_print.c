@@ -8,7 +8,6 @@
 #include "base/moment.h"
 #include "json/json.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static void put_chars(struct buf *to, const char *text)

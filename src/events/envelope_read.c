@@ -3,7 +3,6 @@
 // publisher may add fields.
 #include "events/envelope.h"
 
-#include "base/check.h"
 #include "base/moment.h"
 #include "json/json.h"
 #include "json/weigh.h"

@@ -2,7 +2,6 @@
 // Reads schemas and compares values with them.
 #include "events/schema.h"
 
-#include "base/check.h"
 #include "base/memory.h"
 #include "events/schema_inside.h"
 #include "events/schema_path.h"

@@ -7,7 +7,6 @@
 #include "base/digits.h"
 #include "base/hash.h"
 #include "base/text.h"
-#include "import/answer.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #include "base/mutant.h"
 #include "journal/inside.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // Full jitter: handles that failed together do not retry together.

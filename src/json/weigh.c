@@ -5,7 +5,6 @@
 #include "json/weigh.h"
 
 #include <stdbool.h>
-#include <string.h>
 
 #define OBJECT 224 // the object and a table of eight buckets
 #define MEMBER 32  // a key and value pair without the key's text, and its share of a doubled table

@@ -3,13 +3,9 @@
 // of each on the member's threads.
 #include "member/inside.h"
 
-#include "base/check.h"
-#include "base/digits.h"
 #include "base/list.h"
 #include "base/memory.h"
-#include "coord/credentials.h"
 #include "os/clock.h"
-#include "os/entropy.h"
 #include "os/lock.h"
 #include "os/thread.h"
 #include "queue/core/rules.h"

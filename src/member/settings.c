@@ -4,7 +4,6 @@
 // or undo each other's moves.
 #include "member/inside.h"
 
-#include "base/check.h"
 #include "os/lock.h"
 
 #include <assert.h>

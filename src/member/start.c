@@ -5,7 +5,6 @@
 // otherwise. The membership's timer tries the join until the service is back. Then the step
 // function begins, with the lease that the service granted.
 #include "base/digits.h"
-#include "base/memory.h"
 #include "coord/credentials.h"
 #include "member/inside.h"
 #include "os/clock.h"

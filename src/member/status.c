@@ -3,7 +3,6 @@
 #include "member/inside.h"
 
 #include "base/array.h"
-#include "base/check.h"
 #include "base/digits.h"
 #include "base/memory.h"
 #include "os/clock.h"

@@ -4,7 +4,6 @@
 // minute has passed.
 #include "member/inside.h"
 
-#include "base/check.h"
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/lock.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "net/http1.h"
 
-#include "base/authority.h"
 #include "base/list.h"
 #include "base/memory.h"
 #include "base/text.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/awaits.h"
 #include "base/list.h"
-#include "ops/ops.h"
 
 #include "base/check.h"
 #include "base/memory.h"

@@ -4,12 +4,10 @@
 // read up to their tails.
 #include "ops/beats.h"
 
-#include "base/check.h"
 #include "base/memory.h"
 #include "ops/look.h"
 #include "ops/worker_change.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,13 +2,11 @@
 // Lists the members of the coordination service, and reads the owners from the journals of all
 // queues. It needs no node.
 #include "ops/cluster_show.h"
-#include "ops/ops.h"
 
 #include "base/digits.h"
 #include "base/memory.h"
 #include "coord/coord.h"
 #include "coord/credentials.h"
-#include "os/parallel.h"
 #include "queues/owner_shards.h"
 #include "queues/queues.h"
 

@@ -9,7 +9,6 @@
 #include "ops/async.h"
 #include "ops/collect_answers.h"
 #include "ops/listen.h"
-#include "ops/named_ids.h"
 #include "os/clock.h"
 
 #include <assert.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks the running messages of a collect. A signal has up to SIGNAL_TARGETS_MAX messages, so there
 // are several questions if there are more.
-#include "base/memory.h"
 #include "ops/collect.h"
 #include "ops/ops.h"
 

@@ -5,7 +5,6 @@
 #include "base/digits.h"
 #include "coord/coord.h"
 #include "ops/cluster_show.h"
-#include "ops/ops.h"
 #include "queues/queues.h"
 
 #include <assert.h>

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/forward.h"
 
-#include "base/check.h"
 #include "base/memory.h"
 #include "ops/awaits.h"
 #include "os/clock.h"

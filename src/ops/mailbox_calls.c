@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Receive and settle through a mailbox.
-#include "base/check.h"
 #include "base/memory.h"
 #include "ops/deliver.h"
 #include "ops/mailbox_inside.h"
-#include "ops/named_ids.h"
 #include "ops/ops.h"
 #include "ops/settle.h"
 #include "ops/signal_rows.h"
@@ -14,7 +12,6 @@
 #include "protocol/call_arguments.h"
 #include "protocol/shard_wire.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define TAKES_END_MS  4000  // a receive that is over waits so long for renewals of its tickets

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The requests of one step of a round run in parallel. A step waits for the one before it.
 #include "ops/mailbox_rounds.h"
-#include "ops/ops.h"
 
 #include "base/array.h"
-#include "base/check.h"
 #include "base/memory.h"
 #include "mailbox/owner.h"
 #include "ops/queue_calls.h"

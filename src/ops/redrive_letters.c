@@ -10,11 +10,9 @@
 #include "base/memory.h"
 #include "ops/change.h"
 #include "ops/look.h"
-#include "ops/named_ids.h"
 #include "os/entropy.h"
 #include "queues/bodies.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define LEASE_MS 60000 // a page must be sent within it; the queue's own may be too short

@@ -10,7 +10,6 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "ops/mailbox_session.h"
-#include "ops/named_ids.h"
 #include "os/entropy.h"
 
 #include <assert.h>

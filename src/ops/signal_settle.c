@@ -7,7 +7,6 @@
 #include "base/memory.h"
 #include "ops/by_shard.h"
 #include "ops/change.h"
-#include "ops/named_ids.h"
 #include "ops/settle.h"
 
 #include <stdio.h>

@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "ops/look.h"
 #include "ops/ops.h"
-#include "protocol/library_calls.h"
 #include "queues/waiting_workers.h"
 #include "store/meter.h"
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/waiting_receives.h"
-#include "ops/ops.h"
 
 #include "base/memory.h"
 #include "ops/queue_calls.h"

@@ -8,7 +8,6 @@
 #include "ops/change.h"
 #include "ops/look.h"
 #include "ops/mailbox_session.h"
-#include "ops/named_ids.h"
 #include "queue/codec/labels.h"
 
 #include <stdio.h>

@@ -3,7 +3,6 @@
 #include "ops/ops.h"
 
 #include "base/array.h"
-#include "base/check.h"
 #include "base/memory.h"
 #include "ops/look.h"
 #include "queues/waiting_workers.h"

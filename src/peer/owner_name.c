@@ -2,7 +2,6 @@
 #include "peer/owner_name.h"
 #include "protocol/owner_map.h"
 
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "protocol/errors.h"
 
 #include "base/text.h"
-#include "json/json.h"
 
 #include <assert.h>
 #include <stdarg.h>

@@ -3,7 +3,6 @@
 
 #include "protocol/signal_list.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static const char *put(char *to, size_t to_len, struct bytes from)

@@ -2,8 +2,6 @@
 // Makes the tables from the lists of protocol/list.h.
 #include "protocol/routes.h"
 
-#include "queue/codec/message.h"
-#include "queue/codec/ops.h"
 #include "queue/codec/reason.h"
 
 #include <assert.h>

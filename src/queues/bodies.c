@@ -3,7 +3,6 @@
 // hash of its content.
 #include "queues/bodies.h"
 
-#include "base/memory.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "os/parallel.h"

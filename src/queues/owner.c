@@ -5,7 +5,6 @@
 #include "peer/link.h"
 
 #include "base/memory.h"
-#include "net/digest.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "queues/owner_inside.h"

@@ -6,10 +6,8 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
-#include "os/clock.h"
 #include "os/entropy.h"
 #include "os/lock.h"
-#include "queues/owner_only.h"
 #include "queues/where.h"
 
 #include <stdio.h>

@@ -3,7 +3,6 @@
 #include "runner/rollout.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 
 bool dispatch_is_on(struct dispatch_rollout *d)
 {

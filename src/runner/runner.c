@@ -7,13 +7,11 @@
 #include "base/memory.h"
 #include "os/entropy.h"
 #include "runner/driver.h"
-#include "runner/perform.h"
 #include "runner/runner_answer.h"
 #include "runner/runner_inside.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #define PATIENCE_MS 30000
 

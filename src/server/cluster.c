@@ -3,7 +3,6 @@
 // leave.
 #include "base/memory.h"
 #include "member/member.h"
-#include "ops/cluster_show.h"
 #include "os/parallel.h"
 #include "queues/owner_shards.h"
 #include "server/inside.h"

@@ -7,7 +7,6 @@
 
 #include "base/memory.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define POLL_MS     5000 // delay until a disconnect is noticed

@@ -4,7 +4,6 @@
 // at most one probe at a time, on a thread of its own that clients cannot occupy. If the probe gets
 // no answer, the node is not ready. Errors that clients got do not count: a client's mistake, or
 // one damaged queue, does not stop the others.
-#include "base/memory.h"
 #include "member/member.h"
 #include "os/clock.h"
 #include "os/lock.h"

@@ -3,7 +3,6 @@
 // the bus names one. A source that sleeps then reads the journal of that shard. What a client is
 // told is always read from the journal: a message of the bus is input, and any client of the bus
 // can write one (events/bus_progress.h).
-#include "base/memory.h"
 #include "bus/bus.h"
 #include "os/lock.h"
 #include "server/hub_inside.h"

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sending: one message or many as JSON, one as the raw body of the request, many in the compact
 // encoding.
-#include "base/memory.h"
 #include "protocol/message.h"
 #include "protocol/wire.h"
-#include "queue/codec/message.h"
-#include "queue/codec/ops.h"
 #include "server/inside.h"
 #include "json/raw.h"
 
-#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>

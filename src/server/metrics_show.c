@@ -2,7 +2,6 @@
 // GET /metrics: the node's current metrics, and the queues' metrics of a few seconds ago.
 #include "base/array.h"
 #include "base/memory.h"
-#include "os/clock.h"
 #include "queues/counters.h"
 #include "queues/owner.h"
 #include "server/hub.h"

@@ -7,7 +7,6 @@
 #include "ops/served.h"
 #include "os/lock.h"
 #include "protocol/wire.h"
-#include "queue/codec/ops.h"
 #include "queues/bodies.h"
 #include "server/inside.h"
 #include "server/presence.h"

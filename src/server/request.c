@@ -2,7 +2,6 @@
 // Reads the path, headers, query and JSON body of a request, and checks them.
 #include "base/digits.h"
 #include "protocol/wire.h"
-#include "queues/queues.h"
 #include "server/inside.h"
 #include "json/weigh.h"
 

@@ -7,7 +7,6 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "member/member.h"
-#include "net/http.h"
 #include "os/clock.h"
 #include "os/entropy.h"
 #include "os/lock.h"
@@ -23,7 +22,6 @@
 #include "server/owners.h"
 #include "server/presence.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>

@@ -6,7 +6,6 @@
 #include "member/member.h"
 #include "os/clock.h"
 #include "os/parallel.h"
-#include "protocol/owner_map.h"
 #include "queues/waiting_workers.h"
 #include "server/inside.h"
 #include "server/presence.h"

@@ -4,7 +4,6 @@
 // a mark per source, so a letter that is offered twice (after a crash between the two steps)
 // arrives once.
 #include "base/check.h"
-#include "base/memory.h"
 #include "shard/inside.h"
 
 #include <stdio.h>

@@ -3,7 +3,6 @@
 // slots.
 #include "store/backend.h"
 
-#include "base/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -8,7 +8,6 @@
 #include "cli/bench/sluice.h"
 #include "cli/cli.h"
 #include "cli/settings.h"
-#include "cli/text.h"
 #include "json/json.h"
 
 #include <errno.h>

@@ -6,7 +6,6 @@
 #include "base/duration.h"
 #include "cli/answer_watch.h"
 #include "cli/cli.h"
-#include "cli/text.h"
 #include "cli/work/pool.h"
 #include "cli/work/ui.h"
 #include "os/clock.h"

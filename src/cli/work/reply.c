@@ -12,7 +12,6 @@
 #include "cli/work/talk.h"
 
 #include "json/json.h"
-#include "json/raw.h"
 
 #include <errno.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "coord/store/inside.h"
 
 #include "base/array.h"
-#include "base/check.h"
 #include "base/hash.h"
 #include "base/memory.h"
 #include "os/clock.h"

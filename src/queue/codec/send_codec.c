@@ -6,7 +6,6 @@
 #include "base/check.h"
 #include "queue/codec/body_name.h"
 #include "queue/codec/labels.h"
-#include "queue/core/rules.h"
 
 enum message_field {
     FIELD_GROUP = 1,

@@ -5,7 +5,6 @@
 // that is moved twice arrives once.
 #include "base/array.h"
 #include "base/check.h"
-#include "base/memory.h"
 #include "base/mutant.h"
 #include "queue/core/state.h"
 

@@ -3,7 +3,6 @@
 // token. A request that arrived before the deadline counts even if its entry is later.
 #include "base/array.h"
 #include "base/check.h"
-#include "base/memory.h"
 #include "base/mutant.h"
 #include "queue/core/state.h"
 

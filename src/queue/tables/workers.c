@@ -6,7 +6,6 @@
 
 #include "base/array.h"
 #include "base/check.h"
-#include "base/memory.h"
 #include "queue/tables/registry.h"
 
 #include <string.h>

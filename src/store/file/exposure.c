@@ -4,7 +4,6 @@
 #include "store/file/disk.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -4,7 +4,6 @@
 // whose sync failed.
 #include "store/file/log.h"
 
-#include "base/memory.h"
 #include "os/lock.h"
 
 #include <errno.h>

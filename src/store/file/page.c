@@ -8,7 +8,6 @@
 #include "os/futex.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
 #include <string.h>

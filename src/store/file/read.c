@@ -6,7 +6,6 @@
 #include "base/array.h"
 #include "base/memory.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 

@@ -12,7 +12,6 @@
 #include "store/backend.h"
 #include "store/redis/outcome.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

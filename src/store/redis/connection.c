@@ -9,7 +9,6 @@
 #include "os/clock.h"
 #include "os/lock.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>

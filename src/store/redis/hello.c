@@ -3,7 +3,6 @@
 // trips of the socket and one more.
 #include "store/redis/client.h"
 
-#include "os/clock.h"
 #include "store/redis/outcome.h"
 
 #include <stdio.h>

@@ -10,7 +10,6 @@
 #include "os/lock.h"
 #include "store/backend.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define SLOT_MAX        ((uint64_t)1 << 53) // a script's numbers are exact up to here

@@ -5,7 +5,6 @@
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/lock.h"
-#include "store/backend.h"
 #include "store/redis/inside.h"
 
 #include <stdio.h>

@@ -4,7 +4,6 @@
 #include "store/redis/resp.h"
 
 #include "base/check.h"
-#include "base/digits.h"
 #include "base/memory.h"
 
 #include <hiredis/hiredis.h>

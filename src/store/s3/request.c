@@ -11,7 +11,6 @@
 #include "store/backend.h"
 #include "store/s3/auth/times.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

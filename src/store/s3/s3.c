@@ -10,7 +10,6 @@
 #include "os/entropy.h"
 #include "os/lock.h"
 #include "store/backend.h"
-#include "store/s3/auth/times.h"
 #include "store/s3/log.h"
 #include "store/s3/request.h"
 

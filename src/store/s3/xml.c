@@ -8,7 +8,6 @@
 #include "store/s3/auth/times.h"
 
 #include <expat.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
