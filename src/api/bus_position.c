@@ -22,9 +22,8 @@ void bus_position_begin(struct buf *to)
 void bus_position_put(struct buf *to, const char *stream, int64_t created_at,
                       const struct consumer *consumer)
 {
-    CLEANUP(buf_done) struct buf part;
     char line[SUBJECT_STREAM_MAX + 64];
-    buf_init(&part, CONSUMER_POSITION_MAX);
+    LOCAL(buf, part, CONSUMER_POSITION_MAX);
     consumer_position_put(consumer, &part);
     (void)snprintf(line, sizeof line, "stream %s %lld %zu\n", stream, (long long)created_at,
                    part.len);

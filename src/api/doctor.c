@@ -102,8 +102,7 @@ static void report_times(struct doctor *d, enum timed_request kind, int64_t took
 // allowed.
 static void check_objects(struct doctor *d, struct store *s)
 {
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     int64_t took_ns[TIMED_KINDS][ROUNDS];
     bool good[TIMED_KINDS] = {true, true, true, true};
     for (int round = 0; round < ROUNDS; round++) {
@@ -180,8 +179,7 @@ static void report_fit(struct doctor *d)
 static void check_bucket(struct doctor *d, struct store *s)
 {
     struct s3_facts facts;
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     enum err err = store_s3_facts(s, &facts, &a);
     doctor_report(d, "bucket", SLUICE_PASSED, "%s at %s, region %s", facts.bucket, facts.endpoint,
                   facts.region);
@@ -332,10 +330,8 @@ enum sluice_code sluice_measure(struct sluice *s, size_t len, double *median_us,
     if (!s->engine)
         return refuse(error, ERR_INVALID, "store", "a node's store cannot be measured from here");
     int64_t took_ns[MEASURE_ROUNDS];
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
-    CLEANUP(buf_done) struct buf body;
-    buf_init(&body, MEASURE_BYTES_MAX);
+    LOCAL(store_answer, a);
+    LOCAL(buf, body, MEASURE_BYTES_MAX);
     uint8_t *bytes = buf_grow(&body, len);
     if (!bytes)
         return refuse(error, ERR_INVALID, "len", "%zu bytes are more than %zu", len,

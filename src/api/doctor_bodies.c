@@ -61,8 +61,7 @@ static void report_bad(struct bodies_check *r, uint64_t seq, const char *what, c
 
 static const char *damage_of(struct bodies_check *r, const char *key, const struct body_name *name)
 {
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     enum err err = store_get(r->queue->engine->store, key, 0, SIZE_MAX, &a);
     if (err == ERR_NOT_FOUND) return NULL; // finished and swept since it was listed
     if (err) return "cannot be read";
@@ -134,8 +133,7 @@ static bool all_there(const struct holders *h)
 static void examine_shard(struct bodies_check *r)
 {
     struct sluice_error error;
-    struct store_answer page CLEANUP(store_answer_done);
-    store_answer_init(&page);
+    LOCAL(store_answer, page);
     if (queue_synced_runner(r->queue, r->shard, &r->runner, &error))
         return; // doctor_queues has reported it
     runner_inspect(r->runner, note_holders, &r->holders);

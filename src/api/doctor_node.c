@@ -90,10 +90,9 @@ static void check_ready(struct doctor *d, const struct node_check *c, struct htt
 
 void doctor_node(struct doctor *d, struct sluice *s)
 {
-    CLEANUP(http_call_done) struct http_call call;
     struct node_client *r = s->client;
     bool usable = false;
-    http_call_init(&call, "GET", NULL);
+    LOCAL(http_call, call, "GET", NULL);
     for (size_t i = 0; i < r->nodes.len; i++) {
         struct node_check c = {.remote = r, .node = i};
         if (r->nodes.len > 1) (void)snprintf(c.name, sizeof c.name, "%s: ", r->nodes.all[i].url);

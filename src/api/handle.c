@@ -32,8 +32,7 @@ static int64_t timeout_of(const struct sluice_options *options)
 static enum err check_versioned(struct store *store, char *why, size_t why_len)
 {
     struct s3_facts facts;
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     if (!store_is_s3(store) || store_s3_facts(store, &facts, &a) || !facts.versioned)
         return ERR_OK; // also if the credentials do not allow the question
     return store_probe_quickly(store, why, why_len);

@@ -197,6 +197,15 @@ static inline bool reader_end(const struct reader *r) // the same, and all bytes
 
 #define CLEANUP(done) __attribute__((cleanup(done), unused))
 
+// A variable that its x_init fills, and that its x_done releases at the end of the scope:
+//
+//     LOCAL(buf, text, TEXT_MAX); // struct buf text, of up to TEXT_MAX bytes
+//
+// So no return forgets it. It is two statements: it stands in a block, not after a bare if.
+#define LOCAL(type, name, ...)                                                                     \
+    CLEANUP(type##_done) struct type name;                                                         \
+    type##_init(&name, ##__VA_ARGS__)
+
 // For a large variable of a function that runs often: the compiler does not fill it with zeros
 // (-ftrivial-auto-var-init). Use it only where a length says what was written.
 #if defined(__has_attribute) && __has_attribute(uninitialized)

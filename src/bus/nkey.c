@@ -85,8 +85,7 @@ static bool public_of(const char *seed, char out[static BUS_NKEY_LEN + 1])
 enum err bus_nkey_public(const char *file, char out[static BUS_NKEY_LEN + 1],
                          char why[static BUS_WHY_MAX])
 {
-    struct buf text;
-    buf_init(&text, 4096);
+    LOCAL(buf, text, 4096);
     int number = file_read(file, &text);
     buf_put_u8(&text, 0);
     const char *seed = number || text.bad ? NULL : find_seed((const char *)text.data);
@@ -100,6 +99,5 @@ enum err bus_nkey_public(const char *file, char out[static BUS_NKEY_LEN + 1],
                        "begin with SU)",
                        file);
     if (text.data) explicit_bzero(text.data, text.len);
-    buf_done(&text);
     return e;
 }

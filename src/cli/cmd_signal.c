@@ -293,8 +293,7 @@ static int run_signal(const struct cli *cli, const struct arguments *args, struc
     int status = read_words(cli, args, &id, &kind, &rest);
     if (status != 0) return status;
     if (o[WITHDRAW].given) return withdraw(cli, args, s, id);
-    struct buf payload;
-    buf_init(&payload, SIZE_MAX);
+    LOCAL(buf, payload, SIZE_MAX);
     status = check_options(cli, o, kind);
     if (status == 0)
         status = read_payload(cli, kind, args->words + rest, args->words_len - rest, &payload);
@@ -313,7 +312,6 @@ static int run_signal(const struct cli *cli, const struct arguments *args, struc
                                  .now = o[NOW].given || (o[GRACE].given && o[GRACE].number == 0),
                                  .then = text_of(&o[THEN])};
     if (status == 0) status = send_signal(cli, args, s, &what, id);
-    buf_done(&payload);
     return status;
 }
 

@@ -169,8 +169,7 @@ static int choose(struct import_run *run, const struct import_item *item, struct
 static int write_begin(struct import_run *run, const struct import_sends *b)
 {
     struct ids all CLEANUP(ids_done) = {0};
-    struct buf line CLEANUP(buf_done);
-    buf_init(&line, RESUME_LINE_MAX);
+    LOCAL(buf, line, RESUME_LINE_MAX);
     for (size_t i = 0; i < b->len; i++)
         ids_add(&all, b->numbers[i]);
     resume_begin(&run->record, clock_realtime_ms(), &all, &line);
@@ -181,9 +180,8 @@ static int write_begin(struct import_run *run, const struct import_sends *b)
 static int write_sent(struct import_run *run, struct import_sends *b)
 {
     struct ids all CLEANUP(ids_done) = {0};
-    struct buf line CLEANUP(buf_done);
     uint64_t sent = 0, known = b->known.count;
-    buf_init(&line, RESUME_LINE_MAX);
+    LOCAL(buf, line, RESUME_LINE_MAX);
     for (size_t i = 0; i < b->known.len; i++)
         ids_add_range(&all, b->known.ranges[i].first, b->known.ranges[i].last);
     for (size_t i = 0; i < b->len; i++) {

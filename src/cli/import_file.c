@@ -145,8 +145,7 @@ static int lineage_of(struct line_import *l, char out[17])
     size_t len = fread(head, 1, sizeof head, l->file);
     if (ferror(l->file) || fseek(l->file, 0, SEEK_SET) != 0 || fstat(fileno(l->file), &about) != 0)
         return unreadable(l);
-    struct buf all CLEANUP(buf_done);
-    buf_init(&all, HEAD_BYTES + 64);
+    LOCAL(buf, all, HEAD_BYTES + 64);
     buf_put(&all, bytes_of(head, len));
     buf_put_i64(&all, about.st_size);
     buf_put_i64(&all, about.st_mtim.tv_sec);

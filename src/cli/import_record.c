@@ -29,8 +29,7 @@ static char *default_path(const struct import_run *run)
     const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     bool has_state = state && *state == '/';
     if (!has_state && !(home && *home)) return NULL;
-    struct buf about CLEANUP(buf_done);
-    buf_init(&about, 4096);
+    LOCAL(buf, about, 4096);
     buf_put_sized(&about, bytes_str(run->queue_id));
     buf_put_sized(&about, bytes_str(run->source));
     char hash[17] = "";
@@ -65,10 +64,9 @@ static int read_file(struct import_run *run, struct buf *text)
 // Folds what earlier runs wrote, and cuts off a last line that is not complete.
 static int load(struct import_run *run)
 {
-    struct buf text CLEANUP(buf_done);
     char why[128] = "";
     size_t used = 0;
-    buf_init(&text, RECORD_BYTES_MAX);
+    LOCAL(buf, text, RECORD_BYTES_MAX);
     int status = read_file(run, &text);
     if (status) return status;
     if (resume_read(&run->record, buf_bytes(&text), &used, why, sizeof why))
@@ -136,9 +134,8 @@ static int same_items(struct import_run *run, const char *lineage, enum import_l
 int import_record_open(struct import_run *run, const char *lineage, enum import_lineage change)
 {
     struct resume *r = &run->record;
-    struct buf lines CLEANUP(buf_done);
     bool same = false;
-    buf_init(&lines, RESUME_LINE_MAX);
+    LOCAL(buf, lines, RESUME_LINE_MAX);
     int status = lock_file(run);
     if (status == 0) status = load(run);
     if (status == 0 && r->source[0]) status = same_items(run, lineage, change, &same);

@@ -110,10 +110,8 @@ enum sluice_code client_cluster_order(struct node_client *s, enum route_id call,
     enum sluice_code code = SLUICE_OK, first = SLUICE_OK;
     struct sluice_error kept = {0};
     for (size_t i = 0; i < r->nodes.len; i++) {
-        CLEANUP(http_call_done) struct http_call http;
-        CLEANUP(buf_done) struct buf body;
-        http_call_init(&http, NULL, NULL);
-        buf_init(&body, SIZE_MAX);
+        LOCAL(http_call, http, NULL, NULL);
+        LOCAL(buf, body, SIZE_MAX);
         json_write(fields_json(&cluster_order_fields, &in), &body);
         struct ask ask = {.call = call,
                           .body = buf_bytes(&body),

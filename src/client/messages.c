@@ -134,8 +134,7 @@ enum sluice_code client_send(struct node_client *s, const char *queue,
     struct sluice_request whole = request ? *request : request_new();
     struct sluice_sent *answers = sent ? sent : memory_zeroed(len + 1, sizeof *answers);
     struct nodes *nodes = &s->nodes;
-    CLEANUP(parts_done) struct parts sending;
-    parts_init(&sending, s, ROUTE_SEND, queue, error);
+    LOCAL(parts, sending, s, ROUTE_SEND, queue, error);
     size_t done = 0, part = 0;
     do { // with no message, too: the answer says whether the queue exists
         size_t count = part_len(messages + done, len - done);
@@ -203,7 +202,6 @@ static enum sluice_code read_answer(struct client_receive *r, const struct http_
 static enum sluice_code receive_once(struct client_receive *r, const struct sluice_request *request)
 {
     CLEANUP(http_call_done) struct http_call call;
-    CLEANUP(buf_done) struct buf body;
     struct ask ask = {.call = ROUTE_RECEIVE,
                       .queue = r->queue,
                       .wire = true,
@@ -214,7 +212,7 @@ static enum sluice_code receive_once(struct client_receive *r, const struct slui
     const struct field_texts *acks = &r->what.acks;
     ask.prefer = 1 + nodes_for_tokens(&r->remote->nodes, r->queue, acks->rows, acks->len);
     http_call_init(&call, NULL, NULL);
-    buf_init(&body, SIZE_MAX);
+    LOCAL(buf, body, SIZE_MAX);
     wire_put_receive(&body, &r->what, acks->len > 0 ? r->results : NULL);
     ask.body = buf_bytes(&body);
     bool again = false;
@@ -320,8 +318,7 @@ enum sluice_code client_settle(struct node_client *s, const char *queue, const s
     if (!code) code = settle_check(what, error);
     if (code) return code;
     struct nodes *nodes = &s->nodes;
-    CLEANUP(parts_done) struct parts parts;
-    parts_init(&parts, s, calls[what->kind], queue, error);
+    LOCAL(parts, parts, s, calls[what->kind], queue, error);
     size_t len = what->len, done = 0, part = 0;
     struct sluice_outcome *answers = outcomes ? outcomes : memory_zeroed(len + 1, sizeof *answers);
     do {

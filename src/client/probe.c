@@ -18,11 +18,10 @@ struct probe {
 
 static bool answers(struct node_client *r, size_t node)
 {
-    CLEANUP(http_call_done) struct http_call call;
     char url[NODE_URL_MAX + 16];
     struct http1_client *plain = r->nodes.all[node].plain;
     (void)snprintf(url, sizeof url, "%s/healthz", r->nodes.all[node].url);
-    http_call_init(&call, "GET", url);
+    LOCAL(http_call, call, "GET", url);
     call.timeout_ms = call.connect_ms = PROBE_MS;
     if (plain)
         http1_do(plain, &call);

@@ -74,11 +74,9 @@ static enum sluice_code put_settings(struct node_client *s, const char *queue, e
                                      struct sluice_error *error)
 {
     bool again = false;
-    CLEANUP(http_call_done) struct http_call call;
-    CLEANUP(buf_done) struct buf body;
     struct node_client *r = s;
-    http_call_init(&call, NULL, NULL);
-    buf_init(&body, SIZE_MAX);
+    LOCAL(http_call, call, NULL, NULL);
+    LOCAL(buf, body, SIZE_MAX);
     write_settings(settings, len, &body);
     struct ask ask = {
         .call = id, .queue = queue, .body = buf_bytes(&body), .until = client_until(r)};

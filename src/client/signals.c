@@ -168,13 +168,11 @@ static enum sluice_code ack_part(struct node_client *s, const char *queue,
                                  const struct sluice_signal_answer *answers, size_t len,
                                  struct sluice_outcome *outcomes, struct sluice_error *error)
 {
-    CLEANUP(http_call_done) struct http_call call;
-    CLEANUP(buf_done) struct buf body;
     struct node_client *r = s;
     struct sluice_request id;
     entropy_fill(id.bytes, sizeof id.bytes);
-    http_call_init(&call, NULL, NULL);
-    buf_init(&body, SIZE_MAX);
+    LOCAL(http_call, call, NULL, NULL);
+    LOCAL(buf, body, SIZE_MAX);
     put_answers(&body, answers, len);
     struct ask ask = {.call = ROUTE_SIGNALS_ACK,
                       .queue = queue,

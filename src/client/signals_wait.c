@@ -6,14 +6,12 @@
 #include "protocol/signal_list.h"
 #include "protocol/wire.h"
 
-
 // Signals are in the compact encoding: payloads may be any bytes.
 static enum sluice_code take_signals(struct node_client *r, struct ask *ask,
                                      struct sluice_signals **out, struct sluice_error *error)
 {
-    CLEANUP(http_call_done) struct http_call call;
     struct sluice_error first = {.code = SLUICE_OK};
-    http_call_init(&call, NULL, NULL);
+    LOCAL(http_call, call, NULL, NULL);
     *out = NULL;
     enum sluice_code code = client_ask(r, ask, &call, NULL, error);
     if (!code && !wire_read_signals(buf_bytes(&call.body_in), out, &first))
@@ -29,8 +27,7 @@ enum sluice_code client_signals_poll(struct node_client *s, const char *queue,
     enum sluice_code code = client_check(r, queue, error);
     *out = NULL;
     if (code) return code;
-    CLEANUP(buf_done) struct buf body;
-    buf_init(&body, SIZE_MAX);
+    LOCAL(buf, body, SIZE_MAX);
     struct signals_receive_in in = {.tokens = {poll->tokens, poll->len}, .wait = poll->wait_ms};
     in.after.rows = poll->after;
     wire_put_poll(&body, &in);
@@ -85,10 +82,8 @@ enum sluice_code client_collect_poll(struct node_client *s, const char *queue,
                                      struct sluice_error *error)
 {
     struct node_client *r = s;
-    CLEANUP(http_call_done) struct http_call call;
-    CLEANUP(buf_done) struct buf body;
-    http_call_init(&call, NULL, NULL);
-    buf_init(&body, SIZE_MAX);
+    LOCAL(http_call, call, NULL, NULL);
+    LOCAL(buf, body, SIZE_MAX);
     *out = NULL;
     struct collect_in in = {.ids = {poll->ids, poll->len},
                             .workflow = poll->workflow,

@@ -26,10 +26,9 @@ static void read_found(const struct http_call *call, struct sluice_found *out)
 static enum sluice_code ask_batch(struct node_client *r, struct ask *ask, struct sluice_batch **out,
                                   struct sluice_found *found, struct sluice_error *error)
 {
-    CLEANUP(http_call_done) struct http_call call;
     ask->wire = true;
     ask->until = client_until(r);
-    http_call_init(&call, NULL, NULL);
+    LOCAL(http_call, call, NULL, NULL);
     enum sluice_code code = client_ask(r, ask, &call, NULL, error);
     if (!code && !wire_read_looked(buf_bytes(&call.body_in), out))
         code = client_unreadable(&call, error);
@@ -76,8 +75,7 @@ enum sluice_code client_find(struct node_client *s, const char *queue,
     if (!code) code = check_filters(f, error);
     if (!code && f->after_id) code = check_id(s, queue, f->after_id, error);
     if (code) return code;
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, SIZE_MAX);
+    LOCAL(buf, text, SIZE_MAX);
     const char *headers[SLUICE_FIND_HEADERS_MAX];
     size_t at[SLUICE_FIND_HEADERS_MAX];
     for (size_t i = 0; i < f->headers_len; i++) {

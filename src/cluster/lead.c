@@ -204,8 +204,7 @@ uint32_t cluster_traffic(const struct cluster *c, const struct shard_key *shard)
 void cluster_preview(const struct cluster *c, const struct shard_key *shards, size_t shards_len,
                      struct plan *out)
 {
-    struct plan last;
-    plan_init(&last);
+    LOCAL(plan, last);
     last_plan(c, &last);
     struct placement_member *members = memory_zeroed(c->members.len + 1, sizeof *members);
     uint32_t *traffic = memory_zeroed(shards_len + 1, sizeof *traffic);
@@ -226,7 +225,6 @@ void cluster_preview(const struct cluster *c, const struct shard_key *shards, si
     placement_plan(out, &in);
     memory_free(traffic);
     memory_free(members);
-    plan_done(&last);
 }
 
 static void publish(struct cluster *c)

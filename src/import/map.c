@@ -98,8 +98,7 @@ int jobs_priority(uint64_t beanstalk)
 
 void import_key(const char *lineage, const char *tube, uint64_t id, char out[IMPORT_KEY_LEN + 1])
 {
-    struct buf all CLEANUP(buf_done);
-    buf_init(&all, 4096);
+    LOCAL(buf, all, 4096);
     buf_put_sized(&all, bytes_str(lineage));
     buf_put_sized(&all, bytes_str(tube));
     buf_put_u64(&all, id);

@@ -161,8 +161,7 @@ void journal_snapshot(struct journal *j)
     CHECK(j->phase != PHASE_HALTED);
     CHECK((j->floor_index == 0) == (j->floor_slot == 0));
     CHECK(j->core.slot <= ENTRY_SLOT_MAX && j->core.now >= 0); // as core_load asks
-    CLEANUP(buf_done) struct buf machine;
-    buf_init(&machine, SNAPSHOT_LEN_MAX);
+    LOCAL(buf, machine, SNAPSHOT_LEN_MAX);
     j->fold.save(j->fold.ctx, &machine);
     struct snapshot s = {.id = j->config.id,
                          .rules = journal_rules_needed(j, NULL, 0),

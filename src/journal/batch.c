@@ -238,8 +238,7 @@ static size_t take_ops(struct journal *j, size_t space)
 static void encode(struct journal *j, size_t count)
 {
     struct batch *b = &j->batch;
-    CLEANUP(buf_done) struct buf digest;
-    buf_init(&digest, 8);
+    LOCAL(buf, digest, 8);
     struct op *ops = memory_zeroed(count + 1, sizeof *ops);
     size_t n = 0;
     if (digest_due(j, b->slot)) {

@@ -184,8 +184,7 @@ void journal_own(struct journal *j, uint64_t ticket, uint64_t expected,
                  const struct journal_owner *owner, int64_t deadline, struct interval now)
 {
     CHECK(owner->address.len <= JOURNAL_ADDRESS_MAX);
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, JOURNAL_OP_MAX);
+    LOCAL(buf, payload, JOURNAL_OP_MAX);
     buf_put_u64(&payload, expected);
     buf_put(&payload, bytes_of(owner->coord, sizeof owner->coord));
     buf_put_u64(&payload, owner->token);

@@ -144,8 +144,7 @@ static size_t put_special(const uint8_t *at, struct buf *to)
 
 void json_write_plain(struct json *value, struct buf *to)
 {
-    CLEANUP(buf_done) struct buf line;
-    buf_init(&line, SIZE_MAX);
+    LOCAL(buf, line, SIZE_MAX);
     json_write(value, &line);
     buf_put_u8(&line, 0);
     CHECK(!line.bad);
@@ -159,8 +158,7 @@ void json_write_plain(struct json *value, struct buf *to)
 
 void json_print(struct json *object, FILE *out)
 {
-    CLEANUP(buf_done) struct buf line;
-    buf_init(&line, SIZE_MAX);
+    LOCAL(buf, line, SIZE_MAX);
     json_write_plain(object, &line);
     buf_put_u8(&line, '\n');
     CHECK(!line.bad);

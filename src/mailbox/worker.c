@@ -279,8 +279,7 @@ static uint32_t put_requests(struct mailbox_worker *w, struct buf *rows)
 
 static void begin_object(struct mailbox_worker *w)
 {
-    CLEANUP(buf_done) struct buf rows;
-    buf_init(&rows, MAILBOX_OBJECT_MAX);
+    LOCAL(buf, rows, MAILBOX_OBJECT_MAX);
     w->writing = ++w->out_last;
     w->written_at = w->now.lo;
     if (w->unseen_at == TIME_NEVER) w->unseen_at = w->now.lo;

@@ -83,10 +83,8 @@ static uint32_t put_refs(struct mailbox_worker *w, struct buf *refs, uint64_t id
 void side_take_tickets(struct mailbox_worker *w)
 {
     if (w->want == 0 || !w->held) return;
-    CLEANUP(buf_done) struct buf refs;
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&refs, SIZE_MAX);
-    buf_init(&payload, SIZE_MAX);
+    LOCAL(buf, refs, SIZE_MAX);
+    LOCAL(buf, payload, SIZE_MAX);
     struct op_outcome op = {.queue = w->config.queue, .shard = w->config.shard};
     op.count = put_refs(w, &refs, w->ids + 1);
     if (op.count == 0) return;

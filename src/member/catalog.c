@@ -78,8 +78,7 @@ static bool mark_listed(struct membership *m, const char *name)
 // A name with several lives, or with none that is known, is read from the catalog.
 static enum err mark_names(struct membership *m, const struct names *names)
 {
-    struct store_answer answer CLEANUP(store_answer_done);
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     for (size_t i = 0; i < names->len; i++) {
         struct catalog_row row;
         (void)pthread_mutex_lock(&m->lock);
@@ -124,9 +123,8 @@ struct shard_key *catalog_shards(const struct membership *m, size_t *len)
 
 enum err catalog_load(struct membership *m, struct shard_key **out, size_t *len)
 {
-    struct store_answer answer CLEANUP(store_answer_done);
     struct names names = {0};
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     *out = NULL;
     enum err err = catalog_names(m->engine->store, add_name, &names, &answer);
     (void)pthread_mutex_lock(&m->lock);

@@ -19,18 +19,15 @@
 // taken for dead by mistake loses nothing but its shards: the journals refuse its old tokens.
 bool member_answers(const char *url, const char *name)
 {
-    struct http_call call;
     char target[COORD_URL_MAX + 16];
     (void)snprintf(target, sizeof target, "%s/healthz", url);
-    http_call_init(&call, "GET", target);
+    LOCAL(http_call, call, "GET", target);
     call.timeout_ms = ALIVE_MS;
     struct http *http = peer_http();
     http_do(http, &call);
     http_free(http);
-    bool same =
-        call.end == HTTP_ANSWERED && bytes_equal(http_header(&call, PEER_HEADER), bytes_str(name));
-    http_call_done(&call);
-    return same;
+    return call.end == HTTP_ANSWERED &&
+           bytes_equal(http_header(&call, PEER_HEADER), bytes_str(name));
 }
 
 struct challenge_job {

@@ -25,14 +25,12 @@ struct hint_job {
 static void hint_do(const struct hint_job *job)
 {
     static const char *const headers[] = {"Content-Type: application/json"};
-    struct http_call call;
-    http_call_init(&call, "POST", job->url);
+    LOCAL(http_call, call, "POST", job->url);
     call.headers = headers;
     call.headers_len = 1;
     call.body = bytes_str(job->body);
     call.timeout_ms = HINT_MS;
     peers_send(job->m->engine->peers, &call);
-    http_call_done(&call);
 }
 
 // The lock is held.

@@ -63,8 +63,7 @@ static enum err join(struct membership *m, const struct cluster_effect *e, struc
 
 static enum err publish(struct effect_job *job, struct coord_answer *a)
 {
-    CLEANUP(buf_done) struct buf bytes;
-    buf_init(&bytes, PLAN_BYTES_MAX);
+    LOCAL(buf, bytes, PLAN_BYTES_MAX);
     plan_encode(&job->plan, &bytes);
     if (bytes.bad) return ERR_UNAVAILABLE;
     return coord_plan_write(job->m->coord, job->plan.epoch, job->plan.number, buf_bytes(&bytes), a);

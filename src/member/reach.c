@@ -81,9 +81,8 @@ static void forget_rows(struct membership *m)
 // The leader takes over what the member reports. It has proven that it can read the store.
 static void collect(struct membership *m, const struct coord_member *from)
 {
-    CLEANUP(buf_done) struct buf text;
     char why[128], name[COORD_NAME_MAX + 1];
-    buf_init(&text, REPORT_MAX);
+    LOCAL(buf, text, REPORT_MAX);
     if (!owner_get_member(m->engine, from->url, from->name, "/v1/cluster/unreachable", &text))
         return;
     struct json *o = json_parse((const char *)text.data, text.len, why, sizeof why);

@@ -21,16 +21,14 @@
 // lease.
 static bool holder_is_dead(struct membership *m)
 {
-    struct coord_answer a;
     bool dead = true;
-    coord_answer_init(&a);
+    LOCAL(coord_answer, a);
     enum err e = coord_list(m->coord, &a);
     for (size_t i = 0; !e && i < a.members_len; i++) {
         const struct coord_member *row = &a.members[i];
         if (strcmp(row->name, m->self.name) != 0) continue;
         dead = strcmp(row->url, m->self.url) == 0 || !member_answers(row->url, row->name);
     }
-    coord_answer_done(&a);
     return dead;
 }
 
@@ -41,8 +39,7 @@ static enum sluice_code refuse_coord(struct sluice_error *error, enum err e, con
 
 static enum sluice_code join(struct membership *m, struct sluice_error *error)
 {
-    struct coord_answer a;
-    coord_answer_init(&a);
+    LOCAL(coord_answer, a);
     int64_t began = clock_boot_ms();
     enum err e = coord_join(m->coord, &m->self, false, &a);
     if (e == ERR_CONFLICT && holder_is_dead(m)) e = coord_join(m->coord, &m->self, true, &a);
@@ -52,7 +49,6 @@ static enum sluice_code join(struct membership *m, struct sluice_error *error)
         m->lease_ms = a.lease_ms;
         m->next_beat_at = began + a.next_ms;
     }
-    coord_answer_done(&a);
     return code;
 }
 
@@ -115,9 +111,8 @@ static enum sluice_code check_journal(struct membership *m, const char *queue,
 static enum sluice_code check_journals(struct membership *m, struct sluice_error *error)
 {
     struct first_names first = {.len = 0};
-    struct store_answer answer CLEANUP(store_answer_done);
     enum sluice_code code = SLUICE_OK;
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     enum err err = catalog_names(m->engine->store, add_first, &first, &answer);
     for (size_t i = 0; !err && !code && i < first.len; i++)
         code = check_journal(m, first.names[i], error);
@@ -128,10 +123,9 @@ static enum sluice_code check_journals(struct membership *m, struct sluice_error
 // shards of both. The one that comes later is refused. The members on `store:` have one store.
 static enum sluice_code check_stores(struct membership *m, struct sluice_error *error)
 {
-    struct coord_answer a;
     char has[2 * COORD_STORE_LEN + 1], own[2 * COORD_STORE_LEN + 1];
     enum sluice_code code = SLUICE_OK;
-    coord_answer_init(&a);
+    LOCAL(coord_answer, a);
     if (m->on_store || coord_list(m->coord, &a)) a.members_len = 0; // the join reports an error
     for (size_t i = 0; !code && i < a.members_len; i++) {
         const struct coord_member *row = &a.members[i];
@@ -143,7 +137,6 @@ static enum sluice_code check_stores(struct membership *m, struct sluice_error *
                       "of each store a prefix of their own, as in %s://host/staging",
                       row->name, m->service, has, own, m->service);
     }
-    coord_answer_done(&a);
     return code;
 }
 
@@ -163,11 +156,9 @@ static struct cluster *cluster_of(const struct membership *m)
 // The node stops while it joins: it leaves at once.
 static void leave(struct membership *m)
 {
-    struct coord_answer a;
-    coord_answer_init(&a);
+    LOCAL(coord_answer, a);
     enum err e = coord_leave(m->coord, &a);
     (void)e; // the session ends with its lease
-    coord_answer_done(&a);
 }
 
 static enum sluice_code begin(struct membership *m, struct sluice_error *error)

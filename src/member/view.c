@@ -38,16 +38,14 @@ void coord_noted(struct membership *m, enum err err, int64_t began_ms, const str
 // Reads the plan if the service has a newer one than this node.
 static enum err read_plan(struct membership *m, const struct coord_answer *listed)
 {
-    struct coord_answer a;
     struct plan plan;
-    CLEANUP(buf_done) struct buf bytes;
     (void)pthread_mutex_lock(&m->lock);
     struct plan version = {.epoch = listed->plan_epoch, .number = listed->plan_number};
     bool newer = plan_compare_version(&version, &m->plan) > 0;
     (void)pthread_mutex_unlock(&m->lock);
-    buf_init(&bytes, PLAN_BYTES_MAX);
+    LOCAL(buf, bytes, PLAN_BYTES_MAX);
     if (!newer) return ERR_OK;
-    coord_answer_init(&a);
+    LOCAL(coord_answer, a);
     plan_init(&plan);
     int64_t began = clock_boot_ms();
     enum err err = coord_plan_read(m->coord, &bytes, &a);
@@ -60,7 +58,6 @@ static enum err read_plan(struct membership *m, const struct coord_answer *liste
     if (!err && plan_compare_version(&plan, &m->plan) > 0) plan_copy(&m->plan, &plan);
     (void)pthread_mutex_unlock(&m->lock);
     plan_done(&plan);
-    coord_answer_done(&a);
     return err == ERR_NOT_FOUND ? ERR_OK : err;
 }
 
@@ -112,8 +109,7 @@ static void greet(struct membership *m, const struct coord_answer *a)
 // Passes the newest list to the step function. quiet: the list is old, because the node is lone.
 static void show(struct membership *m, uint64_t request, enum err err, bool quiet)
 {
-    struct plan plan;
-    plan_init(&plan);
+    LOCAL(plan, plan);
     struct cluster_event e = {.kind = CLUSTER_VIEW, .request = request, .err = err};
     (void)pthread_mutex_lock(&m->lock);
     const struct coord_answer *a = &m->last;
@@ -142,7 +138,6 @@ static void show(struct membership *m, uint64_t request, enum err err, bool quie
     membership_step(m, &e);
     if (newer) hint_all(m);
     memory_free(seen);
-    plan_done(&plan);
 }
 
 // Keeps the list and shows it, as the answer to the LIST of `request` if that is not 0.
@@ -240,7 +235,6 @@ void view_heartbeat(struct membership *m, const struct cluster_effect *e)
 
 void view_list(struct membership *m, const struct cluster_effect *e)
 {
-    struct coord_answer a;
     (void)pthread_mutex_lock(&m->lock);
     bool quiet = rests(m);
     bool recent = clock_boot_ms() - m->last_at < 2 * m->lease_ms / 3;
@@ -255,12 +249,11 @@ void view_list(struct membership *m, const struct cluster_effect *e)
     (void)pthread_mutex_unlock(&m->lock);
     if (quiet) show(m, e->request, ERR_OK, true);
     if (quiet || parks) return;
-    coord_answer_init(&a);
+    LOCAL(coord_answer, a);
     int64_t began = clock_boot_ms();
     enum err err = coord_list(m->coord, &a);
     coord_noted(m, err, began, &a);
     listed(m, e->request, err, &a, began);
-    coord_answer_done(&a);
 }
 
 void view_look(struct membership *m)

@@ -175,10 +175,9 @@ static void say_lost(const struct exchange *x, enum http_took took)
 // One request and its answer. Returns whether the connection can be used again.
 static bool exchange(const struct http1_client *h, struct exchange *x, const char *path)
 {
-    CLEANUP(buf_done) struct buf head;
     NOT_ZEROED uint8_t room[FIRST_LEN];
     struct http_call *c = x->call;
-    buf_init(&head, HTTP_HEADERS_MAX);
+    LOCAL(buf, head, HTTP_HEADERS_MAX);
     (void)buf_reserve(&head, HEAD_LEN);
     http_put_head(&head, c, h->host.name, path, x->connection->line);
     if (c->sends++ == 0) c->sent_ms = clock_boot_ms();
@@ -202,10 +201,9 @@ static bool exchange(const struct http1_client *h, struct exchange *x, const cha
 
 static bool challenge_passed(const struct http1_client *h, struct connection *w, int64_t until)
 {
-    CLEANUP(http_call_done) struct http_call hello;
     const struct peer_challenge *g = &h->challenge;
     char nonce[CHALLENGE_NONCE], path[CHALLENGE_PATH], whole[HTTP_BASE_MAX + CHALLENGE_PATH];
-    http_call_init(&hello, "GET", "");
+    LOCAL(http_call, hello, "GET", "");
     hello.body_max = CHALLENGE_MAX;
     g->ask(g->ctx, nonce, path);
     (void)snprintf(whole, sizeof whole, "%s%s", h->host.base, path);

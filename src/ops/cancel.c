@@ -32,8 +32,7 @@ static void encode(const struct change *ch, const struct request_id *request, st
 {
     const struct cancel_change *c = (const struct cancel_change *)ch;
     (void)request; // a repeated call has the same ids
-    CLEANUP(buf_done) struct buf seqs;
-    buf_init(&seqs, (size_t)REFS_MAX * sizeof(uint64_t));
+    LOCAL(buf, seqs, (size_t)REFS_MAX * sizeof(uint64_t));
     for (size_t i = 0; i < c->rows.split.count; i++)
         buf_put_u64(&seqs, c->named[by_shard_item(&c->rows.split, i)].seq);
     CHECK(!seqs.bad);

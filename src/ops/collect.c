@@ -349,12 +349,10 @@ static enum err read_texts(struct collect_call *l, const struct part_ends *e,
             return ERR_OK;
         }
         struct shard_places wants = {.reasons = e->places + at, .reasons_len = len};
-        struct kept_reply a;
-        kept_reply_init(&a);
+        LOCAL(kept_reply, a);
         err = runner_read(r, &wants, &a);
         for (size_t i = 0; !err && i < len; i++)
             take_text(l, &e->texts[at + i], &a.reasons[i]);
-        kept_reply_done(&a);
     }
     return err;
 }

@@ -143,8 +143,7 @@ enum err deleted_queues_round(struct engine *e, size_t shards_max, struct delete
                               struct deleted_queues_counts *out)
 {
     CLEANUP(tombstones_done) struct tombstones tombstones = {0};
-    struct store_answer answer CLEANUP(store_answer_done);
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     *out = (struct deleted_queues_counts){0};
     enum err err = find_tombstones(e, &tombstones, &answer);
     if (err) return err;

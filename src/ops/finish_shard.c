@@ -105,10 +105,8 @@ static enum err sweep_mailboxes(struct store *s, const char *prefix)
 {
     char folder[JOURNAL_PREFIX_MAX + 8];
     const char *keys[STORE_LIST_MAX];
-    struct store_answer rows CLEANUP(store_answer_done);
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&rows);
-    store_answer_init(&a);
+    LOCAL(store_answer, rows);
+    LOCAL(store_answer, a);
     if (!store_is_high_latency(s)) return ERR_OK;
     (void)snprintf(folder, sizeof folder, "%s/box/", prefix);
     enum err err;

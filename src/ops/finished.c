@@ -115,14 +115,13 @@ static enum sluice_code read_one(struct finished_read *r, const struct finished_
 {
     struct texts t = {.len = 0};
     struct shard_places wants = {.places = &view->body, .places_len = view->body.slot != 0};
-    struct kept_reply a;
     bool fits = true;
     t.result = ask_for(&t, &view->result, false);
     t.type = ask_for(&t, &view->result, true);
     t.reason = ask_for(&t, &view->reason, false);
     wants.reasons = t.places;
     wants.reasons_len = t.len;
-    kept_reply_init(&a);
+    LOCAL(kept_reply, a);
     enum err err =
         wants.places_len + wants.reasons_len > 0 ? runner_read(r->runner, &wants, &a) : ERR_OK;
     if (err == ERR_NOT_FOUND) { // the body is gone meanwhile
@@ -140,7 +139,6 @@ static enum sluice_code read_one(struct finished_read *r, const struct finished_
         r->found->messages++;
         r->found->bytes += weight_of(&a);
     }
-    kept_reply_done(&a);
     return code;
 }
 

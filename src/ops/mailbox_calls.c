@@ -228,12 +228,10 @@ static uint16_t kind_of(enum settle_kind kind)
 static void submit(struct mailbox_session *m, const struct settle *what,
                    const struct lock_name *locks, struct mailbox_wait *wait, struct buf *payload)
 {
-    CLEANUP(buf_done) struct buf refs;
-    CLEANUP(buf_done) struct buf extras;
     struct mailbox_lane *lane = &m->lanes[locks[0].shard];
     bool carries = false;
-    buf_init(&refs, SIZE_MAX);
-    buf_init(&extras, SIZE_MAX);
+    LOCAL(buf, refs, SIZE_MAX);
+    LOCAL(buf, extras, SIZE_MAX);
     for (size_t i = 0; i < what->len; i++) {
         lock_ref_put(&refs, &locks[i].ref);
         carries = carried_put(&extras, what->acks, what->renewals, i) || carries;
@@ -353,9 +351,8 @@ static bool settle_here(struct mailbox_session *m, const struct settle *what,
     (void)pthread_mutex_lock(&m->lock);
     bool mine = !session_is_direct(m) && may_carry(what) && all_taken(m, what, locks);
     if (mine) {
-        CLEANUP(buf_done) struct buf payload;
         struct mailbox_wait wait = {.done = false};
-        buf_init(&payload, JOURNAL_OP_MAX);
+        LOCAL(buf, payload, JOURNAL_OP_MAX);
         buf_init(&wait.body, SIZE_MAX);
         buf_init(&wait.signals, SIZE_MAX);
         submit(m, what, locks, &wait, &payload);

@@ -127,9 +127,8 @@ static void note_cost(struct round *r, const struct store_answer *a)
 // Tells workers that wait that this owner lives. Without the mark they commit directly.
 static void mark_if_due(struct round *r)
 {
-    struct store_answer a CLEANUP(store_answer_done);
     char key[MAILBOX_KEY_MAX];
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     (void)pthread_mutex_lock(&r->lock);
     bool due = owner_mark_due(r->owner, runner_time(r->runner).lo);
     (void)pthread_mutex_unlock(&r->lock);
@@ -141,9 +140,8 @@ static void mark_if_due(struct round *r)
 
 static enum err list_one(struct round *r, enum mailbox_way way)
 {
-    struct store_answer a CLEANUP(store_answer_done);
     char folder[MAILBOX_KEY_MAX], after[STORE_KEY_MAX + 1] = "";
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     mailbox_folder(folder, r->prefix, way);
     do {
         enum err err = store_list(r->e->store, folder, *after ? after : NULL, STORE_LIST_MAX, &a);
@@ -164,9 +162,8 @@ static enum err list_one(struct round *r, enum mailbox_way way)
 static void read_one(void *ctx, size_t i)
 {
     struct round *r = ctx;
-    struct store_answer a CLEANUP(store_answer_done);
     char key[MAILBOX_KEY_MAX];
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     (void)pthread_mutex_lock(&r->lock);
     owner_read_key(r->owner, i, key);
     (void)pthread_mutex_unlock(&r->lock);
@@ -188,8 +185,7 @@ static void op_done(struct runner_async *async, enum err err, struct kept_reply 
 {
     struct round_commit *c = (struct round_commit *)async;
     struct round *r = c->round;
-    CLEANUP(buf_done) struct buf signals;
-    buf_init(&signals, SIZE_MAX);
+    LOCAL(buf, signals, SIZE_MAX);
     for (size_t i = 0; a->signals && i < a->signals->len; i++)
         mailbox_signal_put(&signals, a->signals->rows[i].index, a->signals->rows[i].waiting);
     LOCKED(&r->lock);
@@ -295,8 +291,7 @@ static void beats_done(struct runner_async *async, enum err err, struct kept_rep
 static void write_beats(struct round *r)
 {
     if (r->beats_len == 0) return;
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, JOURNAL_OP_MAX);
+    LOCAL(buf, payload, JOURNAL_OP_MAX);
     struct op_workers op = {.count = r->beats_len, .rows = buf_bytes(&r->beats)};
     entropy_fill(op.request.bytes, sizeof op.request.bytes);
     workers_encode(&payload, &op);
@@ -308,8 +303,7 @@ static void write_beats(struct round *r)
 
 static void deliver_one(struct round *r, const struct ticket_grant *f, struct delivery *row)
 {
-    CLEANUP(buf_done) struct buf message;
-    buf_init(&message, MAILBOX_OBJECT_MAX);
+    LOCAL(buf, message, MAILBOX_OBJECT_MAX);
     row->grant = f->grant;
     struct kept_reply one = {.deliveries = row, .deliveries_len = 1};
     shard_answer_begin(&message, false, 1);
@@ -374,10 +368,9 @@ static void deliver_tickets(struct round *r)
 static void write_one(void *ctx, size_t i)
 {
     struct round *r = ctx;
-    struct store_answer a CLEANUP(store_answer_done);
     char key[MAILBOX_KEY_MAX];
     struct bytes object;
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     (void)pthread_mutex_lock(&r->lock);
     owner_write(r->owner, i, key, &object);
     (void)pthread_mutex_unlock(&r->lock);
@@ -401,10 +394,9 @@ struct delete_run {
 static void run_deletes(void *ctx)
 {
     struct delete_run *run = ctx;
-    struct store_answer a CLEANUP(store_answer_done);
     const char *keys[DELETE_KEYS];
     enum err err = ERR_OK;
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     for (size_t at = 0; at < run->len && !err; at += DELETE_KEYS) {
         size_t len = run->len - at < DELETE_KEYS ? run->len - at : DELETE_KEYS;
         for (size_t i = 0; i < len; i++)

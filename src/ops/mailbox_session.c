@@ -105,9 +105,6 @@ void session_let_go(struct mailbox_session **m)
 static enum sluice_code change_row(struct mailbox_session *m, uint32_t shard, enum worker_act act,
                                    struct sluice_error *error)
 {
-    CLEANUP(buf_done) struct buf rows;
-    CLEANUP(buf_done) struct buf payload;
-    struct kept_reply a;
     struct result result;
     enum reason reason = REASON_NONE;
     bool joins = act == WORKER_JOIN;
@@ -118,13 +115,13 @@ static enum sluice_code change_row(struct mailbox_session *m, uint32_t shard, en
                                 .ttl_ms = joins ? m->ttl_ms : 0,
                                 .flags = joins ? WORKER_MAILBOX : 0,
                                 .labels = joins ? bytes_str(m->labels) : BYTES_EMPTY};
-    buf_init(&rows, JOURNAL_OP_MAX);
-    buf_init(&payload, JOURNAL_OP_MAX);
+    LOCAL(buf, rows, JOURNAL_OP_MAX);
+    LOCAL(buf, payload, JOURNAL_OP_MAX);
     worker_change_put(&rows, &row);
     struct op_workers op = {.count = 1, .rows = buf_bytes(&rows)};
     entropy_fill(op.request.bytes, sizeof op.request.bytes);
     workers_encode(&payload, &op);
-    kept_reply_init(&a);
+    LOCAL(kept_reply, a);
     struct op one = {OP_WORKERS, buf_bytes(&payload)};
     enum err err = runner_do(m->lanes[shard].runner, one, &a);
     if (err == ERR_UNKNOWN) err = runner_do(m->lanes[shard].runner, one, &a);
@@ -135,7 +132,6 @@ static enum sluice_code change_row(struct mailbox_session *m, uint32_t shard, en
         code = refuse_reason(error, reason, m->worker);
     else if (!known)
         code = refuse_op(error, err ? err : ERR_CORRUPT, OP_WORKERS, &a, m->queue->row.name);
-    kept_reply_done(&a);
     return code;
 }
 
@@ -338,9 +334,8 @@ static void add_reply(struct mailbox_session *m, const struct mailbox_effect *e)
 static void write_object(struct mailbox_session *m, struct mailbox_lane *lane,
                          const struct mailbox_effect *e)
 {
-    struct store_answer a CLEANUP(store_answer_done);
     char key[MAILBOX_KEY_MAX];
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     mailbox_key(key, lane->prefix, MAILBOX_OUT, m->box, e->number);
     struct bytes object = mailbox_writing(lane->box);
     (void)pthread_mutex_unlock(&m->lock);
@@ -353,9 +348,8 @@ static void write_object(struct mailbox_session *m, struct mailbox_lane *lane,
 static void read_object(struct mailbox_session *m, struct mailbox_lane *lane,
                         const struct mailbox_effect *e)
 {
-    struct store_answer a CLEANUP(store_answer_done);
     char key[MAILBOX_KEY_MAX];
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     mailbox_key(key, lane->prefix, MAILBOX_IN, m->box, e->number);
     (void)pthread_mutex_unlock(&m->lock);
     enum err err = store_get(m->engine->store, key, 0, SIZE_MAX, &a);
@@ -367,9 +361,8 @@ static void read_object(struct mailbox_session *m, struct mailbox_lane *lane,
 // Without a mark the owner is not slow: it is fast, or gone.
 static void look_for_mark(struct mailbox_session *m, struct mailbox_lane *lane)
 {
-    struct store_answer a CLEANUP(store_answer_done);
     char key[MAILBOX_KEY_MAX];
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     mailbox_mark_key(key, lane->prefix);
     (void)pthread_mutex_unlock(&m->lock);
     enum err err = store_get(m->engine->store, key, 0, SIZE_MAX, &a);
@@ -389,8 +382,7 @@ static void commit_directly(struct mailbox_session *m, struct mailbox_lane *lane
     (void)pthread_mutex_unlock(&m->lock);
     enum err err = runner_do(lane->runner, op, &a);
     if (err == ERR_UNKNOWN) err = runner_do(lane->runner, op, &a);
-    CLEANUP(buf_done) struct buf signals;
-    buf_init(&signals, SIZE_MAX);
+    LOCAL(buf, signals, SIZE_MAX);
     for (size_t i = 0; a.signals && i < a.signals->len; i++)
         mailbox_signal_put(&signals, a.signals->rows[i].index, a.signals->rows[i].waiting);
     (void)pthread_mutex_lock(&m->lock);

@@ -218,8 +218,7 @@ static enum sluice_code add_piece(struct peek_batch *h, const struct peek_rows *
     struct shard_places wants = {.places = places, .places_len = len};
     size_t failures;
     struct reason_place *reasons = texts_of(seen, first, len, &failures, &wants);
-    struct kept_reply answer;
-    kept_reply_init(&answer);
+    LOCAL(kept_reply, answer);
     enum err err = runner_read(h->runner, &wants, &answer);
     enum sluice_code code = SLUICE_OK;
     if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why ? answer.why : "");
@@ -235,7 +234,6 @@ static enum sluice_code add_piece(struct peek_batch *h, const struct peek_rows *
     if (*added > 0) add_texts(h, seen, first, *added, before, answer.reasons, failures);
     h->left -= more < h->left ? more : h->left;
     memory_free(reasons);
-    kept_reply_done(&answer);
     return code;
 }
 
@@ -411,8 +409,7 @@ static enum sluice_code find_piece(struct peek_batch *h, const struct peek_rows 
     size_t first = *at, batch_first = batch_len(h->batch);
     size_t failures;
     struct reason_place *reasons = texts_of(seen, first, len, &failures, &wants);
-    struct kept_reply answer;
-    kept_reply_init(&answer);
+    LOCAL(kept_reply, answer);
     enum err err = runner_read(h->runner, &wants, &answer);
     enum sluice_code code = SLUICE_OK;
     if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why ? answer.why : "");
@@ -425,7 +422,6 @@ static enum sluice_code find_piece(struct peek_batch *h, const struct peek_rows 
     }
     if (!code) add_texts(h, seen, first, *at - first, batch_first, answer.reasons, failures);
     memory_free(reasons);
-    kept_reply_done(&answer);
     return code;
 }
 

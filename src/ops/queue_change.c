@@ -159,8 +159,7 @@ static enum sluice_code take_deleted(struct change *ch, const struct result *res
 
 enum sluice_code queue_end(struct open_queue *q, struct sluice_error *error)
 {
-    struct store_answer answer CLEANUP(store_answer_done);
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     struct change ch = {.kind = OP_DELETE, .encode = change_plain, .take = take_deleted};
     enum sluice_code code = change_open_queue(q, &ch, error);
     if (code) return code;

@@ -163,8 +163,7 @@ static enum sluice_code exists_already(struct engine *e, const char *name,
 static enum sluice_code create_once(struct engine *e, const struct catalog_row *row, bool *again,
                                     bool *existed, struct sluice_error *error)
 {
-    struct store_answer answer CLEANUP(store_answer_done);
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     *again = false;
     enum err err = catalog_create(e->store, row, &answer);
     *existed = err == ERR_CONFLICT;

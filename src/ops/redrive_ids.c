@@ -130,8 +130,7 @@ static struct choice *choice_of(const struct change *ch)
 static void encode(const struct change *ch, const struct request_id *request, struct buf *out)
 {
     struct choice *c = choice_of(ch);
-    CLEANUP(buf_done) struct buf seqs;
-    buf_init(&seqs, SIZE_MAX);
+    LOCAL(buf, seqs, SIZE_MAX);
     c->count = 0;
     for (size_t i = c->from; i < c->len && c->count < AT_ONCE; i++) {
         if (c->rows[i].shard != ch->shard || c->rows[i].state != CHOSEN_DEAD) continue;

@@ -94,8 +94,7 @@ static enum sluice_code read_bodies(struct page_look *l, struct shard_runner *r,
     enum err errs[LETTERS_AT_ONCE] = {ERR_OK};
     for (size_t i = 0; i < l->len; i++)
         places[i] = l->views[i].place;
-    struct kept_reply answer;
-    kept_reply_init(&answer);
+    LOCAL(kept_reply, answer);
     enum err err = runner_fetch(r, places, l->len, &answer);
     size_t len = err ? 0 : batch_len_within(answer.deliveries, l->len, BATCH_BYTES_MAX);
     struct batch_builder *b = batch_new(LETTERS_AT_ONCE);
@@ -108,7 +107,6 @@ static enum sluice_code read_bodies(struct page_look *l, struct shard_runner *r,
     for (size_t i = 0; !code && i < len; i++)
         if (errs[i] && errs[i] != ERR_NOT_FOUND)
             code = refuse(error, errs[i], "body", "the body of a dead letter could not be read");
-    kept_reply_done(&answer);
     return code ? code : number_batch(p, error);
 }
 
@@ -146,10 +144,9 @@ struct lock_change {
 static void encode_lock(const struct change *ch, const struct request_id *request, struct buf *out)
 {
     const struct letter_page *p = ((const struct lock_change *)ch)->page;
-    CLEANUP(buf_done) struct buf seqs;
     struct op_lock op = {.request = *request, .worker = bytes_str("redrive"), .lease_ms = LEASE_MS};
     entropy_fill(op.seed, sizeof op.seed);
-    buf_init(&seqs, LETTERS_AT_ONCE * sizeof *p->seqs);
+    LOCAL(buf, seqs, LETTERS_AT_ONCE * sizeof *p->seqs);
     for (size_t i = 0; i < p->batch->len; i++) {
         if (!p->wanted[i]) continue;
         buf_put_u64(&seqs, p->seqs[i]);

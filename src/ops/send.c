@@ -115,8 +115,7 @@ static void recall_answer(void *ctx, const struct machine *m, int64_t now)
 {
     struct recall_check *memory = ctx;
     struct op_result result;
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, SIZE_MAX);
+    LOCAL(buf, text, SIZE_MAX);
     (void)now;
     memory->has = machine_recall(m, &memory->op, &result, &text);
 }
@@ -130,9 +129,8 @@ static struct request_id op_id(const struct send_call *s)
 static bool is_remembered(struct send_call *s)
 {
     struct shard_runner *r = runner_if_open(s->call.queue, s->split.shard);
-    CLEANUP(buf_done) struct buf payload;
     struct request_id id = op_id(s);
-    buf_init(&payload, JOURNAL_OP_MAX);
+    LOCAL(buf, payload, JOURNAL_OP_MAX);
     send_begin(&payload, &id);
     struct recall_check memory = {.op = {OP_SEND, buf_bytes(&payload)}};
     if (r) runner_inspect(r, recall_answer, &memory);
@@ -213,8 +211,7 @@ static void add_message(struct send_call *s, size_t index, struct bytes headers)
 static bool add(void *ctx, size_t index, bool first)
 {
     struct send_call *s = ctx;
-    CLEANUP(buf_done) struct buf headers;
-    buf_init(&headers, MESSAGE_HEADERS_MAX);
+    LOCAL(buf, headers, MESSAGE_HEADERS_MAX);
     (void)headers_encode(&s->messages[index], &headers, NULL); // checked before
     size_t body = s->outgoing[index].upload ? 0 : s->messages[index].body_len;
     if (first) {

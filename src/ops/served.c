@@ -119,8 +119,7 @@ static void check_memory(void *ctx, const struct machine *m, int64_t now)
 {
     struct served_call *g = ctx;
     struct op_result result;
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, SIZE_MAX);
+    LOCAL(buf, text, SIZE_MAX);
     (void)now;
     g->remembered = machine_recall(m, &g->ask.op, &result, &text);
 }
@@ -342,19 +341,17 @@ static void answer_awaits(struct served_call *g, struct buf *out)
 void served_answer(struct served_call *g, struct buf *out)
 {
     bool moved = g->call.state.moved;
-    struct kept_reply none;
     if (is_await(g)) {
         answer_awaits(g, out);
         return;
     }
-    kept_reply_init(&none);
+    LOCAL(kept_reply, none);
     shard_answer_begin(out, moved, moved ? 0 : (uint8_t)parts_of(g));
     for (uint32_t i = 0; !moved && i < parts_of(g); i++) {
         const struct call_slot *slot = part_slot(g, i);
         shard_answer_put(out, part_err(g, i, slot), i == 0 && g->remembered,
                          slot ? &slot->async.answer : &none);
     }
-    kept_reply_done(&none);
 }
 
 struct release_job {

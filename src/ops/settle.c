@@ -228,8 +228,7 @@ static struct request_id request_of(const struct settle_plan *s)
 
 static void encode(struct settle_plan *s, struct shard_runner *r)
 {
-    CLEANUP(buf_done) struct buf refs;
-    buf_init(&refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
+    LOCAL(buf, refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
     for (size_t i = 0; i < s->split.count; i++)
         lock_ref_put(&refs, &s->locks[by_shard_item(&s->split, i)].ref);
     struct op_outcome op = {.wait_ms = s->wait_ms,
@@ -458,10 +457,8 @@ void settle_locks(struct open_queue *q, uint16_t kind, const char *reason,
 {
     struct shard_runner *r;
     if (len == 0 || queue_work_runner(q, locks[0].shard, &r, NULL)) return;
-    CLEANUP(buf_done) struct buf refs;
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
-    buf_init(&payload, JOURNAL_OP_MAX);
+    LOCAL(buf, refs, (size_t)REFS_MAX * LOCK_REF_BYTES);
+    LOCAL(buf, payload, JOURNAL_OP_MAX);
     CHECK(len <= REFS_MAX);
     for (size_t i = 0; i < len; i++)
         lock_ref_put(&refs, &locks[i].ref);

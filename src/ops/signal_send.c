@@ -50,8 +50,7 @@ static void encode_signal(const struct change *ch, const struct request_id *requ
     (void)request; // the signal's id, or a part of it
     op.signal = g->op.request;
     if (g->part > 0) op.request = request_part(op.signal.bytes, g->part);
-    CLEANUP(buf_done) struct buf seqs;
-    buf_init(&seqs, (size_t)SIGNAL_TARGETS_MAX * sizeof(uint64_t));
+    LOCAL(buf, seqs, (size_t)SIGNAL_TARGETS_MAX * sizeof(uint64_t));
     op.count = g->ids ? g->split.count : 0;
     for (size_t i = 0; i < op.count; i++)
         buf_put_u64(&seqs, g->rows[by_shard_item(&g->split, i)].seq);

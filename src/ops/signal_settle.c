@@ -42,8 +42,7 @@ static void encode(const struct change *ch, const struct request_id *request, st
     const struct signal_settle_change *s = (const struct signal_settle_change *)ch;
     struct op_outcome origin = {0};
     (void)request; // a repeated call has the same ids
-    CLEANUP(buf_done) struct buf rows;
-    buf_init(&rows, JOURNAL_OP_MAX);
+    LOCAL(buf, rows, JOURNAL_OP_MAX);
     for (size_t i = 0; i < s->rows.split.count; i++) {
         size_t at = by_shard_item(&s->rows.split, i);
         const struct sluice_signal_answer *a = &s->answers[at];

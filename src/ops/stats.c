@@ -108,14 +108,12 @@ static void note_age(struct shard_runner *r, const struct stats_read *l)
 {
     bool delayed = true;
     for (size_t i = 0; delayed && i < l->waiting_len; i++) {
-        struct kept_reply answer;
-        kept_reply_init(&answer);
+        LOCAL(kept_reply, answer);
         if (!runner_fetch(r, &l->waiting[i].place, 1, &answer)) {
             int64_t age = l->now - due_at(&answer.deliveries[0]);
             if (age > l->out->oldest_age_ms) l->out->oldest_age_ms = age;
             delayed = answer.deliveries[0].message.when != WHEN_NOW;
         }
-        kept_reply_done(&answer);
     }
 }
 

@@ -65,14 +65,11 @@ static enum err move(void *ctx, const char *to, struct op op)
     if (!code) code = queue_get(e, to, &q, NULL);
     if (!code) code = queue_runner(q, 0, &r, NULL);
     if (code) return (enum err)code;
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, JOURNAL_OP_MAX);
-    struct kept_reply answer;
-    kept_reply_init(&answer);
+    LOCAL(buf, payload, JOURNAL_OP_MAX);
+    LOCAL(kept_reply, answer);
     enum err err = dead_letter_copy_body(q, r, op, &payload);
     if (!err) err = runner_do(r, (struct op){op.kind, buf_bytes(&payload)}, &answer);
     if (err == ERR_NOT_FOUND) queue_stale(q); // deleted meanwhile: the next try creates it again
-    kept_reply_done(&answer);
     return err;
 }
 

@@ -49,8 +49,7 @@ static void put_row(const struct workers_call *w, const struct worker_order *o, 
 static void encode(const struct change *ch, const struct request_id *request, struct buf *out)
 {
     struct workers_call *w = (struct workers_call *)(uintptr_t)ch;
-    CLEANUP(buf_done) struct buf rows;
-    buf_init(&rows, JOURNAL_OP_MAX);
+    LOCAL(buf, rows, JOURNAL_OP_MAX);
     w->count = 0;
     while (w->from + w->count < w->len && w->count < WORKER_ROWS_MAX && rows.len < ROWS_BYTES_MAX)
         put_row(w, &w->orders[w->from + w->count++], &rows);

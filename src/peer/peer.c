@@ -156,13 +156,12 @@ struct peer_challenge peer_challenge_of(const struct peer_identity *p)
 
 enum peer peer_ask(struct http *http, const struct owner_name *name, int64_t wait_ms)
 {
-    CLEANUP(http_call_done) struct http_call call;
     char nonce[CHALLENGE_NONCE], path[CHALLENGE_PATH], url[URL_MAX], line[CHALLENGE_LINE];
     struct peer_identity to;
     peer_identity_of(name, &to);
     challenge_make(&to, nonce, path);
     (void)snprintf(url, sizeof url, "%s%s", name->url, path);
-    http_call_init(&call, "GET", url);
+    LOCAL(http_call, call, "GET", url);
     call.timeout_ms = wait_ms;
     call.body_max = ANSWER_MAX;
     http_do(http, &call);

@@ -119,8 +119,7 @@ enum sluice_code collect_check(const struct collect_poll *poll, struct sluice_er
     if (len == 0 || len > SLUICE_COLLECT_MAX)
         return refuse(error, ERR_INVALID, "ids", "a collect has 1 to %d messages, not %zu",
                       SLUICE_COLLECT_MAX, len);
-    struct map seen;
-    map_init(&seen);
+    LOCAL(map, seen);
     for (size_t i = 0; !code && i < len; i++) {
         uint64_t key = hash64_of(bytes_str(ids[i]), 0);
         if (strlen(ids[i]) >= SLUICE_ID_MAX)
@@ -131,6 +130,5 @@ enum sluice_code collect_check(const struct collect_poll *poll, struct sluice_er
                 code = refuse(error, ERR_INVALID, "ids", "message %.64s is named twice", ids[i]);
         map_add(&seen, key, (uint32_t)i);
     }
-    map_done(&seen);
     return code;
 }

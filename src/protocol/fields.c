@@ -150,8 +150,7 @@ static enum sluice_code read_base64(const struct field_place *p, const struct js
     enum sluice_code code = read_text(p, v, &text);
     if (code) return code;
     struct bytes digits = json_as_text(v);
-    struct buf decoded;
-    buf_init(&decoded, digits.len);
+    LOCAL(buf, decoded, digits.len);
     if (base64_read(digits, &decoded)) {
         uint8_t *copy = kept_new(p->kept, decoded.len + 1);
         if (decoded.len > 0) memcpy(copy, decoded.data, decoded.len);
@@ -160,7 +159,6 @@ static enum sluice_code read_base64(const struct field_place *p, const struct js
     } else {
         code = wrong(p, "is not base64 (RFC 4648, with padding)");
     }
-    buf_done(&decoded);
     return code;
 }
 

@@ -65,8 +65,7 @@ void message_mark_json(struct sluice_send *m, struct kept_texts *kept)
 
 void message_put_base64(struct json *o, const char *name, struct bytes bytes)
 {
-    CLEANUP(buf_done) struct buf digits;
-    buf_init(&digits, SIZE_MAX);
+    LOCAL(buf, digits, SIZE_MAX);
     base64_put(&digits, bytes);
     json_text_len(o, name, (const char *)digits.data, digits.len);
 }

@@ -75,8 +75,7 @@ enum sluice_code headers_encode(const struct sluice_send *m, struct buf *out,
 enum sluice_code sends_check(const struct sluice_send *messages, size_t len,
                              struct sluice_error *error)
 {
-    CLEANUP(buf_done) struct buf headers;
-    buf_init(&headers, MESSAGE_HEADERS_MAX);
+    LOCAL(buf, headers, MESSAGE_HEADERS_MAX);
     for (size_t i = 0; i < len; i++) {
         buf_clear(&headers);
         enum sluice_code code = check_message(&messages[i], error);

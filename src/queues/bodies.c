@@ -63,8 +63,7 @@ static bool try_again(struct retry_limit *p, enum err err)
 static enum err put_body(struct open_queue *q, struct shard_runner *r, const char *key,
                          struct bytes body, char why[STORE_WHY_MAX])
 {
-    struct store_answer answer;
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     struct retry_limit limit = retry_limit_of(q);
     enum err err;
     do {
@@ -74,7 +73,6 @@ static enum err put_body(struct open_queue *q, struct shard_runner *r, const cha
         if (err == ERR_CONFLICT) err = ERR_OK;
     } while (try_again(&limit, err));
     (void)snprintf(why, STORE_WHY_MAX, "%s", answer.why);
-    store_answer_done(&answer);
     return err == ERR_UNKNOWN ? ERR_UNAVAILABLE : err;
 }
 
@@ -138,11 +136,9 @@ void upload_forget(struct open_queue *q, uint32_t shard, const struct upload *u)
     const char *keys[] = {key};
     if (u->name[0] == 0) return;
     key_of(&q->row.id, shard, bytes_str(u->name), key);
-    struct store_answer answer;
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     enum err err = store_delete(q->engine->store, keys, 1, &answer);
     (void)err; // the sweep deletes what is left
-    store_answer_done(&answer);
 }
 
 static bool is_whole(struct bytes body, const struct body_reference *r)
@@ -220,11 +216,10 @@ static enum err add_without_body(struct batch_builder *b, struct fetch_context *
 {
     char why[STORE_WHY_MAX];
     struct live_check check = {.seq = view->seq};
-    CLEANUP(buf_done) struct buf headers;
     if (store_is_dead(f->queue->engine->store, why)) return ERR_CORRUPT;
     runner_inspect(f->runner, check_live, &check);
     if (!check.live) return ERR_NOT_FOUND;
-    buf_init(&headers, 2 * MESSAGE_HEADERS_MAX);
+    LOCAL(buf, headers, 2 * MESSAGE_HEADERS_MAX);
     mark_body_lost(&d->message, &headers);
     batch_add(b, queue_ref(f->queue), f->shard, d, view, now);
     return ERR_OK;
@@ -342,8 +337,7 @@ enum sluice_code refuse_budget(struct sluice_error *error)
 static struct body_name copy_name(const struct op_arrive *a, int64_t now)
 {
     struct body_name name = {.uploaded_at = now - now % COPY_EVERY_MS};
-    CLEANUP(buf_done) struct buf seed;
-    buf_init(&seed, 64);
+    LOCAL(buf, seed, 64);
     buf_put(&seed, bytes_of(a->source.bytes, sizeof a->source.bytes));
     buf_put_u32(&seed, a->source_shard);
     buf_put_u64(&seed, a->number);
@@ -368,10 +362,8 @@ enum err dead_letter_copy_body(struct open_queue *to, struct shard_runner *runne
         return ERR_OK;
     }
     char key[BODY_KEY_MAX], name[BODY_NAME_LEN + 1], why[STORE_WHY_MAX];
-    struct store_answer answer;
-    store_answer_init(&answer);
-    CLEANUP(buf_done) struct buf headers;
-    buf_init(&headers, MESSAGE_HEADERS_MAX);
+    LOCAL(store_answer, answer);
+    LOCAL(buf, headers, MESSAGE_HEADERS_MAX);
     key_of(&arrive.source, arrive.source_shard, r->name, key);
     enum err err = get_body(to, runner, key, r, &answer);
     bool lost = err == ERR_NOT_FOUND || err == ERR_CORRUPT;
@@ -386,7 +378,6 @@ enum err dead_letter_copy_body(struct open_queue *to, struct shard_runner *runne
         *r = (struct body_reference){bytes_str(name), r->len, copy.uploaded_at};
     }
     if (!err) arrive_encode(payload, &arrive);
-    store_answer_done(&answer);
     return err;
 }
 
@@ -394,9 +385,9 @@ void bodies_delete_all(struct open_queue *q, uint32_t shard)
 {
     char folder[BODY_KEY_MAX];
     bodies_folder(&q->row.id, shard, folder);
-    struct store_answer page, answer;
+    struct store_answer page;
     store_answer_init(&page);
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     enum err err = ERR_OK;
     do {
         const char *keys[DELETE_ROWS];
@@ -407,5 +398,4 @@ void bodies_delete_all(struct open_queue *q, uint32_t shard)
             err = store_delete(q->engine->store, keys, page.rows_len, &answer);
     } while (!err && page.more);
     store_answer_done(&page);
-    store_answer_done(&answer);
 }

@@ -138,8 +138,7 @@ enum err catalog_create(struct store *s, const struct catalog_row *row, struct s
     if (!err && last.life > 0) err = is_gone(s, &last, &gone, a);
     if (err) return err;
     if (!gone) return ERR_CONFLICT;
-    CLEANUP(buf_done) struct buf record;
-    buf_init(&record, RECORD_MAX);
+    LOCAL(buf, record, RECORD_MAX);
     catalog_encode(row, &record);
     CHECK(!record.bad);
     char key[KEY_MAX];

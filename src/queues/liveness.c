@@ -50,11 +50,10 @@ enum sluice_code liveness_write(struct engine *e, const char *writer, struct slu
 {
     char key[32];
     uint8_t body[LIVENESS_BYTES];
-    struct store_answer a CLEANUP(store_answer_done);
     memset(body, ' ', sizeof body);
     (void)snprintf(key, sizeof key, "pulse/%016llx",
                    (unsigned long long)hash64_of(bytes_str(writer), 0));
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     enum err err = store_put(e->store, key, bytes_of(body, sizeof body), &a);
     return err ? refuse_store(e, error, err, "the store", &a) : SLUICE_OK;
 }

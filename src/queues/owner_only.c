@@ -18,8 +18,7 @@ static void key_of(const char *queue, char out[static STORE_KEY_MAX + 1])
 enum sluice_code owner_only_note(struct engine *e, const char *queue, struct sluice_error *error)
 {
     char key[STORE_KEY_MAX + 1];
-    struct store_answer answer CLEANUP(store_answer_done);
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     key_of(queue, key);
     enum err err = store_put(e->store, key, bytes_str("owner"), &answer);
     return err ? refuse_store(e, error, err, queue, &answer) : SLUICE_OK;
@@ -29,8 +28,7 @@ static void forget(struct engine *e, const char *queue)
 {
     char key[STORE_KEY_MAX + 1];
     const char *const keys[] = {key};
-    struct store_answer answer CLEANUP(store_answer_done);
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     key_of(queue, key);
     enum err err = store_delete(e->store, keys, 1, &answer);
     (void)err; // the next round tries again
@@ -59,11 +57,10 @@ struct hint {
 // Returns the queues that have a hint, in memory of the caller.
 static struct hint *read_hints(struct engine *e, size_t *len, int64_t *now)
 {
-    struct store_answer answer CLEANUP(store_answer_done);
     struct hint *all = NULL;
     char after[STORE_KEY_MAX + 1] = "";
     *len = 0;
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     do {
         if (store_list(e->store, FOLDER, after[0] ? after : NULL, STORE_LIST_MAX, &answer)) break;
         all = memory_resize(all, (*len + answer.rows_len + 1) * sizeof *all);

@@ -16,14 +16,13 @@
 bool owner_ask_shards(struct engine *e, const char *url, const char *node, bool synced,
                       struct sluice_shard **out, size_t *len)
 {
-    CLEANUP(http_call_done) struct http_call call;
     struct peer_identity to;
     char target[JOURNAL_ADDRESS_MAX + 32] = "";
     bool good = owner_member_identity(e, url, node, &to);
     *out = NULL;
     *len = 0;
     (void)snprintf(target, sizeof target, "%s/v1/node/shards?synced=%d", to.url, synced);
-    http_call_init(&call, "GET", target);
+    LOCAL(http_call, call, "GET", target);
     call.timeout_ms = synced ? ASK_SYNCED_MS : ASK_MS;
     call.body_max = ANSWER_MAX;
     return good && link_ask(e->links, &to, NULL, true, &call) && call.status == 200 &&

@@ -151,8 +151,7 @@ static enum sluice_code find_in_catalog(struct engine *e, const char *name, stru
                                         struct sluice_error *error)
 {
     enum sluice_code code = SLUICE_OK;
-    struct store_answer answer;
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     enum err err = catalog_find(e->store, name, row, &answer);
     if (err == ERR_NOT_FOUND) {
         code = refuse(error, err, "queue", "queue \"%s\" does not exist", name);
@@ -162,7 +161,6 @@ static enum sluice_code find_in_catalog(struct engine *e, const char *name, stru
     } else if (err) {
         code = refuse_store(e, error, err, name, &answer);
     }
-    store_answer_done(&answer);
     return code;
 }
 

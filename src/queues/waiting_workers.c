@@ -71,12 +71,11 @@ static struct waiting_answer *place_of(struct waiting_cache *h, const struct own
 static bool ask_node(struct links *l, const struct peer_identity *to, const char *token,
                      const char *queue, bool all, struct waiting_list *out)
 {
-    CLEANUP(http_call_done) struct http_call call;
     char url[URL_MAX];
     if (queue && !queue_name_ok(queue)) return false; // it would be a part of the URL
     (void)snprintf(url, sizeof url, "%s/v1/node/workers?all=%d%s%s", to->url, all,
                    queue ? "&queue=" : "", queue ? queue : "");
-    http_call_init(&call, "GET", url);
+    LOCAL(http_call, call, "GET", url);
     call.timeout_ms = OWNER_WAITING_MS;
     call.body_max = ANSWER_MAX;
     return link_ask(l, to, token, false, &call) && call.status == 200 &&
@@ -108,12 +107,11 @@ bool owner_ask_member(struct engine *e, const char *url, const char *node, const
 bool owner_get_member(struct engine *e, const char *url, const char *node, const char *path,
                       struct buf *out)
 {
-    CLEANUP(http_call_done) struct http_call call;
     struct peer_identity to;
     char text[URL_MAX];
     if (!owner_member_identity(e, url, node, &to)) return false;
     (void)snprintf(text, sizeof text, "%s%s", to.url, path);
-    http_call_init(&call, "GET", text);
+    LOCAL(http_call, call, "GET", text);
     call.timeout_ms = OWNER_WAITING_MS;
     call.body_max = ANSWER_MAX;
     if (!link_ask(e->links, &to, NULL, true, &call) || call.status != 200) return false;

@@ -432,8 +432,7 @@ static bool serve_next(struct driver *d, struct request_queue *q, struct perform
 
 void driver_wait(struct driver *d, struct waiter *w)
 {
-    struct perform_buffer p;
-    perform_buffer_init(&p);
+    LOCAL(perform_buffer, p);
     inline_policy_arrived(d->policy);
     if (gather_arrived(&d->gather)) end_gather(d);
     after_step(d);
@@ -444,7 +443,6 @@ void driver_wait(struct driver *d, struct waiter *w)
         inside = times ? sleep_until_gathered(d, w) : sleep_until_woken(d, w);
     }
     if (inside) driver_leave(d, w);
-    perform_buffer_done(&p);
 }
 
 // Performs one item of background work. Returns false if there is none.
@@ -469,8 +467,7 @@ static bool background_step(struct driver *d, struct perform_buffer *p, struct p
 static int64_t background(struct pool_task *task)
 {
     struct driver *d = (struct driver *)task;
-    struct perform_buffer p;
-    perform_buffer_init(&p);
+    LOCAL(perform_buffer, p);
     lock(d);
     d->background_sleeps = false;
     int64_t due = 0;
@@ -483,7 +480,6 @@ static int64_t background(struct pool_task *task)
         due = local_time(d, d->background_until);
     }
     unlock(d);
-    perform_buffer_done(&p);
     return due;
 }
 
@@ -554,7 +550,6 @@ struct thread_pool *driver_pool(struct driver *d)
 // tasks.
 static void finish(struct driver *d)
 {
-    struct perform_buffer p;
     lock(d);
     CHECK(d->inside == 0);
     d->stopping = true;
@@ -563,13 +558,12 @@ static void finish(struct driver *d)
     if (d->gather.on) end_gather(d);
     unlock(d);
     task_remove(&d->task);
-    perform_buffer_init(&p);
+    LOCAL(perform_buffer, p);
     lock(d);
     d->background_sleeps = false;
     while (background_step(d, &p, NULL)) {
     }
     unlock(d);
-    perform_buffer_done(&p);
 }
 
 void driver_free(struct driver *d)

@@ -172,8 +172,7 @@ static enum err poll_log(void *ctx, int64_t wait_ms)
 {
     struct shard_runner *r = ctx;
     r->polled_after = atomic_load_explicit(&r->slot, memory_order_relaxed);
-    struct store_answer answer CLEANUP(store_answer_done);
-    store_answer_init(&answer);
+    LOCAL(store_answer, answer);
     enum err err = store_wait(r->store, r->log, r->polled_after + 1, wait_ms, &answer);
     runner_note_cost(r, &answer);
     return err;

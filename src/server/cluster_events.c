@@ -40,8 +40,7 @@ static void put_id(struct buf *to, const struct cluster_stream *c)
 
 static bool write_row(struct cluster_stream *c, const char *type, struct json *o)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, EVENT_BYTES);
+    LOCAL(buf, text, EVENT_BYTES);
     put_id(&text, c);
     buf_put(&text, bytes_str("event: "));
     buf_put(&text, bytes_str(type));
@@ -87,8 +86,7 @@ static bool write_gap(struct cluster_stream *c)
 
 static bool write_beat(struct cluster_stream *c)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, EVENT_BYTES);
+    LOCAL(buf, text, EVENT_BYTES);
     buf_put(&text, bytes_str(": \n"));
     put_id(&text, c);
     buf_put_u8(&text, '\n');

@@ -30,8 +30,7 @@ static void stream_free(struct event_stream *e)
 
 static bool write_event(struct collect_stream *c, const char *name, struct json *data)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, SIZE_MAX);
+    LOCAL(buf, text, SIZE_MAX);
     buf_put(&text, bytes_str("id: "));
     buf_put(&text, bytes_str(sluice_collect_position(c->collector)));
     buf_put(&text, bytes_str("\nevent: "));
@@ -44,8 +43,7 @@ static bool write_event(struct collect_stream *c, const char *name, struct json 
 
 static bool write_beat(struct collect_stream *c)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, 64);
+    LOCAL(buf, text, 64);
     buf_put(&text, bytes_str(": \n\n"));
     return sse_write(&c->stream, &text);
 }

@@ -326,8 +326,7 @@ bool conf_read_text(struct conf *c, const char *text, size_t len, const char *wh
 
 bool conf_read_file(struct conf *c, const char *path, struct sluice_error *error)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, FILE_BYTES_MAX);
+    LOCAL(buf, text, FILE_BYTES_MAX);
     int failed = file_read(path, &text);
     if (!failed) return conf_read_text(c, (const char *)text.data, text.len, path, error);
     return refuse(error, SLUICE_INVALID, "config", "%.200s: cannot be read: %s", path,

@@ -237,12 +237,11 @@ static void put_spot(struct buf *to, const struct events_call *c)
 // Writes an event of the stream itself ("gap", "end"). The client's filters do not apply to it.
 static bool write_word(struct events_call *c, const char *word, const char *reason)
 {
-    CLEANUP(buf_done) struct buf text;
     struct json *o = json_new();
     json_text(o, "queue", c->queue);
     json_text(o, "queueId", c->life);
     json_text(o, "reason", reason);
-    buf_init(&text, EVENT_BYTES);
+    LOCAL(buf, text, EVENT_BYTES);
     put_spot(&text, c);
     put_text(&text, "event: ");
     put_text(&text, word);
@@ -254,8 +253,7 @@ static bool write_word(struct events_call *c, const char *word, const char *reas
 
 static bool write_event(struct events_call *c, const struct sluice_event *e)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, EVENT_BYTES);
+    LOCAL(buf, text, EVENT_BYTES);
     put_spot(&text, c);
     put_text(&text, "event: ");
     put_text(&text, e->type);
@@ -271,8 +269,7 @@ static bool write_event(struct events_call *c, const struct sluice_event *e)
 // that all existing events were sent.
 static bool write_beat(struct events_call *c)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, EVENT_BYTES);
+    LOCAL(buf, text, EVENT_BYTES);
     put_text(&text, ": \n");
     put_spot(&text, c);
     put_text(&text, "\n");

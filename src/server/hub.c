@@ -49,8 +49,7 @@ static void write_text(struct subscriber *s, const struct buf *text)
 // Writes an event of the stream itself: gap, end, lagged.
 static void write_word(struct subscriber *s, const char *word, struct json *about)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, TEXT_MAX);
+    LOCAL(buf, text, TEXT_MAX);
     put_id(&text, s);
     buf_put(&text, bytes_str("event: "));
     buf_put(&text, bytes_str(word));
@@ -112,8 +111,7 @@ static bool wants(const struct subscriber *s, const struct stream_event *t)
 
 static void write_event(struct subscriber *s, const struct stream_event *t)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, TEXT_MAX);
+    LOCAL(buf, text, TEXT_MAX);
     if (s->shards <= ID_SHARDS_MAX)
         put_id(&text, s);
     else
@@ -147,8 +145,7 @@ void part_tell(struct subscription *p, const struct stream_event *t)
 // A comment with the cursor: events that were passed over need not be read again.
 static void write_beat(struct subscriber *s)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, TEXT_MAX);
+    LOCAL(buf, text, TEXT_MAX);
     buf_put(&text, bytes_str(": \n"));
     put_id(&text, s);
     buf_put(&text, bytes_str("\n"));

@@ -108,8 +108,7 @@ static void print_event(const struct source *s, const struct sluice_event *e, st
 static bool drain(struct source *s)
 {
     struct sluice_event e;
-    CLEANUP(buf_done) struct buf data;
-    buf_init(&data, DATA_MAX);
+    LOCAL(buf, data, DATA_MAX);
     while (!stalls(s)) {
         if (!async_events_take(s->events, &e)) return true;
         if (strncmp(e.id, s->life, strlen(s->life)) != 0) continue; // of an earlier life

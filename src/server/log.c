@@ -95,8 +95,7 @@ void log_write(struct log *log, enum log_level level, const char *event,
     time_text(now);
     const struct log_pair head[] = {LOG_TEXT("time", now), LOG_TEXT("level", levels[level]),
                                     LOG_TEXT("event", event)};
-    CLEANUP(buf_done) struct buf line;
-    buf_init(&line, LINE_BYTES_MAX);
+    LOCAL(buf, line, LINE_BYTES_MAX);
     bool as_json = atomic_load(&log->format) == LOG_JSON;
     struct json *o = as_json ? json_new() : NULL;
     for (size_t i = 0; i < 3 + len; i++) {

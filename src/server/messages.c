@@ -118,8 +118,7 @@ static struct bytes stored_value(struct exchange *x, struct json *value, struct 
         json_raw_compact(written, copy);
         return bytes_of(copy, len);
     }
-    CLEANUP(buf_done) struct buf anew;
-    buf_init(&anew, SIZE_MAX);
+    LOCAL(buf, anew, SIZE_MAX);
     json_write(json_again(value), &anew);
     void *copy = kept_new(&x->kept, anew.len);
     memcpy(copy, anew.data, anew.len);

@@ -259,8 +259,7 @@ bool tokens_add_lines(struct tokens *t, struct bytes text, const char *where, ch
 
 bool tokens_add_file(struct tokens *t, const char *path, char *why, size_t why_len)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, FILE_BYTES_MAX);
+    LOCAL(buf, text, FILE_BYTES_MAX);
     int failed = file_read(path, &text);
     if (failed) return say_wrong(why, why_len, "%s: cannot be read: %s", path, strerror(failed));
     return tokens_add_lines(t, buf_bytes(&text), path, why, why_len);

@@ -28,8 +28,7 @@ static void cost_ledger_join(struct shard *s)
     struct op_spent op = {.cost = s->cost};
     op.cost.writes++;
     s->counted_ahead++;
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, JOURNAL_OP_MAX);
+    LOCAL(buf, payload, JOURNAL_OP_MAX);
     spent_encode(&payload, &op);
     CHECK(!payload.bad);
     struct shard_call *c = call_new(s, 0, TIME_NEVER);

@@ -36,8 +36,7 @@ bool tickets_dispatch(struct shard *s, const uint8_t seed[16])
     uint64_t left = left_by_receives(s);
     struct op_dispatch op = {.max = left < DISPATCH_MAX ? (uint32_t)left : DISPATCH_MAX};
     memcpy(op.seed, seed, sizeof op.seed);
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, JOURNAL_OP_MAX);
+    LOCAL(buf, payload, JOURNAL_OP_MAX);
     dispatch_encode(&payload, &op);
     CHECK(!payload.bad);
     struct shard_call *c = call_new(s, 0, TIME_NEVER);

@@ -53,8 +53,7 @@ static bool fold_idle(void *ctx, const struct op *op, int64_t now)
     if (op->kind != OP_CLAIM || claim_decode(op->payload, &claim)) return false;
     if (machine_claimable(s->machine, now, claim.worker)) return false;
     struct op_result earlier; // the same request id must get its earlier result again
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, SIZE_MAX);
+    LOCAL(buf, text, SIZE_MAX);
     return !machine_recall(s->machine, op, &earlier, &text);
 }
 

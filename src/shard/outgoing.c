@@ -185,8 +185,7 @@ void shard_dead_letter_arrived(struct shard *s, uint64_t number, struct interval
     s->dead_letter_done = number;
     struct op_outbox forget = {.upto = s->dead_letter_done};
     struct shard_call *c = call_new(s, 0, TIME_NEVER);
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, JOURNAL_OP_MAX);
+    LOCAL(buf, payload, JOURNAL_OP_MAX);
     outbox_encode(&payload, &forget);
     c->silent = true;
     c->kind = OP_OUTBOX;

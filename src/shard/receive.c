@@ -24,8 +24,7 @@ static bool claimable(const struct shard *s, const struct shard_call *c)
 
 void receive_set_claim(struct shard_call *c, const struct op_claim *claim)
 {
-    CLEANUP(buf_done) struct buf payload;
-    buf_init(&payload, JOURNAL_OP_MAX);
+    LOCAL(buf, payload, JOURNAL_OP_MAX);
     claim_encode(&payload, claim);
     CHECK(!payload.bad);
     if (payload.len <= sizeof c->near)
@@ -132,8 +131,7 @@ static bool is_empty_claim(struct bytes body)
 // Answers with the earlier result of the request id. Returns false if there is none.
 static bool recall(struct shard *s, struct shard_call *c)
 {
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, SIZE_MAX);
+    LOCAL(buf, text, SIZE_MAX);
     struct op op = op_of(c);
     struct op_result r;
     if (!machine_recall(s->machine, &op, &r, &text)) return false;

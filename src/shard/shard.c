@@ -182,8 +182,7 @@ void call_commit(struct shard *s, struct shard_call *c)
 void call_refuse(struct shard *s, struct shard_call *c, enum reason reason)
 {
     CHECK(reason != REASON_NONE);
-    CLEANUP(buf_done) struct buf body;
-    buf_init(&body, 64);
+    LOCAL(buf, body, 64);
     result_begin(&body, reason);
     call_answer(s, c, reason_err(reason), buf_bytes(&body));
 }

@@ -85,8 +85,7 @@ static bool seems_lost(enum err e)
 static enum err check_identity(struct identity *me, struct cost *cost,
                                char why[static STORE_WHY_MAX])
 {
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     enum err e = ERR_CORRUPT;
     for (int i = 0; i < CHECKS && seems_lost(e); i++) {
         if (i > 0) {
@@ -159,8 +158,7 @@ static enum err before_write(struct store *s, struct cost *cost, struct store_an
 // is due.
 static enum err explain(struct identity *me, enum err e, struct cost *cost, struct store_answer *a)
 {
-    struct store_answer found CLEANUP(store_answer_done);
-    store_answer_init(&found);
+    LOCAL(store_answer, found);
     atomic_store(&me->seen_ms, NEVER_SEEN);
     enum err lost = check_shared(me, cost, &found);
     return lost == ERR_CORRUPT ? answer_refuse(a, lost, "%s", found.why) : e;

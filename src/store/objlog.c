@@ -3,7 +3,6 @@
 // slots.
 #include "store/backend.h"
 
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -95,8 +94,7 @@ static enum err drop_rows(struct store *s, const struct store_answer *found, uin
 enum err objlog_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
                      struct store_answer *a)
 {
-    struct store_answer found CLEANUP(store_answer_done);
-    store_answer_init(&found);
+    LOCAL(store_answer, found);
     for (bool more = true; more && first <= last;) {
         answer_clear(&found);
         enum err e = objlog_extents(s, log, first, STORE_LIST_MAX, &found);

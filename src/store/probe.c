@@ -79,8 +79,7 @@ static void *writer_run(void *arg)
     while ((start = atomic_load(&w->probe->start)) == START_NOT)
         futex_wait(&w->probe->start, START_NOT, START_WAIT_MS);
     if (start == START_NEVER) return NULL;
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     w->end =
         create(w->probe->store, w->probe->key, bytes_of(w->body, sizeof w->body), &w->unsure, &a);
     memcpy(w->why, a.why, sizeof w->why);
@@ -163,8 +162,7 @@ static enum err probe_round(struct probe *p, struct store_answer *a)
 
 static enum err probe_rounds(struct store *s, struct store_answer *a)
 {
-    struct store_answer cleanup CLEANUP(store_answer_done);
-    store_answer_init(&cleanup);
+    LOCAL(store_answer, cleanup);
     enum err e = ERR_OK;
     for (int i = 0; i < PROBE_ROUNDS && !e; i++) {
         struct probe p = {.store = s};
@@ -179,8 +177,7 @@ static enum err probe_rounds(struct store *s, struct store_answer *a)
 
 enum err store_probe(struct store *s, char *why, size_t why_len)
 {
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     enum err e = probe_rounds(s, &a);
     (void)snprintf(why, why_len, "%s", a.why);
     return e;
@@ -188,8 +185,7 @@ enum err store_probe(struct store *s, char *why, size_t why_len)
 
 enum err store_probe_quickly(struct store *s, char *why, size_t why_len)
 {
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     char key[40];
     bool unsure = false;
     (void)snprintf(key, sizeof key, "probe-%016llx", (unsigned long long)entropy_u64());
@@ -255,8 +251,7 @@ static enum err format_create(struct store *s, struct store_format *f, struct st
     if (e) return e;
     *f = (struct store_format){.version = FORMAT_VERSION, .created_ms = a->time.lo};
     entropy_fill(f->id, sizeof f->id);
-    struct buf body CLEANUP(buf_done);
-    buf_init(&body, FORMAT_LEN);
+    LOCAL(buf, body, FORMAT_LEN);
     format_put(&body, f);
     bool unsure = false;
     e = create(s, FORMAT_KEY, buf_bytes(&body), &unsure, a);
@@ -267,8 +262,7 @@ static enum err format_create(struct store *s, struct store_format *f, struct st
 
 enum err store_check(struct store *s, struct store_format *format, char *why, size_t why_len)
 {
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     enum err e = fetch(s, FORMAT_KEY, &a);
     if (e == ERR_OK)
         e = store_format_read(buf_bytes(&a.body), format, &a);

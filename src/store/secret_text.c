@@ -36,8 +36,7 @@ static enum err take(char *to, const char *text, size_t len, const struct compla
 
 static enum err take_file(char *to, const char *path, const struct complaint *c)
 {
-    struct buf text;
-    buf_init(&text, SECRET_TEXT_MAX + 2);
+    LOCAL(buf, text, SECRET_TEXT_MAX + 2);
     int number = file_read(path, &text);
     size_t len = text.len;
     enum err e = ERR_OK;
@@ -53,7 +52,6 @@ static enum err take_file(char *to, const char *path, const struct complaint *c)
         e = take(to, (const char *)text.data, len, c);
     }
     if (text.data) explicit_bzero(text.data, text.len);
-    buf_done(&text);
     return e;
 }
 

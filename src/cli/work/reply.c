@@ -62,8 +62,7 @@ static void take_answer(struct job_conversation *t, struct json *o, struct bytes
         return;
     }
     bool is_json;
-    struct buf bytes;
-    buf_init(&bytes, 0);
+    LOCAL(buf, bytes, 0);
     if (answer && json_kind(answer) != JSON_KIND_NULL) bytes = value_bytes(answer, &is_json);
     if (bytes.len > (why ? REASON_BYTES_MAX : (size_t)SLUICE_ANSWER_MAX)) {
         remark(t, line,
@@ -71,7 +70,6 @@ static void take_answer(struct job_conversation *t, struct json *o, struct bytes
     } else {
         job_signal_end(s, why != NULL, bytes.data, bytes.len);
     }
-    buf_done(&bytes);
 }
 
 static void take_result(struct job_conversation *t, struct json *o, struct bytes line)

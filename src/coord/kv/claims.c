@@ -33,12 +33,11 @@ static enum err claim_load(struct kv *k, const char *what, struct claim *c, stru
                            struct coord_answer *a)
 {
     char under[KV_KEY_MAX + 1];
-    struct kv_items items;
     *c = (struct claim){0};
     (void)snprintf(under, sizeof under, "%s/", what);
     (void)snprintf(c->holder_key, sizeof c->holder_key, "%s" KV_HOLDER, what);
     (void)snprintf(c->token_key, sizeof c->token_key, "%s" KV_TOKEN, what);
-    kv_items_init(&items);
+    LOCAL(kv_items, items);
     enum err e = kv_read_under(k, under, &items, t, a);
     const struct kv_item *holder = e ? NULL : kv_items_find(&items, c->holder_key);
     const struct kv_item *token = e ? NULL : kv_items_find(&items, c->token_key);
@@ -55,7 +54,6 @@ static enum err claim_load(struct kv *k, const char *what, struct claim *c, stru
         if (!e) memcpy(c->session, holder->session, sizeof c->session);
         if (c->h.holder.token > c->last) c->last = c->h.holder.token;
     }
-    kv_items_done(&items);
     return e;
 }
 
@@ -63,14 +61,13 @@ static enum err claim_write(struct kv *k, const struct claim *c, uint64_t token,
                             const char *session, struct attempts *t, struct coord_answer *a)
 {
     struct holder_record h = {0};
-    struct buf record;
     char digits[DIGITS_MAX];
     size_t digits_len = (size_t)(digits_put(digits, token) - digits);
     (void)pthread_mutex_lock(&k->base.self_lock);
     coord_holder_of(&h.holder, &k->base.self, token);
     (void)pthread_mutex_unlock(&k->base.self_lock);
     memcpy(h.session, session, strlen(session) + 1);
-    buf_init(&record, COORD_RECORD_MAX);
+    LOCAL(buf, record, COORD_RECORD_MAX);
     holder_print(&h, &record);
     struct kv_write w[KV_WRITES_MAX] = {
         {.key = c->token_key, .revision = c->token_revision, .value = bytes_of(digits, digits_len)},
@@ -85,7 +82,6 @@ static enum err claim_write(struct kv *k, const struct claim *c, uint64_t token,
         a->token = token;
         a->holder = h.holder;
     }
-    buf_done(&record);
     return e;
 }
 

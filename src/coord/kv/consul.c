@@ -99,11 +99,8 @@ static enum err ask(struct consul *x, struct http_call *c, const char *path, str
 static enum err put(struct consul *x, const char *path, struct bytes body, int64_t until_ms,
                     struct coord_answer *a)
 {
-    struct http_call c;
-    http_call_init(&c, "PUT", "");
-    enum err e = ask(x, &c, path, body, true, 0, until_ms, a);
-    http_call_done(&c);
-    return e;
+    LOCAL(http_call, c, "PUT", "");
+    return ask(x, &c, path, body, true, 0, until_ms, a);
 }
 
 static enum err register_node(struct consul *x, int64_t until_ms, struct coord_answer *a)
@@ -117,17 +114,13 @@ static enum err register_node(struct consul *x, int64_t until_ms, struct coord_a
 static enum err create_session(struct consul *x, int64_t ttl_ms, char session[KV_SESSION_MAX + 1],
                                bool *refused, int64_t until_ms, struct coord_answer *a)
 {
-    struct http_call c;
-    struct buf body;
-    http_call_init(&c, "PUT", "");
-    buf_init(&body, 1024);
+    LOCAL(http_call, c, "PUT", "");
+    LOCAL(buf, body, 1024);
     consul_print_session(&body, CATALOG_NODE, ttl_ms);
     enum err e = ask(x, &c, "/v1/session/create", buf_bytes(&body), true, 0, until_ms, a);
     if (!e && !consul_session_parse(buf_bytes(&c.body_in), session))
         e = coord_refuse(a, ERR_UNKNOWN, "Consul answered without the id of a session");
     *refused = c.end == HTTP_ANSWERED && (c.status == 400 || c.status == 500);
-    buf_done(&body);
-    http_call_done(&c);
     return e;
 }
 
@@ -185,9 +178,8 @@ static enum err consul_read(struct kv *k, const char *under, struct kv_items *to
                             struct coord_answer *a)
 {
     struct consul *x = consul_of(k);
-    struct http_call c;
     char path[PATH_LEN_MAX];
-    http_call_init(&c, "GET", "");
+    LOCAL(http_call, c, "GET", "");
     (void)snprintf(path, sizeof path, "/v1/kv/%s%s?recurse=true&consistent=true",
                    x->endpoints.prefix, under);
     enum err e = ask(x, &c, path, BYTES_EMPTY, false, 0, until_ms, a);
@@ -201,7 +193,6 @@ static enum err consul_read(struct kv *k, const char *under, struct kv_items *to
     }
     to->at = index_of(&c);
     if (!e && strcmp(under, "live/") == 0) e = check_id(x, to, a);
-    http_call_done(&c);
     return e;
 }
 
@@ -209,14 +200,11 @@ static enum err consul_read(struct kv *k, const char *under, struct kv_items *to
 static bool session_ended(struct consul *x, const char *session, int64_t until_ms)
 {
     struct coord_answer ignored = {0};
-    struct http_call c;
     char path[PATH_LEN_MAX];
-    http_call_init(&c, "GET", "");
+    LOCAL(http_call, c, "GET", "");
     (void)snprintf(path, sizeof path, "/v1/session/info/%s?consistent=true", session);
     enum err e = ask(x, &c, path, BYTES_EMPTY, false, 0, until_ms, &ignored);
-    bool ended = !e && consul_sessions_count(buf_bytes(&c.body_in)) == 0;
-    http_call_done(&c);
-    return ended;
+    return !e && consul_sessions_count(buf_bytes(&c.body_in)) == 0;
 }
 
 static enum err rolled_back(struct consul *x, const struct http_call *c,
@@ -239,17 +227,13 @@ static enum err consul_write(struct kv *k, const struct kv_write *writes, size_t
                              int64_t until_ms, struct coord_answer *a)
 {
     struct consul *x = consul_of(k);
-    struct http_call c;
-    struct buf body;
-    http_call_init(&c, "PUT", "");
-    buf_init(&body, (size_t)64 << 10);
+    LOCAL(http_call, c, "PUT", "");
+    LOCAL(buf, body, (size_t)64 << 10);
     consul_print_txn(&body, x->endpoints.prefix, writes, count);
     CHECK(!body.bad);
     enum err e = ask(x, &c, "/v1/txn", buf_bytes(&body), true, 0, until_ms, a);
     if (e == ERR_CONFLICT) e = rolled_back(x, &c, writes, count, until_ms, a);
     if (e == ERR_NOT_FOUND && c.status == 404) e = ERR_UNKNOWN; // another server answered
-    buf_done(&body);
-    http_call_done(&c);
     return e;
 }
 
@@ -342,7 +326,6 @@ enum err coord_consul_open(const char *rest, bool tls, const struct coord_config
                            struct coord **out, char why[static COORD_WHY_MAX])
 {
     struct endpoints parsed = {0};
-    struct coord_answer a;
     enum err e = endpoints_parse(&parsed, rest, tls, DEFAULT_PORT, why);
     if (e) return e;
     struct consul *x = NEW(struct consul);
@@ -354,7 +337,7 @@ enum err coord_consul_open(const char *rest, bool tls, const struct coord_config
     }
     kv_init(&x->kv, &consul_ops, config);
     endpoints_open(&x->endpoints, config->ca_file, x->kv.base.timeout_ms);
-    coord_answer_init(&a);
+    LOCAL(coord_answer, a);
     e = read_id(x, &a);
     if (e) {
         (void)snprintf(why, COORD_WHY_MAX, "%s", a.why);
@@ -362,6 +345,5 @@ enum err coord_consul_open(const char *rest, bool tls, const struct coord_config
     } else {
         *out = &x->kv.base;
     }
-    coord_answer_done(&a);
     return e;
 }

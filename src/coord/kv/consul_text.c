@@ -141,11 +141,9 @@ static struct json *op_of(struct json *list, const char *prefix, const char *key
 
 static void put_value(struct json *kv, struct bytes value)
 {
-    struct buf text;
-    buf_init(&text, KV_ANSWER_MAX);
+    LOCAL(buf, text, KV_ANSWER_MAX);
     base64_put(&text, value);
     json_text_len(kv, "Value", (const char *)text.data, text.len);
-    buf_done(&text);
 }
 
 // A lock has no guard of its own: a check comes before it.

@@ -120,13 +120,11 @@ static enum err post_once(struct etcd *x, const char *path, struct bytes body, c
 static enum err authenticate(struct etcd *x, char token[TOKEN_MAX], int64_t until_ms,
                              struct coord_answer *a)
 {
-    struct http_call c;
-    struct buf body;
     struct etcd_error error;
     struct etcd_reply r = {0};
     struct json *o = json_new();
-    http_call_init(&c, "POST", "");
-    buf_init(&body, 4096);
+    LOCAL(http_call, c, "POST", "");
+    LOCAL(buf, body, 4096);
     json_text(o, "name", x->user);
     json_text(o, "password", x->password);
     json_write(o, &body);
@@ -141,8 +139,6 @@ static enum err authenticate(struct etcd *x, char token[TOKEN_MAX], int64_t unti
         e = coord_refuse(a, ERR_DENIED, "a user is set, but authentication is not enabled in etcd");
     if (!e) (void)snprintf(token, TOKEN_MAX, "%s", r.token);
     if (body.data) explicit_bzero(body.data, body.len);
-    buf_done(&body);
-    http_call_done(&c);
     return e;
 }
 
@@ -185,13 +181,11 @@ static enum err post(struct etcd *x, const char *path, struct bytes body, bool w
 static enum err ask(struct etcd *x, const char *path, struct bytes body, bool writes,
                     struct etcd_reply *r, int64_t until_ms, struct coord_answer *a)
 {
-    struct http_call c;
-    http_call_init(&c, "POST", "");
+    LOCAL(http_call, c, "POST", "");
     enum err e = post(x, path, body, writes, &c, until_ms, a);
     if (!e && !etcd_reply_parse(buf_bytes(&c.body_in), r))
         e = coord_refuse(a, unclear(writes), "the answer does not come from etcd");
     if (!e) e = check_cluster(x, r->cluster_id, a);
-    http_call_done(&c);
     return e;
 }
 
@@ -199,17 +193,14 @@ static enum err ask(struct etcd *x, const char *path, struct bytes body, bool wr
 static enum err ask_lease(struct etcd *x, const char *path, const char *session, int64_t ttl,
                           struct etcd_reply *r, int64_t until_ms, struct coord_answer *a)
 {
-    struct buf body;
     struct json *o = json_new();
     char digits[DIGITS_MAX + 1];
-    buf_init(&body, 1024);
+    LOCAL(buf, body, 1024);
     json_text(o, "ID", session);
     *digits_put(digits, (uint64_t)ttl) = 0;
     if (ttl) json_text(o, "TTL", digits);
     json_write(o, &body);
-    enum err e = ask(x, path, buf_bytes(&body), true, r, until_ms, a);
-    buf_done(&body);
-    return e;
+    return ask(x, path, buf_bytes(&body), true, r, until_ms, a);
 }
 
 static enum err etcd_session_new(struct kv *k, char session[KV_SESSION_MAX + 1], int64_t *lease_ms,
@@ -253,17 +244,13 @@ static enum err etcd_read(struct kv *k, const char *under, struct kv_items *to, 
 {
     struct etcd *x = etcd_of(k);
     struct etcd_reply r = {0};
-    struct http_call c;
-    struct buf body;
-    http_call_init(&c, "POST", "");
-    buf_init(&body, 8192);
+    LOCAL(http_call, c, "POST", "");
+    LOCAL(buf, body, 8192);
     etcd_print_range(&body, x->endpoints.prefix, under);
     enum err e = post(x, "/v3/kv/range", buf_bytes(&body), false, &c, until_ms, a);
     if (!e && !etcd_range_parse(buf_bytes(&c.body_in), x->endpoints.prefix, &r, to))
         e = coord_refuse(a, ERR_UNAVAILABLE, "the answer does not come from etcd");
     if (!e) e = check_cluster(x, r.cluster_id, a);
-    buf_done(&body);
-    http_call_done(&c);
     return e;
 }
 
@@ -333,16 +320,14 @@ static enum err watch_stream(struct etcd *x, struct http_call *c, int64_t until_
 static enum err etcd_wait(struct kv *k, uint64_t at, int64_t until_ms, struct coord_answer *a)
 {
     struct etcd *x = etcd_of(k);
-    struct http_call c;
-    struct buf body;
     char url[ENDPOINT_URL_MAX + 32], line[TOKEN_MAX + 20], token[TOKEN_MAX] = "";
     const char *headers[] = {"Content-Type: application/json", line};
     size_t server = endpoints_now(&x->endpoints);
     token_read(x, token);
     (void)snprintf(line, sizeof line, "Authorization: %s", token);
     (void)snprintf(url, sizeof url, "%s/v3/watch", x->endpoints.base[server]);
-    http_call_init(&c, "POST", url);
-    buf_init(&body, 8192);
+    LOCAL(http_call, c, "POST", url);
+    LOCAL(buf, body, 8192);
     etcd_print_watch(&body, x->endpoints.prefix, "live/", at + 1);
     c.headers = headers;
     c.headers_len = token[0] ? 2 : 1;
@@ -353,8 +338,6 @@ static enum err etcd_wait(struct kv *k, uint64_t at, int64_t until_ms, struct co
     if (e == ERR_UNAVAILABLE) endpoints_next(&x->endpoints, server);
     explicit_bzero(line, sizeof line);
     explicit_bzero(token, sizeof token);
-    buf_done(&body);
-    http_call_done(&c);
     return e;
 }
 
@@ -390,7 +373,6 @@ enum err coord_etcd_open(const char *rest, bool tls, const struct coord_config *
                          struct coord **out, char why[static COORD_WHY_MAX])
 {
     struct endpoints parsed = {0};
-    struct coord_answer a;
     enum err e = endpoints_parse(&parsed, rest, tls, DEFAULT_PORT, why);
     if (e) return e;
     struct etcd *x = NEW(struct etcd);
@@ -402,7 +384,7 @@ enum err coord_etcd_open(const char *rest, bool tls, const struct coord_config *
     }
     kv_init(&x->kv, &etcd_ops, config);
     endpoints_open(&x->endpoints, config->ca_file, x->kv.base.timeout_ms);
-    coord_answer_init(&a);
+    LOCAL(coord_answer, a);
     e = coord_list(&x->kv.base, &a); // sets the id
     if (e) {
         (void)snprintf(why, COORD_WHY_MAX, "%s", a.why);
@@ -410,6 +392,5 @@ enum err coord_etcd_open(const char *rest, bool tls, const struct coord_config *
     } else {
         *out = &x->kv.base;
     }
-    coord_answer_done(&a);
     return e;
 }

@@ -182,11 +182,9 @@ enum etcd_watch etcd_watch_parse(struct bytes line, uint64_t *cluster_id)
 
 static void put_base64(struct json *o, const char *key, struct bytes value)
 {
-    struct buf text;
-    buf_init(&text, KV_ANSWER_MAX);
+    LOCAL(buf, text, KV_ANSWER_MAX);
     base64_put(&text, value);
     json_text_len(o, key, (const char *)text.data, text.len);
-    buf_done(&text);
 }
 
 static void put_u64(struct json *o, const char *key, uint64_t n)

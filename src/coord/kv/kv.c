@@ -231,11 +231,9 @@ static enum err join_round(struct kv *k, const struct coord_member *m, bool repl
                            bool *again)
 {
     char key[KV_KEY_MAX + 1];
-    struct kv_items items;
     struct coord_member other = {0};
-    struct buf record;
-    kv_items_init(&items);
-    buf_init(&record, COORD_RECORD_MAX);
+    LOCAL(kv_items, items);
+    LOCAL(buf, record, COORD_RECORD_MAX);
     member_print(m, &record);
     member_key(key, m->name);
     *again = false;
@@ -261,8 +259,6 @@ static enum err join_round(struct kv *k, const struct coord_member *m, bool repl
         *again = e == ERR_CONFLICT || e == ERR_UNKNOWN || e == ERR_UNAVAILABLE;
         t->doubt |= e == ERR_UNKNOWN;
     }
-    buf_done(&record);
-    kv_items_done(&items);
     return e;
 }
 
@@ -294,7 +290,6 @@ enum err kv_join(struct coord *c, const struct coord_member *m, bool replace,
 // Why a session has ended: another incarnation has the name, or it was not renewed.
 static enum err explain_end(struct kv *k, struct coord_answer *a)
 {
-    struct kv_items items;
     struct attempts t;
     struct coord_member self, other;
     char key[KV_KEY_MAX + 1];
@@ -302,14 +297,13 @@ static enum err explain_end(struct kv *k, struct coord_answer *a)
     self = k->base.self;
     (void)pthread_mutex_unlock(&k->base.self_lock);
     attempts_begin(&t, k);
-    kv_items_init(&items);
+    LOCAL(kv_items, items);
     member_key(key, self.name);
     enum err e = kv_read_under(k, KV_LIVE, &items, &t, a);
     const struct kv_item *had = e ? NULL : kv_items_find(&items, key);
     bool replaced = had && had->session[0] && member_parse(kv_value(&items, had), &other) &&
                     memcmp(other.incarnation, self.incarnation, sizeof self.incarnation) != 0;
     if (replaced) coord_holder_of(&a->holder, &other, 0);
-    kv_items_done(&items);
     return replaced ? coord_refuse_replaced(a, self.name) : coord_refuse_lapsed(a, k->granted_ms);
 }
 
@@ -368,13 +362,11 @@ static void tell_list(const struct kv_items *items, struct coord_answer *a)
 enum err kv_list(struct coord *c, struct coord_answer *a)
 {
     struct kv *k = kv_of(c);
-    struct kv_items items;
     struct attempts t;
     attempts_begin(&t, k);
-    kv_items_init(&items);
+    LOCAL(kv_items, items);
     enum err e = kv_read_under(k, KV_LIVE, &items, &t, a);
     if (!e) tell_list(&items, a);
-    kv_items_done(&items);
     return e;
 }
 

@@ -25,15 +25,13 @@ bool plan_version_parse(struct bytes text, uint64_t *epoch, uint64_t *number)
 static enum err version_load(struct kv *k, uint64_t *revision, struct attempts *t,
                              struct coord_answer *a)
 {
-    struct kv_items items;
-    kv_items_init(&items);
+    LOCAL(kv_items, items);
     enum err e = kv_read_under(k, "live/plan/", &items, t, a);
     const struct kv_item *version = e ? NULL : kv_items_find(&items, KV_PLAN);
     *revision = version ? version->revision : 0;
     a->plan_epoch = a->plan_number = 0;
     if (version && !plan_version_parse(kv_value(&items, version), &a->plan_epoch, &a->plan_number))
         e = coord_refuse(a, ERR_CORRUPT, "the key " KV_PLAN " holds no version of a plan");
-    kv_items_done(&items);
     return e;
 }
 
@@ -90,17 +88,15 @@ enum err kv_plan_read(struct coord *c, struct buf *out, struct coord_answer *a)
 {
     struct kv *k = kv_of(c);
     struct attempts t;
-    struct kv_items items;
     uint64_t revision = 0;
     attempts_begin(&t, k);
     enum err e = version_load(k, &revision, &t, a);
     if (!e && a->plan_epoch == 0) e = ERR_NOT_FOUND;
     if (e) return e;
-    kv_items_init(&items);
+    LOCAL(kv_items, items);
     e = kv_read_under(k, KV_PLANS, &items, &t, a);
     const struct kv_item *had = e ? NULL : kv_items_find(&items, KV_CURRENT);
     if (!e && !had) e = ERR_NOT_FOUND;
     if (had) buf_put(out, kv_value(&items, had));
-    kv_items_done(&items);
     return e;
 }

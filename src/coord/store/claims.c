@@ -40,10 +40,9 @@ static enum err top_list(struct store_coord *s, const char *what, struct newest_
                          struct coord_answer *a)
 {
     char prefix[STORE_KEY_MAX + 1], after[STORE_KEY_MAX + 1] = "";
-    struct store_answer sa;
     enum err e = ERR_OK;
     *t = (struct newest_claim){0};
-    store_answer_init(&sa);
+    LOCAL(store_answer, sa);
     (void)snprintf(prefix, sizeof prefix, COORD_KEYS "%s/", what);
     for (bool more = true; more && !e;) {
         e = store_list(s->store, prefix, after[0] ? after : NULL, STORE_LIST_MAX, &sa);
@@ -54,7 +53,6 @@ static enum err top_list(struct store_coord *s, const char *what, struct newest_
         if (more) (void)snprintf(after, sizeof after, "%s", store_row_key(&sa, sa.rows_len - 1));
     }
     if (e) e = store_said(a, &sa, e);
-    store_answer_done(&sa);
     return e;
 }
 
@@ -62,10 +60,9 @@ static enum err top_read(struct store_coord *s, const char *what, struct newest_
                          struct coord_answer *a)
 {
     char key[STORE_KEY_MAX + 1];
-    struct store_answer sa;
     enum err e = top_list(s, what, t, a);
     if (e || t->token == 0 || t->released) return e;
-    store_answer_init(&sa);
+    LOCAL(store_answer, sa);
     claim_key(key, what, t->token);
     e = store_get(s->store, key, 0, COORD_RECORD_MAX, &sa);
     cost_add(&a->cost, &sa.cost);
@@ -77,7 +74,6 @@ static enum err top_read(struct store_coord *s, const char *what, struct newest_
         if (t->released) t->h = (struct holder_record){0};
         e = ERR_OK;
     }
-    store_answer_done(&sa);
     return e;
 }
 
@@ -86,14 +82,12 @@ static enum err top_read(struct store_coord *s, const char *what, struct newest_
 static enum err top_holder(struct store_coord *s, const char *what, struct newest_claim *t,
                            bool *live, struct coord_answer *a)
 {
-    struct view v;
     *live = false;
     enum err e = top_read(s, what, t, a);
     if (e || t->token == 0 || t->released) return e;
-    view_init(&v);
+    LOCAL(view, v);
     e = view_read(s, &v, a);
     *live = !e && view_holds(&v, &t->h);
-    view_done(&v);
     return e;
 }
 
@@ -114,17 +108,15 @@ static void delete_lower(struct store_coord *s, const char *what, const struct n
 {
     char keys[sizeof t->lower / sizeof *t->lower][STORE_KEY_MAX + 1];
     const char *list[sizeof t->lower / sizeof *t->lower];
-    struct store_answer sa;
     if (t->lower_len == 0) return;
     for (size_t i = 0; i < t->lower_len; i++) {
         claim_key(keys[i], what, t->lower[i]);
         list[i] = keys[i];
     }
-    store_answer_init(&sa);
+    LOCAL(store_answer, sa);
     enum err e = store_delete(s->store, list, t->lower_len, &sa);
     (void)e; // the next claim tries again
     cost_add(&a->cost, &sa.cost);
-    store_answer_done(&sa);
 }
 
 // Creates the token, and checks with a list that it is the highest.
@@ -199,7 +191,6 @@ static enum err store_coord_release(struct coord *c, const char *what, uint64_t 
     struct store_coord *s = store_coord_of(c);
     struct coord_member self;
     char key[STORE_KEY_MAX + 1], session[NUMBER_DIGITS + 1];
-    struct store_answer sa;
     struct newest_claim t;
     uint64_t number = session_of(s, &self, a);
     a->why[0] = 0;
@@ -214,22 +205,19 @@ static enum err store_coord_release(struct coord *c, const char *what, uint64_t 
     if (!coord_same_node(&t.h.holder, &self) || strcmp(t.h.session, session) != 0)
         return coord_refuse(a, ERR_FENCED, "token %llu is held by node \"%.80s\"",
                             (unsigned long long)token, t.h.holder.name);
-    store_answer_init(&sa);
+    LOCAL(store_answer, sa);
     claim_key(key, what, token);
     e = store_put(s->store, key, BYTES_EMPTY, &sa);
     cost_add(&a->cost, &sa.cost);
     if (e) e = store_said(a, &sa, e);
-    store_answer_done(&sa);
     return e;
 }
 
 static enum err store_list_members(struct coord *c, struct coord_answer *a)
 {
-    struct view v;
-    view_init(&v);
+    LOCAL(view, v);
     enum err e = view_read(store_coord_of(c), &v, a);
     if (!e) view_tell(&v, a);
-    view_done(&v);
     return e;
 }
 

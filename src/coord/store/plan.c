@@ -17,7 +17,6 @@ static void delete_older(struct store_coord *s, const struct view *v, struct coo
 {
     char newest[STORE_KEY_MAX + 1];
     const char *list[sizeof v->plans / sizeof *v->plans + 1];
-    struct store_answer sa;
     size_t count = 0;
     for (; count < v->plans_len; count++)
         list[count] = v->plans[count];
@@ -26,11 +25,10 @@ static void delete_older(struct store_coord *s, const struct view *v, struct coo
         list[count++] = newest;
     }
     if (count == 0) return;
-    store_answer_init(&sa);
+    LOCAL(store_answer, sa);
     enum err e = store_delete(s->store, list, count, &sa);
     (void)e;
     cost_add(&a->cost, &sa.cost);
-    store_answer_done(&sa);
 }
 
 enum err store_coord_plan_write(struct coord *c, uint64_t epoch, uint64_t number, struct bytes plan,
@@ -38,8 +36,7 @@ enum err store_coord_plan_write(struct coord *c, uint64_t epoch, uint64_t number
 {
     struct store_coord *s = store_coord_of(c);
     char key[STORE_KEY_MAX + 1];
-    struct view v;
-    view_init(&v);
+    LOCAL(view, v);
     enum err e = view_read(s, &v, a);
     if (!e) {
         a->plan_epoch = v.plan_epoch;
@@ -57,7 +54,6 @@ enum err store_coord_plan_write(struct coord *c, uint64_t epoch, uint64_t number
         a->plan_number = number;
         delete_older(s, &v, a);
     }
-    view_done(&v);
     return e;
 }
 
@@ -66,9 +62,8 @@ enum err store_coord_plan_read(struct coord *c, struct buf *out, struct coord_an
 {
     struct store_coord *s = store_coord_of(c);
     char key[STORE_KEY_MAX + 1];
-    struct store_answer sa;
     enum err e = ERR_NOT_FOUND;
-    store_answer_init(&sa);
+    LOCAL(store_answer, sa);
     for (int tries = 0; tries < TRIES && e == ERR_NOT_FOUND; tries++) {
         (void)pthread_mutex_lock(&s->lock);
         a->plan_epoch = s->last.plan_epoch;
@@ -93,6 +88,5 @@ enum err store_coord_plan_read(struct coord *c, struct buf *out, struct coord_an
         if (e && e != ERR_NOT_FOUND) e = store_said(a, &sa, e);
         if (!e) buf_put(out, buf_bytes(&sa.body));
     }
-    store_answer_done(&sa);
     return e;
 }

@@ -26,10 +26,9 @@ enum err store_said(struct coord_answer *a, const struct store_answer *sa, enum 
 enum err create_once(struct store_coord *s, const char *key, struct bytes body,
                      struct coord_answer *a)
 {
-    struct store_answer sa;
     bool doubt = false; // an earlier try may have been applied
     enum err e = ERR_UNKNOWN;
-    store_answer_init(&sa);
+    LOCAL(store_answer, sa);
     for (int tries = 0; tries < TRIES && (e == ERR_UNKNOWN || (doubt && e == ERR_UNAVAILABLE));
          tries++) {
         e = store_put_new(s->store, key, body, &sa);
@@ -44,7 +43,6 @@ enum err create_once(struct store_coord *s, const char *key, struct bytes body,
     }
     if (doubt && e && e != ERR_CONFLICT) e = ERR_UNKNOWN;
     if (e && e != ERR_CONFLICT) e = store_said(a, &sa, e);
-    store_answer_done(&sa);
     return e;
 }
 
@@ -110,12 +108,10 @@ static void forget_gone(struct store_coord *s, const struct view *v, const char 
         count++;
     }
     if (count == 0) return;
-    struct store_answer sa;
-    store_answer_init(&sa);
+    LOCAL(store_answer, sa);
     enum err e = store_delete(s->store, list, count, &sa);
     (void)e;
     cost_add(&a->cost, &sa.cost);
-    store_answer_done(&sa);
 }
 
 static bool is_incarnation(const struct view_row *r, const struct coord_member *m)
@@ -127,8 +123,7 @@ static bool is_incarnation(const struct view_row *r, const struct coord_member *
 static enum err settle_join(struct store_coord *s, const struct coord_member *m, uint64_t number,
                             int64_t began_ms, struct coord_answer *a)
 {
-    struct view v;
-    view_init(&v);
+    LOCAL(view, v);
     (void)pthread_mutex_lock(&s->lock);
     if (s->number != number) s->base.release_doubt = false; // the releases of another session
     s->self = *m;
@@ -151,7 +146,6 @@ static enum err settle_join(struct store_coord *s, const struct coord_member *m,
         if (e != ERR_OK) e = ERR_OK, a->why[0] = 0, a->at = 0;
     }
     (void)pthread_mutex_unlock(&s->lock);
-    view_done(&v);
     return e;
 }
 
@@ -159,15 +153,13 @@ static enum err create_member(struct store_coord *s, const struct coord_member *
                               struct coord_answer *a)
 {
     char key[STORE_KEY_MAX + 1];
-    struct buf body;
-    buf_init(&body, COORD_RECORD_MAX);
+    LOCAL(buf, body, COORD_RECORD_MAX);
     member_print(m, &body);
     uint64_t number = coord_token_after(last, 0);
     member_key(key, m->name, number);
     int64_t began = clock_boot_ms();
     enum err e = number ? create_once(s, key, buf_bytes(&body), a)
                         : coord_refuse(a, ERR_LIMIT, "no number is left for \"%s\"", m->name);
-    buf_done(&body);
     return e ? e : settle_join(s, m, number, began, a);
 }
 
@@ -175,17 +167,13 @@ static enum err put_record(struct store_coord *s, const struct coord_member *sel
                            bool left, struct coord_answer *a)
 {
     char key[STORE_KEY_MAX + 1];
-    struct buf body;
-    struct store_answer sa;
-    buf_init(&body, COORD_RECORD_MAX);
-    store_answer_init(&sa);
+    LOCAL(buf, body, COORD_RECORD_MAX);
+    LOCAL(store_answer, sa);
     if (!left) member_print(self, &body);
     member_key(key, self->name, number);
     enum err e = store_put(s->store, key, buf_bytes(&body), &sa);
     cost_add(&a->cost, &sa.cost);
     if (e) e = store_said(a, &sa, e);
-    store_answer_done(&sa);
-    buf_done(&body);
     return e;
 }
 
@@ -250,10 +238,9 @@ enum err store_coord_heartbeat(struct coord *c, struct coord_answer *a)
 {
     struct store_coord *s = store_coord_of(c);
     struct coord_member self;
-    struct view v;
     uint64_t number = session_of(s, &self, a);
     if (!number) return ERR_NOT_FOUND;
-    view_init(&v);
+    LOCAL(view, v);
     enum err e = view_read(s, &v, a);
     const struct view_row *own = e ? NULL : view_find(&v, self.name);
     bool lost = !e && (!own || own->number != number || own->size == 0);
@@ -279,7 +266,6 @@ enum err store_coord_heartbeat(struct coord *c, struct coord_answer *a)
         tell_session(s, a); // the list failed: nothing was written
     }
     (void)pthread_mutex_unlock(&s->lock);
-    view_done(&v);
     return e;
 }
 

@@ -92,9 +92,8 @@ static void add_key(struct view *v, const char *key, const struct store_row *row
 static enum err list_live(struct store_coord *s, struct view *v, struct coord_answer *a)
 {
     char after[STORE_KEY_MAX + 1] = "";
-    struct store_answer sa;
     enum err e = ERR_OK;
-    store_answer_init(&sa);
+    LOCAL(store_answer, sa);
     v->began_ms = clock_boot_ms();
     for (bool more = true; more && !e;) {
         e = store_list(s->store, LIVE_KEYS, after[0] ? after : NULL, STORE_LIST_MAX, &sa);
@@ -107,7 +106,6 @@ static enum err list_live(struct store_coord *s, struct view *v, struct coord_an
         if (more) (void)snprintf(after, sizeof after, "%s", store_row_key(&sa, sa.rows_len - 1));
     }
     if (e) e = store_said(a, &sa, e);
-    store_answer_done(&sa);
     return e;
 }
 
@@ -182,8 +180,7 @@ static enum err read_record(struct store_coord *s, const struct view *v, struct 
                             struct coord_answer *a)
 {
     char key[STORE_KEY_MAX + 1];
-    struct store_answer sa;
-    store_answer_init(&sa);
+    LOCAL(store_answer, sa);
     (void)snprintf(key, sizeof key, MEMBER_KEYS "%s/%020llu", r->name,
                    (unsigned long long)r->number);
     enum err e = store_get(s->store, key, 0, COORD_RECORD_MAX, &sa);
@@ -200,7 +197,6 @@ static enum err read_record(struct store_coord *s, const struct view *v, struct 
         (void)pthread_mutex_unlock(&s->lock);
         e = ERR_OK;
     }
-    store_answer_done(&sa);
     return e;
 }
 
@@ -213,8 +209,7 @@ static enum err read_leader(struct store_coord *s, struct view *v, struct coord_
     enum err e = ERR_OK;
     if (h.holder.token != v->epoch) {
         char key[STORE_KEY_MAX + 1];
-        struct store_answer sa;
-        store_answer_init(&sa);
+        LOCAL(store_answer, sa);
         (void)snprintf(key, sizeof key, COORD_KEYS COORD_LEADER "/%020llu",
                        (unsigned long long)v->epoch);
         e = store_get(s->store, key, 0, COORD_RECORD_MAX, &sa);
@@ -224,7 +219,6 @@ static enum err read_leader(struct store_coord *s, struct view *v, struct coord_
             e = store_said(a, &sa, e);
         else if (!good)
             h = (struct holder_record){0}, e = ERR_OK;
-        store_answer_done(&sa);
     }
     if (!e && h.holder.token && view_holds(v, &h)) v->leader = h;
     return e;

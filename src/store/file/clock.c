@@ -299,8 +299,7 @@ void file_clock_raise(struct file_clock *c, int64_t at_least_ms)
     int64_t boot_ms = boot_ms_of(c);
     struct clock_page p = page_of(c, INT64_MAX);
     if (time_at(&p, boot_ms) >= at_least_ms) return;
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     int fd = lock_open(c);
     if (fd >= 0) (void)disk_lock(fd, DISK_CLOCK, &a);
     struct clock_page now;

@@ -238,8 +238,7 @@ static void file_rest(struct store *s, const char *log)
 
 static bool file_is_dead(struct store *s, char why[static STORE_WHY_MAX])
 {
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     bool dead = disk_alive(&file_of(s)->disk, &a) != ERR_OK;
     (void)snprintf(why, STORE_WHY_MAX, "%s", a.why);
     return dead;
@@ -472,8 +471,7 @@ enum err store_file_open(const char *dir, const struct file_options *options, st
     f->logs_max = options->logs_max;
     (void)pthread_mutex_init(&f->lock, NULL);
     store_init(&f->base, &file_ops);
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     enum err e = open_dir(&f->disk, dir, &a);
     if (!e) e = file_clock_open(&f->clock, &f->disk, &a);
     (void)snprintf(why, why_len, "%s", a.why);

@@ -121,8 +121,7 @@ enum err file_log_create_held(struct file_log *l, const struct segment_head *h,
                               struct bytes records, struct store_answer *a)
 {
     struct disk *d = l->disk;
-    struct buf head CLEANUP(buf_done);
-    buf_init(&head, SEGMENT_HEADER_LEN);
+    LOCAL(buf, head, SEGMENT_HEADER_LEN);
     segment_head_put(&head, h);
     char fresh[DISK_PATH_MAX], path[DISK_PATH_MAX];
     file_log_fresh_path(l, l->page->number, fresh);

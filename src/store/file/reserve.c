@@ -133,8 +133,7 @@ bool disk_is_tight(struct disk *d, int64_t now_ms)
 
 bool disk_is_nearly_full(struct disk *d, char why[static STORE_WHY_MAX])
 {
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     bool full = look(d, 0, false, &a) != ERR_OK;
     memcpy(why, a.why, STORE_WHY_MAX);
     return full;

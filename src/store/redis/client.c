@@ -40,8 +40,7 @@ static enum err read_password(struct redis_client *c, char *why, size_t why_len)
     }
     (void)snprintf(c->password, sizeof c->password, "%s", password ? password : "");
     if (!c->url.password_file[0]) return ERR_OK;
-    CLEANUP(buf_done) struct buf text;
-    buf_init(&text, sizeof c->password - 1);
+    LOCAL(buf, text, sizeof c->password - 1);
     int number = file_read(c->url.password_file, &text);
     size_t len = number ? 0 : text.len;
     while (len > 0 && (text.data[len - 1] == '\n' || text.data[len - 1] == '\r'))
@@ -419,8 +418,7 @@ enum err redis_memory(struct redis_client *c, int64_t *used, int64_t *limit, str
 
 static int64_t measure(struct redis_line *line, int64_t until)
 {
-    CLEANUP(buf_done) struct buf ping;
-    buf_init(&ping, 64);
+    LOCAL(buf, ping, 64);
     struct bytes word = bytes_str("PING");
     resp_format(&ping, &word, 1);
     int64_t best = INT64_MAX;

@@ -93,8 +93,7 @@ static enum err ask_slots(struct redis_client *c, const struct redis_place *at, 
     int64_t id;
     enum err e = redis_dial(c, at, until, &on, &id, why);
     if (e) return e;
-    CLEANUP(buf_done) struct buf command;
-    buf_init(&command, 256);
+    LOCAL(buf, command, 256);
     struct bytes words[] = {bytes_str("CLUSTER"), bytes_str("SLOTS")};
     resp_format(&command, words, 2);
     struct resp *reply;

@@ -111,8 +111,7 @@ enum err redis_ask_facts(struct redis_client *c, const struct redis_place *at,
                          char why[static STORE_WHY_MAX])
 {
     struct resp *replies[REDIS_QUESTIONS];
-    CLEANUP(buf_done) struct buf commands;
-    buf_init(&commands, HELLO_MAX);
+    LOCAL(buf, commands, HELLO_MAX);
     size_t count = redis_facts_ask(&commands);
     if (redis_connection_ask(on, buf_bytes(&commands), count, until, replies) != REDIS_ANSWERED)
         return redis_say_lost(c, at, on, why);
@@ -125,8 +124,7 @@ static enum err load_scripts(struct redis_client *c, const struct redis_place *a
                              struct redis_connection *on, int64_t until, char *why)
 {
     struct resp *replies[SCRIPTS];
-    CLEANUP(buf_done) struct buf commands;
-    buf_init(&commands, HELLO_MAX);
+    LOCAL(buf, commands, HELLO_MAX);
     for (enum redis_script s = 0; s < SCRIPTS; s++)
         put_command(&commands, "SCRIPT", "LOAD", redis_script_text(s));
     if (redis_connection_ask(on, buf_bytes(&commands), SCRIPTS, until, replies) != REDIS_ANSWERED)
@@ -151,8 +149,7 @@ static enum err login(struct redis_client *c, const struct redis_place *at,
                       struct redis_connection *on, int64_t until, int64_t *id, char *why)
 {
     struct resp *replies[LOGIN_MAX];
-    CLEANUP(buf_done) struct buf commands;
-    buf_init(&commands, HELLO_MAX);
+    LOCAL(buf, commands, HELLO_MAX);
     size_t count = put_login(c, &commands);
     if (redis_connection_ask(on, buf_bytes(&commands), count, until, replies) != REDIS_ANSWERED)
         return redis_say_lost(c, at, on, why);

@@ -170,8 +170,7 @@ static enum err check_access(struct redis *me, char *why, size_t why_len)
     static const char *const kinds[] = {"access/string", "access/set", "access/hash",
                                         "access/stream"};
     if (!me->client.user[0]) return ERR_OK;
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     struct redis_key keys[4];
     struct bytes args[4];
     for (size_t i = 0; i < 4; i++) {

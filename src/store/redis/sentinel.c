@@ -42,8 +42,7 @@ bool redis_sentinel_read(const struct resp *reply, struct redis_place *at, int64
 static struct resp *ask_master(struct redis_client *c, struct redis_connection *on, int64_t until)
 {
     struct resp *replies[2] = {NULL, NULL};
-    CLEANUP(buf_done) struct buf command;
-    buf_init(&command, 4096);
+    LOCAL(buf, command, 4096);
     struct bytes words[] = {bytes_str("SENTINEL"), bytes_str("MASTER"), bytes_str(c->url.name)};
     resp_format(&command, words, 3);
     if (redis_connection_ask(on, buf_bytes(&command), 1, until, replies) != REDIS_ANSWERED)

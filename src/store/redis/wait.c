@@ -108,8 +108,7 @@ static enum err connect_for(struct redis *r, struct redis_waits *w, struct redis
 {
     struct redis_client *c = &r->client;
     int64_t until = clock_boot_ms() + c->url.timeout_ms;
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     struct redis_connection *connection = NULL;
     int64_t id = 0;
     (void)pthread_mutex_unlock(&w->lock);
@@ -152,8 +151,7 @@ static void refuse_read(struct redis *r, struct redis_waits *w, const char *text
 static void read_once(struct redis *r, struct redis_waits *w, struct redis_wait *me, int64_t end)
 {
     int64_t timeout_ms = r->client.url.timeout_ms;
-    CLEANUP(buf_done) struct buf command;
-    buf_init(&command, READ_MAX);
+    LOCAL(buf, command, READ_MAX);
     if (connect_for(r, w, me)) return;
     int64_t left = end - clock_boot_ms();
     format_read(w, me, left, &command);
@@ -189,8 +187,7 @@ static void unblock(struct redis *r, struct redis_waits *w)
     (void)snprintf(id, sizeof id, "%lld", (long long)w->client_id);
     w->unblocking = true;
     (void)pthread_mutex_unlock(&w->lock);
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     struct bytes words[] = {bytes_str("CLIENT"), bytes_str("UNBLOCK"), bytes_str(id)};
     struct redis_call call = {.raw = true, .args = words, .args_len = 3, .server = server};
     struct resp *reply = NULL;
@@ -203,8 +200,7 @@ static void unblock(struct redis *r, struct redis_waits *w)
 static void poll_slot(struct redis *r, struct redis_waits *w, struct redis_wait *me,
                       const char *log, int64_t end)
 {
-    struct store_answer a CLEANUP(store_answer_done);
-    store_answer_init(&a);
+    LOCAL(store_answer, a);
     (void)pthread_mutex_unlock(&w->lock);
     enum err e = redis_has_slot(r, log, me->slot, &a);
     (void)pthread_mutex_lock(&w->lock);

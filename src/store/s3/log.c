@@ -130,8 +130,7 @@ void s3_logs_wrote(struct s3_logs *l, const char *log, uint64_t slot)
 static enum err poll_once(struct s3_client *c, const char *key, int64_t wait_ms,
                           struct store_answer *a)
 {
-    struct s3_exchange x CLEANUP(s3_exchange_done);
-    s3_exchange_init(&x, S3_READ, "HEAD", key);
+    LOCAL(s3_exchange, x, S3_READ, "HEAD", key);
     enum err e = s3_begin(c, &x, a);
     if (e) return e;
     int64_t most_ms = wait_ms + WAIT_ANSWER_MS;
@@ -140,8 +139,7 @@ static enum err poll_once(struct s3_client *c, const char *key, int64_t wait_ms,
     s3_conclude(c, &x, a);
     e = s3_explain(&x, a);
     if (settled(&x) || e == ERR_UNAVAILABLE) return e;
-    struct s3_exchange get CLEANUP(s3_exchange_done);
-    s3_exchange_init(&get, S3_READ, "GET", key);
+    LOCAL(s3_exchange, get, S3_READ, "GET", key);
     s3_header(&get, "Range", "bytes=0-0");
     return s3_perform(c, &get, a);
 }

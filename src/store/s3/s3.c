@@ -39,8 +39,7 @@ static struct s3 *s3_of(struct store *s)
 static enum err s3_write(struct store *s, enum s3_ask ask, const char *key, struct bytes body,
                          struct store_answer *a)
 {
-    struct s3_exchange x CLEANUP(s3_exchange_done);
-    s3_exchange_init(&x, ask, "PUT", key);
+    LOCAL(s3_exchange, x, ask, "PUT", key);
     s3_header(&x, "Content-Type", "application/octet-stream");
     if (ask == S3_CREATE) s3_header(&x, "If-None-Match", "*");
     x.body = body;
@@ -75,8 +74,7 @@ static enum err s3_get(struct store *s, const char *key, size_t from, size_t len
                        struct store_answer *a)
 {
     char range[64];
-    struct s3_exchange x CLEANUP(s3_exchange_done);
-    s3_exchange_init(&x, S3_READ, "GET", key);
+    LOCAL(s3_exchange, x, S3_READ, "GET", key);
     x.body_max = STORE_OBJECT_MAX;
     bool to_end = len >= SIZE_MAX - from;
     if (to_end)
@@ -137,8 +135,7 @@ static enum err list_page(struct s3_client *c, const char *prefix, const char *a
     (void)snprintf(full_prefix, sizeof full_prefix, "%s%s", c->base, prefix);
     (void)snprintf(full_after, sizeof full_after, "%s%s", c->base, after);
     (void)snprintf(rows, sizeof rows, "%zu", limit);
-    struct s3_exchange x CLEANUP(s3_exchange_done);
-    s3_exchange_init(&x, S3_LIST, "GET", NULL);
+    LOCAL(s3_exchange, x, S3_LIST, "GET", NULL);
     s3_query(&x, "list-type", "2");
     s3_query(&x, "encoding-type", "url");
     s3_query(&x, "max-keys", rows);
@@ -158,8 +155,7 @@ static enum err s3_list(struct store *s, const char *prefix, const char *after, 
                         struct store_answer *a)
 {
     struct s3_client *c = &s3_of(s)->client;
-    struct s3_listing page CLEANUP(s3_listing_done);
-    s3_listing_init(&page);
+    LOCAL(s3_listing, page);
     size_t ask = limit;
     do {
         enum err e = list_page(c, prefix, after, ask, &page, a);
@@ -176,8 +172,7 @@ static enum err s3_list(struct store *s, const char *prefix, const char *after, 
 
 static enum err delete_one(struct s3_client *c, const char *key, struct store_answer *a)
 {
-    struct s3_exchange x CLEANUP(s3_exchange_done);
-    s3_exchange_init(&x, S3_DELETE, "DELETE", key);
+    LOCAL(s3_exchange, x, S3_DELETE, "DELETE", key);
     return s3_perform(c, &x, a);
 }
 
@@ -207,8 +202,7 @@ static enum err delete_some(struct s3_client *c, const char *const *keys, size_t
     md5(buf_bytes(&body), hash); // S3 requires it for this request
     base64_put(&sum, bytes_of(hash, sizeof hash));
     buf_put_u8(&sum, 0);
-    struct s3_exchange x CLEANUP(s3_exchange_done);
-    s3_exchange_init(&x, S3_DELETE, "POST", NULL);
+    LOCAL(s3_exchange, x, S3_DELETE, "POST", NULL);
     s3_query(&x, "delete", "");
     s3_header(&x, "Content-Type", "application/xml");
     s3_header(&x, "Content-MD5", (const char *)sum.data);
@@ -257,8 +251,7 @@ static enum err s3_wait_for(struct store *s, const char *log, uint64_t slot, int
 
 static enum err ask_versioning(struct s3_client *c, bool *on, struct store_answer *a)
 {
-    struct s3_exchange x CLEANUP(s3_exchange_done);
-    s3_exchange_init(&x, S3_LIST, "GET", NULL);
+    LOCAL(s3_exchange, x, S3_LIST, "GET", NULL);
     s3_query(&x, "versioning", "");
     enum err e = s3_perform(c, &x, a);
     if (e) return e;

@@ -241,8 +241,7 @@ static void put_scope(struct buf *b, const struct sigv4_request *r, const char *
 static void sign(const struct sigv4_request *r, const struct sigv4_keys *keys, const char *date,
                  struct bytes text, uint8_t signature[SHA256_LEN])
 {
-    CLEANUP(buf_done) struct buf secret;
-    buf_init(&secret, TEXT_MAX);
+    LOCAL(buf, secret, TEXT_MAX);
     put(&secret, "AWS4");
     put(&secret, keys->secret_key);
     CHECK(!secret.bad);
