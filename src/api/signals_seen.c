@@ -107,9 +107,8 @@ void signals_seen_batch(struct sluice *s, const struct sluice_batch *batch)
         const struct sluice_message *m = &batch->messages[i];
         if (m->signals_len == 0) continue;
         struct signal_marks *t = table_need(s);
-        (void)pthread_mutex_lock(&t->lock);
+        LOCKED(&t->lock);
         (void)note(t, m->token, m->signals[m->signals_len - 1].number);
-        (void)pthread_mutex_unlock(&t->lock);
     }
 }
 

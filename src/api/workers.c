@@ -51,14 +51,13 @@ void registered_free(struct registered_workers *j)
 
 static struct registered_workers *registered_of(struct sluice *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     struct registered_workers *j = atomic_load(&s->registered);
     if (!j) {
         j = NEW(struct registered_workers);
         (void)pthread_mutex_init(&j->lock, NULL);
         atomic_store(&s->registered, j);
     }
-    (void)pthread_mutex_unlock(&s->lock);
     return j;
 }
 

@@ -148,9 +148,8 @@ static void give_ack(struct bus *b, uint64_t number, const struct bus_ack *ack)
     (void)pthread_mutex_unlock(&b->lock);
     if (!s) return;
     s->acked(s->ctx, ack);
-    (void)pthread_mutex_lock(&b->lock);
+    LOCKED(&b->lock);
     if (--s->calls == 0) (void)pthread_cond_broadcast(&b->moved);
-    (void)pthread_mutex_unlock(&b->lock);
 }
 
 static void on_ack(natsConnection *nc, natsSubscription *sub, natsMsg *m, void *ctx)

@@ -88,9 +88,8 @@ static enum err mark_names(struct membership *m, const struct names *names)
         enum err err = catalog_find(m->engine->store, names->all[i], &row, &answer);
         if (err == ERR_NOT_FOUND || (err && catalog_is_newer(&answer))) continue;
         if (err) return err;
-        (void)pthread_mutex_lock(&m->lock);
+        LOCKED(&m->lock);
         note(m, &row.id, row.name, row.birth.shards)->listed = true;
-        (void)pthread_mutex_unlock(&m->lock);
     }
     return ERR_OK;
 }

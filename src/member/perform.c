@@ -52,10 +52,9 @@ static enum err join(struct membership *m, const struct cluster_effect *e, struc
     enum err err = coord_join(m->coord, &self, false, a);
     coord_noted(m, err, began, a);
     if (!err) {
-        (void)pthread_mutex_lock(&m->lock);
+        LOCKED(&m->lock);
         m->next_beat_at = began + a->next_ms;
         m->greets = true; // a member may have seen that the former session ended, and rest
-        (void)pthread_mutex_unlock(&m->lock);
     }
     // Another incarnation has the name and is alive: this one has been replaced.
     return err == ERR_CONFLICT ? ERR_FENCED : err;

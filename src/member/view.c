@@ -216,9 +216,8 @@ void view_heartbeat(struct membership *m, const struct cluster_effect *e)
         err = coord_join(m->coord, &self, false, &a);
         coord_noted(m, err, began, &a);
         if (err) {
-            (void)pthread_mutex_lock(&m->lock);
+            LOCKED(&m->lock);
             m->self.leaving = !e->leaving;
-            (void)pthread_mutex_unlock(&m->lock);
         }
         if (err == ERR_CONFLICT) err = ERR_FENCED;
     } else if (!needless) {

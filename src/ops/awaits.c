@@ -250,7 +250,7 @@ static bool same_token(const char *a, const char *b)
 // NULL: no thread can be created.
 static struct await_hub *hub_of(struct open_queue *q, struct link_target *t, const char *token)
 {
-    (void)pthread_mutex_lock(&q->engine->lock);
+    LOCKED(&q->engine->lock);
     struct await_hub *h = q->calls->hubs;
     while (h && (h->target != t || !same_token(h->token, token)))
         h = h->next;
@@ -267,7 +267,6 @@ static struct await_hub *hub_of(struct open_queue *q, struct link_target *t, con
         h->next = q->calls->hubs;
         q->calls->hubs = h;
     }
-    (void)pthread_mutex_unlock(&q->engine->lock);
     return h;
 }
 
@@ -301,9 +300,8 @@ void awaits_notify(struct open_queue *q, uint32_t shard)
     (void)pthread_mutex_lock(&q->engine->lock);
     for (struct await_hub *h = q->calls->hubs; h && !woken; h = h->next) {
         struct await_poll any = {.hub = h};
-        (void)pthread_mutex_lock(&h->lock);
+        LOCKED(&h->lock);
         take_waiting(&any, shard, false, STEP_RESULT, &woken);
-        (void)pthread_mutex_unlock(&h->lock);
     }
     (void)pthread_mutex_unlock(&q->engine->lock);
     note_all(woken);

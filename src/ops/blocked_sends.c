@@ -88,10 +88,9 @@ void blocked_sends_stop(struct blocked_sends *l)
     task_remove(&l->task);
     (void)wake_sends(&l->task);
     // Each tries once more, perhaps on another thread.
-    (void)pthread_mutex_lock(&l->lock);
+    LOCKED(&l->lock);
     while (l->blocked > 0)
         (void)pthread_cond_wait(&l->ended, &l->lock);
-    (void)pthread_mutex_unlock(&l->lock);
 }
 
 void blocked_sends_free(struct blocked_sends *l)

@@ -8,6 +8,7 @@
 #include "ops/forward.h"
 #include "ops/waiting_receives.h"
 #include "os/clock.h"
+#include "os/lock.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -316,9 +317,8 @@ static void answer(struct local_call *c)
     struct async_answer a = {.error = c->error ? c->error : &fine, .forwarded = c->forwarded};
     a.code = a.error->code;
     if (!caller) {
-        (void)pthread_mutex_lock(&c->lock);
+        LOCKED(&c->lock);
         c->answered = true; // from now on, any thread runs what is left
-        (void)pthread_mutex_unlock(&c->lock);
         return;
     }
     if (c->type->answer) c->type->answer(c, &a);
@@ -390,9 +390,8 @@ static void run(struct local_call *c)
 void call_start(struct local_call *c)
 {
     if (c->caller && !c->type->held) {
-        (void)pthread_mutex_lock(&c->engine->lock);
+        LOCKED(&c->engine->lock);
         c->caller->inside = c;
-        (void)pthread_mutex_unlock(&c->engine->lock);
     }
     c->running = true;
     run(c);

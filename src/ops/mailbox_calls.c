@@ -168,9 +168,8 @@ static bool receive_here(struct mailbox_session *m, const struct sluice_receive 
     *code = list ? build_batch(m, list, len, out, error) : SLUICE_OK;
     if (!*code && !*out) *out = batch_take(batch_new(0));
     if (!*code) add_signals(m, list, *out);
-    (void)pthread_mutex_lock(&m->lock);
+    LOCKED(&m->lock);
     note_taken(m, list);
-    (void)pthread_mutex_unlock(&m->lock);
     return true;
 }
 

@@ -215,14 +215,12 @@ enum sluice_code mailbox_join(struct engine *e, const char *queue, const struct 
     CLEANUP(session_let_go)
     struct mailbox_session *known = session_find(e, queue, join->worker, 0);
     if (known) { // other values
-        (void)pthread_mutex_lock(&known->lock);
+        LOCKED(&known->lock);
         set_capacity(known, join->capacity);
         known->ttl_ms = join->ttl_ms;
         memory_free(known->labels);
         known->labels = memory_text(join->labels ? join->labels : "");
-        enum sluice_code again = join_all(known, error);
-        (void)pthread_mutex_unlock(&known->lock);
-        return again;
+        return join_all(known, error);
     }
     struct mailbox_sessions *all = sessions_of(e);
     struct mailbox_session *m = session_new(e, join);
@@ -234,10 +232,9 @@ enum sluice_code mailbox_join(struct engine *e, const char *queue, const struct 
         session_free(m);
         return code;
     }
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     m->next = all->all;
     all->all = m;
-    (void)pthread_mutex_unlock(&e->lock);
     return SLUICE_OK;
 }
 

@@ -147,10 +147,9 @@ static bool start_move(struct upkeep *u, struct open_queue *q)
     q->calls->upkeep_runs = true;
     (void)pthread_mutex_unlock(&e->lock);
     if (!starts || start_job(u, q, run_move) == ERR_OK) return true;
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     q->calls->upkeep_runs = false;
     q->holds--; // not the last one: the caller has a hold
-    (void)pthread_mutex_unlock(&e->lock);
     return false;
 }
 

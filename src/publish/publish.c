@@ -6,6 +6,7 @@
 
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "publish/inside.h"
 
 #include <stdio.h>
@@ -30,10 +31,9 @@ static void changed(void *ctx, bool up)
 {
     struct publish_engine *p = ctx;
     atomic_store(&p->up, up);
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     for (struct published_shard *s = p->shards; s; s = s->next)
         task_schedule(&s->task);
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 static struct published_shard *find(struct publish_engine *p, const struct open_queue *q,
@@ -214,7 +214,7 @@ void publishing_stop(struct publish_engine *p)
 
 static void add_shard(struct published_shard *s, struct publishing_status *out)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     const struct publisher_status *of = &s->status;
     uint64_t lag = of->owns && s->events > of->acked ? s->events - of->acked : 0;
     int64_t age = of->oldest_at > 0 ? s->now - of->oldest_at : 0;
@@ -232,12 +232,11 @@ static void add_shard(struct published_shard *s, struct publishing_status *out)
         out->degraded = true;
         (void)snprintf(out->why, sizeof out->why, "%s", s->why);
     }
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 void publishing_status(struct publish_engine *p, struct publishing_status *out)
 {
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     *out = p->past;
     out->degraded = !atomic_load(&p->up) && clock_boot_ms() - p->started_at >= START_MS;
     if (out->degraded) bus_why(p->bus, out->why);
@@ -248,5 +247,4 @@ void publishing_status(struct publish_engine *p, struct publishing_status *out)
     out->degraded_ms = p->down_since != 0 ? clock_boot_ms() - p->down_since : 0;
     // Events that were not read yet are as old as the outage, at least.
     if (out->lag_events > 0 && out->degraded_ms > out->lag_ms) out->lag_ms = out->degraded_ms;
-    (void)pthread_mutex_unlock(&p->lock);
 }

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "os/clock.h"
 #include "os/entropy.h"
+#include "os/lock.h"
 #include "protocol/event_view.h"
 #include "publish/content.h"
 #include "publish/inside.h"
@@ -25,13 +26,12 @@ static void followed(struct runner_async *async, enum err err, struct kept_reply
     struct published_shard *s =
         (struct published_shard *)((char *)async - offsetof(struct published_shard, follow));
     (void)a;
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     s->following = false;
     s->has_events = err == ERR_OK || err == ERR_NOT_FOUND;
     s->reader_failed = !s->has_events;
     (void)pthread_cond_broadcast(&s->moved);
     task_schedule(&s->task); // under the lock: the shard is freed by a holder of it
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 static void follow(struct published_shard *s)
@@ -67,9 +67,8 @@ static void open_reader(struct published_shard *s)
     s->read_slot = s->read_sequence = 0;
     bool failed = queue_event_runner(s->queue, s->shard, &s->reader, &error) != SLUICE_OK;
     if (failed) s->reader = NULL;
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     s->reader_failed = failed;
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 static struct envelope_place place_of(const struct published_shard *s)
@@ -328,12 +327,11 @@ static void committed(struct runner_async *async, enum err err, struct kept_repl
     struct published_shard *s =
         (struct published_shard *)((char *)async - offsetof(struct published_shard, commit_call));
     (void)a;
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     s->committing = false;
     s->commit_ok = err == ERR_OK;
     (void)pthread_cond_broadcast(&s->moved);
     task_schedule(&s->task);
-    (void)pthread_mutex_unlock(&s->lock);
 }
 
 // The cursor goes with the entries that are written anyway, or after a pause in one of its own.
@@ -423,12 +421,10 @@ static void show(struct published_shard *s, const struct machine_look *l)
 // Returns whether nothing uses the shard any more.
 static bool has_ended(struct published_shard *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     s->ended = s->ending && !s->committing;
     if (s->ended) (void)pthread_cond_broadcast(&s->moved);
-    bool ended = s->ended;
-    (void)pthread_mutex_unlock(&s->lock);
-    return ended;
+    return s->ended;
 }
 
 static int64_t run(struct pool_task *task)
@@ -494,10 +490,9 @@ void published_shard_free(struct published_shard *s)
         s->ending = true;
         (void)pthread_mutex_unlock(&s->lock);
         task_schedule(&s->task);
-        (void)pthread_mutex_lock(&s->lock);
+        LOCKED(&s->lock);
         while (!s->ended)
             (void)pthread_cond_wait(&s->moved, &s->lock);
-        (void)pthread_mutex_unlock(&s->lock);
     }
     for (int of = 0; of < ACK_KINDS; of++)
         bus_sender_free(s->ways[of].sender);
@@ -524,8 +519,6 @@ void published_shard_want(struct published_shard *s, bool wanted)
 
 bool published_shard_is_done(struct published_shard *s)
 {
-    (void)pthread_mutex_lock(&s->lock);
-    bool done = !s->status.owns || s->status.acked >= s->events;
-    (void)pthread_mutex_unlock(&s->lock);
-    return done;
+    LOCKED(&s->lock);
+    return !s->status.owns || s->status.acked >= s->events;
 }

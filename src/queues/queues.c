@@ -38,7 +38,7 @@ static struct shard_ownership *ownerships_new(uint32_t shards)
 
 static struct open_queue *add_open(struct engine *e, const struct catalog_row *row)
 {
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     struct open_queue *q = find_open(e, row->name); // another thread may have added it
     if (!q) {
         q = NEW(struct open_queue);
@@ -55,7 +55,6 @@ static struct open_queue *add_open(struct engine *e, const struct catalog_row *r
         *bucket = q;
     }
     q->holds++;
-    (void)pthread_mutex_unlock(&e->lock);
     return q;
 }
 

@@ -41,14 +41,12 @@ void waiting_cache_free(struct waiting_cache *h)
 
 static struct waiting_cache *waiting_cache_of(struct engine *e)
 {
-    (void)pthread_mutex_lock(&e->lock);
+    LOCKED(&e->lock);
     if (!e->waiting_cache) {
         e->waiting_cache = NEW(struct waiting_cache);
         (void)pthread_mutex_init(&e->waiting_cache->lock, NULL);
     }
-    struct waiting_cache *h = e->waiting_cache;
-    (void)pthread_mutex_unlock(&e->lock);
-    return h;
+    return e->waiting_cache;
 }
 
 // Call it with the lock. The place of a node, or that of the oldest answer.

@@ -123,9 +123,8 @@ static bool drain(struct source *s)
                                  .message = e.message,
                                  .workflow = e.workflow,
                                  .time = e.time};
-        (void)pthread_mutex_lock(&s->hub->lock);
+        LOCKED(&s->hub->lock);
         source_tell(s, &t);
-        (void)pthread_mutex_unlock(&s->hub->lock);
     }
     return false;
 }

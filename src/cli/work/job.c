@@ -75,9 +75,8 @@ static void drain(struct work_job *j, int *fd, bool is_error)
         if (n <= 0) return;
         if (is_error) tail_push(&j->tail, buf, (size_t)n);
         struct worker_pool *p = j->slot->pool;
-        (void)pthread_mutex_lock(&p->work_ui_lock);
+        LOCKED(&p->work_ui_lock);
         p->options.ui.output(p->options.ui.ctx, is_error, buf, (size_t)n);
-        (void)pthread_mutex_unlock(&p->work_ui_lock);
     }
 }
 
@@ -318,9 +317,8 @@ static void slot_report(struct slot *s, enum work_end end, int status, const cha
                             .took_ms = clock_boot_ms() - s->started_ms,
                             .reason = reason};
     (void)pthread_mutex_unlock(&p->lock);
-    (void)pthread_mutex_lock(&p->work_ui_lock);
+    LOCKED(&p->work_ui_lock);
     p->options.ui.ended(p->options.ui.ctx, &r);
-    (void)pthread_mutex_unlock(&p->work_ui_lock);
 }
 
 // The job was interrupted. The store has the last word: the interrupt may say that the message is

@@ -5,6 +5,7 @@
 #include "cli/work/pool.h"
 
 #include "cli/cli.h"
+#include "os/lock.h"
 
 #include <poll.h>
 #include <stdio.h>
@@ -100,13 +101,12 @@ static void lock_gone(struct worker_pool *p, const char *token)
     (void)pthread_mutex_unlock(&p->lock);
     if (!ours) return; // the job has ended
     bool cut = was_cut(p, message);
-    (void)pthread_mutex_lock(&p->lock);
+    LOCKED(&p->lock);
     if (strcmp(s->token, token) == 0 && runs(s)) {
         s->lost = true;
         s->cut = cut;
         slot_wake(s);
     }
-    (void)pthread_mutex_unlock(&p->lock);
 }
 
 static void hand_out(struct worker_pool *p, const struct sluice_signals *list)
@@ -117,11 +117,10 @@ static void hand_out(struct worker_pool *p, const struct sluice_signals *list)
             lock_gone(p, row->token);
             continue;
         }
-        (void)pthread_mutex_lock(&p->lock);
+        LOCKED(&p->lock);
         struct slot *s = holder_of(p, row->token);
         if (s) inbox_put(s, row);
         if (s) slot_wake(s);
-        (void)pthread_mutex_unlock(&p->lock);
     }
 }
 
@@ -145,9 +144,8 @@ static void listen_once(struct worker_pool *p, const struct listen_tokens *l)
     if (passes) {
         pause_for(p, PAUSE_MS);
     } else if (code != SLUICE_OK && !rows) {
-        (void)pthread_mutex_lock(&p->lock);
+        LOCKED(&p->lock);
         p->deaf = true; // until a renewal says that a signal waits
-        (void)pthread_mutex_unlock(&p->lock);
     }
 }
 

@@ -243,11 +243,10 @@ static void release_received(struct slot *s, const struct sluice_message *m)
     s->deadline_ms = clock_boot_ms() + m->lease_ms;
     (void)pthread_mutex_unlock(&s->pool->lock);
     enum work_end end = slot_settle(s, WORD_RELEASE, NULL, NULL);
-    (void)pthread_mutex_lock(&s->pool->lock);
+    LOCKED(&s->pool->lock);
     s->pool->ended[end]++;
     s->token[0] = 0;
     s->state = SLOT_IDLE;
-    (void)pthread_mutex_unlock(&s->pool->lock);
 }
 
 static uint32_t count_busy(struct worker_pool *p, int change)

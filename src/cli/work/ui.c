@@ -265,11 +265,10 @@ static void *gauge_main(void *ctx)
     do {
         struct sluice_stats stats;
         bool known = sluice_stats(atomic_load(&p->store), p->options.queue, &stats, NULL) == 0;
-        (void)pthread_mutex_lock(&p->lock);
+        LOCKED(&p->lock);
         p->ready_known = known;
         if (known) p->ready = stats.ready;
         if (known) p->queue_rate = queue_rate(&seen, stats.processed, clock_boot_ms());
-        (void)pthread_mutex_unlock(&p->lock);
     } while (poll(&end, 1, GAUGE_MS) == 0);
     return NULL;
 }

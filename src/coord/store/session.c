@@ -133,7 +133,7 @@ static enum err settle_join(struct store_coord *s, const struct coord_member *m,
     (void)pthread_mutex_unlock(&s->lock);
     enum err e = view_read(s, &v, a);
     const struct view_row *own = e ? NULL : view_find(&v, m->name);
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     if (!e && (!own || own->number != number)) {
         s->number = 0;
         e = own ? coord_refuse_replaced(a, m->name) : coord_refuse_session(a);
@@ -145,7 +145,6 @@ static enum err settle_join(struct store_coord *s, const struct coord_member *m,
         if (!e) view_tell(&v, a);
         if (e != ERR_OK) e = ERR_OK, a->why[0] = 0, a->at = 0;
     }
-    (void)pthread_mutex_unlock(&s->lock);
     return e;
 }
 
@@ -254,7 +253,7 @@ enum err store_coord_heartbeat(struct coord *c, struct coord_answer *a)
         self.beats = company;
         if (puts) e = put_record(s, &self, number, false, a);
     }
-    (void)pthread_mutex_lock(&s->lock);
+    LOCKED(&s->lock);
     if (lost) {
         if (s->number == number) lapse(s);
         if (own && own->number > number) coord_holder_of(&a->holder, &own->record, 0);
@@ -265,7 +264,6 @@ enum err store_coord_heartbeat(struct coord *c, struct coord_answer *a)
     } else {
         tell_session(s, a); // the list failed: nothing was written
     }
-    (void)pthread_mutex_unlock(&s->lock);
     return e;
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/array.h"
 #include "base/memory.h"
+#include "os/lock.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -208,9 +209,8 @@ enum err file_log_read(struct file_log *l, uint64_t slot, size_t bytes_max, stru
         if (e) return e;
         if (slot >= t.next) return ERR_NOT_FOUND;
         again = false;
-        (void)pthread_mutex_lock(&l->reader.lock);
+        LOCKED(&l->reader.lock);
         e = read_locked(l, &t, slot, bytes_max, &again, a);
-        (void)pthread_mutex_unlock(&l->reader.lock);
     }
     if (!again) return e;
     return answer_refuse(a, ERR_UNAVAILABLE,

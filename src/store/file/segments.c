@@ -5,6 +5,7 @@
 #include "base/array.h"
 #include "base/check.h"
 #include "base/memory.h"
+#include "os/lock.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -229,9 +230,8 @@ enum err file_log_extents(struct file_log *l, uint64_t from, size_t limit, struc
         a->more = false;
         e = file_log_look(l, &t, a);
         if (e) return e;
-        (void)pthread_mutex_lock(&l->reader.lock);
+        LOCKED(&l->reader.lock);
         e = extents_locked(l, &t, from, limit, a);
-        (void)pthread_mutex_unlock(&l->reader.lock);
     }
     if (e != ERR_NOT_FOUND) return e;
     return answer_refuse(a, ERR_UNAVAILABLE, "journal \"%.120s\" is changing too fast", l->key);

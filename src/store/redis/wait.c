@@ -9,6 +9,7 @@
 #include "base/digits.h"
 #include "base/memory.h"
 #include "os/clock.h"
+#include "os/lock.h"
 #include "store/backend.h"
 
 #include <stdio.h>
@@ -115,9 +116,8 @@ static enum err connect_for(struct redis *r, struct redis_waits *w, struct redis
     struct redis_server *server = redis_server_of(c, me->key.text, until, a.why);
     uint64_t epoch = 0;
     if (server) {
-        (void)pthread_mutex_lock(&c->lock);
+        LOCKED(&c->lock);
         epoch = server->epoch;
-        (void)pthread_mutex_unlock(&c->lock);
     }
     bool same = server && w->connection && w->server == server && w->epoch == epoch;
     enum err e = same     ? ERR_OK

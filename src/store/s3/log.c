@@ -107,10 +107,9 @@ enum err s3_read_log(struct s3_client *c, struct s3_logs *l, const char *log, ui
     if (e == ERR_OK || e == ERR_NOT_FOUND) {
         size_t bytes, found = slots_found(f, asked, &bytes);
         size_t kept = slots_keep(f, found, slot, bytes_max, a);
-        (void)pthread_mutex_lock(&l->lock);
+        LOCKED(&l->lock);
         s3_ahead_note(&l->ahead, id, slot, asked, found, kept, bytes);
         if (found == 0) (void)s3_polls_tail(&l->polls, id, slot, clock_boot_ms());
-        (void)pthread_mutex_unlock(&l->lock);
     }
     for (size_t i = 0; i < asked; i++)
         s3_exchange_done(&f[i].x);
