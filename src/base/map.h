@@ -5,7 +5,6 @@
 // the hash.
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -8,7 +8,6 @@
 // direct a client to another host.
 #pragma once
 
-#include "net/http.h"
 #include "net/http1.h"
 #include "protocol/library_calls.h"
 

@@ -5,7 +5,6 @@
 // status.c.
 #pragma once
 
-#include "base/map.h"
 #include "member/member.h"
 #include "os/thread_pool.h"
 #include "queues/owner.h"

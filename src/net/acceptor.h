@@ -6,7 +6,6 @@
 #include "os/thread.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/socket.h>
 
 struct acceptor_config {

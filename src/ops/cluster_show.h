@@ -3,9 +3,6 @@
 // and the owner that each journal names.
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
 struct sluice_shard;
 
 #include "queues/queues.h"

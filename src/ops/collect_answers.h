@@ -2,7 +2,6 @@
 // The answers of running messages, for a poll of a collect.
 #pragma once
 
-#include "ops/collect.h"
 #include "ops/listen.h"
 #include "protocol/signal_list.h"
 

@@ -3,7 +3,6 @@
 // an error that names it, and so is a value of the wrong kind.
 #pragma once
 
-#include "base/bytes.h"
 #include "json/json.h"
 
 #define FIELD_PATH_MAX 64

@@ -8,7 +8,6 @@
 #include "net/listen.h"
 #include "ops/async.h"
 #include "protocol/routes.h"
-#include "queue/codec/config.h"
 #include "queue/codec/message.h"
 #include "queues/liveness.h"
 #include "server/call_share.h"
@@ -21,7 +20,6 @@
 #include "server/slow.h"
 #include "server/target.h"
 #include "server/tokens.h"
-#include "json/json.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

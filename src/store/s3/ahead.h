@@ -4,7 +4,6 @@
 // read-ahead doubles with each read. This file only decides; it does no I/O.
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -5,8 +5,6 @@
 #include "base/err.h"
 #include "net/http.h"
 
-#include <stdbool.h>
-
 // The kinds of request that differ in the meaning of an answer.
 enum s3_ask {
     S3_CREATE = 1, // PUT with If-None-Match: *

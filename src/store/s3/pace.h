@@ -6,7 +6,6 @@
 
 #include "base/rng.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define S3_RETRY_FIRST_MS 50
