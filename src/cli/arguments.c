@@ -19,22 +19,17 @@
 enum { GLOBAL_STORE, GLOBAL_JSON, GLOBAL_QUIET, GLOBAL_TIMEOUT, GLOBAL_HELP };
 
 const struct cli_option global_options[] = {
-    [GLOBAL_STORE] = {.name = "store",
-                      .value = "URL",
-                      .kind = OPTION_TEXT,
-                      .help = PLACE_FORMS ";\n"
-                                          "default: $SLUICE_STORE, else ~/.local/share/sluice\n"
-                                          "($XDG_DATA_HOME/sluice if that is set)"},
-    [GLOBAL_JSON] = {.name = "json", .help = "print one JSON object per line, also for errors"},
-    [GLOBAL_QUIET] = {.name = "quiet", .letter = 'q', .help = "print results only"},
-    [GLOBAL_TIMEOUT] = {.name = "timeout",
-                        .value = "D",
-                        .kind = OPTION_DURATION,
-                        .min = 1,
-                        .max = (int64_t)24 * 3600 * 1000,
-                        .help = "time limit for a command that makes few requests, if a\n"
-                                "bucket does not answer; default 2m"},
-    [GLOBAL_HELP] = {.name = "help", .letter = 'h', .help = "print this text"},
+    [GLOBAL_STORE] = OPTION(TEXT, "store", "URL",
+                            PLACE_FORMS ";\n"
+                                        "default: $SLUICE_STORE, else ~/.local/share/sluice\n"
+                                        "($XDG_DATA_HOME/sluice if that is set)"),
+    [GLOBAL_JSON] = FLAG("json", 0, "print one JSON object per line, also for errors"),
+    [GLOBAL_QUIET] = FLAG("quiet", 'q', "print results only"),
+    [GLOBAL_TIMEOUT] = OPTION(DURATION, "timeout", "D",
+                              "time limit for a command that makes few requests, if a\n"
+                              "bucket does not answer; default 2m",
+                              .min = 1, .max = (int64_t)24 * 3600 * 1000),
+    [GLOBAL_HELP] = FLAG("help", 'h', "print this text"),
 };
 const size_t global_options_len = COUNT_OF(global_options);
 

@@ -8,24 +8,14 @@
 // The options of a filter, in this order from `first` on.
 enum { FILTER_STATE, FILTER_HEADER, FILTER_CONTAINS, FILTER_BEFORE, FILTER_OPTIONS };
 #define FILTER_ROWS(first, state_help)                                                             \
-    [(first) +                                                                                     \
-        FILTER_STATE] = {.name = "state",                                                          \
-                         .value = "S",                                                             \
-                         .kind = OPTION_TEXT,                                                      \
-                         .help = (state_help)},                                                    \
-        [(first) + FILTER_HEADER] = {.name = "header",                                             \
-                                     .letter = 'H',                                                \
-                                     .value = "K=V",                                               \
-                                     .kind = OPTION_TEXTS,                                         \
-                                     .help = "only messages with this header; may be repeated"},   \
-        [(first) + FILTER_CONTAINS] = {.name = "contains",                                         \
-                                       .value = "TEXT",                                            \
-                                       .kind = OPTION_TEXT,                                        \
-                                       .help = "only messages whose body contains the text"},      \
-        [(first) + FILTER_BEFORE] = {.name = "before",                                             \
-                                     .value = "TIME",                                              \
-                                     .kind = OPTION_MOMENT,                                        \
-                                     .help = "only messages that were sent before this time"}
+    [(first) + FILTER_STATE] = OPTION(TEXT, "state", "S", state_help),                             \
+               [(first) + FILTER_HEADER] =                                                         \
+                   OPTION(TEXTS, "header", "K=V",                                                  \
+                          "only messages with this header; may be repeated", .letter = 'H'),       \
+               [(first) + FILTER_CONTAINS] =                                                       \
+                   OPTION(TEXT, "contains", "TEXT", "only messages whose body contains the text"), \
+               [(first) + FILTER_BEFORE] = OPTION(MOMENT, "before", "TIME",                        \
+                                                  "only messages that were sent before this time")
 
 // Reads the options into `out`. Returns 0, or the exit status after printing the error. Call
 // filter_done in both cases.

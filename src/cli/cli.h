@@ -54,6 +54,16 @@ struct cli_option {
     // kind and the range. A min of the row is the higher one.
     const struct fields *of;
 };
+// A row: OPTION(DURATION, "interval", "D", "the pause between two pictures", .min = 100).
+#define OPTION(kind_of, option, placeholder, ...)                                                  \
+    {                                                                                              \
+        .name = (option), .value = (placeholder), .kind = OPTION_##kind_of, .help = __VA_ARGS__    \
+    }
+// FLAG("watch", 'w', "show it again and again"); without a letter: 0.
+#define FLAG(option, short_form, text)                                                             \
+    {                                                                                              \
+        .name = (option), .letter = (short_form), .help = (text)                                   \
+    }
 // A row whose field says the rest: OPTION_OF(send, "priority", "N", "0 to 9", .min = 1).
 #define OPTION_OF(table, option, placeholder, ...)                                                 \
     {                                                                                              \
@@ -75,6 +85,9 @@ struct arguments {
     size_t words_len;
     size_t words_before_dashes; // words before "--"; words_len without "--"
 };
+
+// The options of a command: OPTIONS(rows), in its row.
+#define OPTIONS(rows) .options = (rows), .options_len = COUNT_OF(rows)
 
 struct command {
     const char *name;        // "QUEUE [BODY]", "QUEUE TOKEN..."; NULL: no words

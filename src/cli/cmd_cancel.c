@@ -10,7 +10,7 @@ enum { REASON, YES, FILTER };
 
 static const struct cli_option options[] = {
     [REASON] = OPTION_OF(cancel, "reason", "TEXT", "the reason, kept with the message"),
-    [YES] = {.name = "yes", .letter = 'y', .help = "with a filter: do not ask for confirmation"},
+    [YES] = FLAG("yes", 'y', "with a filter: do not ask for confirmation"),
     FILTER_ROWS(FILTER, "with a filter: ready, delayed or dead; default: ready and\n"
                         "delayed"),
 };
@@ -76,7 +76,6 @@ const struct command command_cancel = {
                "the command counts the messages first and asks for confirmation; without a\n"
                "terminal it requires --yes.\n"
                "JSON keys: id, queue, status; with a filter: queue, found, cancelled.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run_on = run_cancel,
 };

@@ -16,18 +16,12 @@
 
 enum { WATCH, INTERVAL, MEMBERS, COORD };
 static const struct cli_option status_options[] = {
-    [WATCH] = {.name = "watch", .letter = 'w', .help = "show it again and again until stopped"},
-    [INTERVAL] = {.name = "interval",
-                  .value = "D",
-                  .kind = OPTION_DURATION,
-                  .min = 100,
-                  .max = 3600000,
-                  .help = "the pause between two pictures (1s)"},
-    [MEMBERS] = {.name = "members", .help = "JSON: an object for each node instead of each shard"},
-    [COORD] = {.name = "coord",
-               .value = "URL",
-               .kind = OPTION_TEXT,
-               .help = "on a store: the coordination service of the nodes (store:)"},
+    [WATCH] = FLAG("watch", 'w', "show it again and again until stopped"),
+    [INTERVAL] = OPTION(DURATION, "interval", "D", "the pause between two pictures (1s)",
+                        .min = 100, .max = 3600000),
+    [MEMBERS] = FLAG("members", 0, "JSON: an object for each node instead of each shard"),
+    [COORD] =
+        OPTION(TEXT, "coord", "URL", "on a store: the coordination service of the nodes (store:)"),
 };
 
 static void print_json(const struct sluice_cluster *c, bool members)
@@ -58,7 +52,7 @@ static int run_status(const struct cli *cli, const struct arguments *args, struc
 
 enum { ALL };
 static const struct cli_option plan_options[] = {
-    [ALL] = {.name = "all", .help = "also the shards that stay where they are"},
+    [ALL] = FLAG("all", 0, "also the shards that stay where they are"),
 };
 
 static void plan_print(const struct cli *cli, const struct sluice_plan *p, bool all)
@@ -133,12 +127,10 @@ static int run_leave(const struct cli *cli, const struct arguments *args, struct
 
 enum { FOLLOW, FROM };
 static const struct cli_option events_options[] = {
-    [FOLLOW] = {.name = "follow", .letter = 'f', .help = "continue with new events until stopped"},
-    [FROM] = {.name = "from",
-              .value = "ID",
-              .kind = OPTION_TEXT,
-              .help = "start after this event, or \"now\" for new events only;\n"
-                      "default: the oldest that the node keeps"},
+    [FOLLOW] = FLAG("follow", 'f', "continue with new events until stopped"),
+    [FROM] = OPTION(TEXT, "from", "ID",
+                    "start after this event, or \"now\" for new events only;\n"
+                    "default: the oldest that the node keeps"),
 };
 
 static void event_print(const struct sluice_cluster_event *e)
@@ -188,8 +180,7 @@ const struct command command_cluster_status = {
                "reason, from, counted, ready, open, refusedClaims. With --members, an object per\n"
                "node: name, url, version, status, capacity, shards, rulesLowest, rulesNewest,\n"
                "beatAgeMs, leads, self, settings.",
-    .options = status_options,
-    .options_len = COUNT_OF(status_options),
+    OPTIONS(status_options),
     .run_on = run_status,
 };
 
@@ -198,8 +189,7 @@ const struct command command_cluster_plan = {
     .summary = "Shows the shards that the next plan moves, and why",
     .details = "A node computes it; nothing changes. JSON prints an object per shard: queue,\n"
                "shard, from, to, reason, why, traffic (a second, if the node leads).",
-    .options = plan_options,
-    .options_len = COUNT_OF(plan_options),
+    OPTIONS(plan_options),
     .run_on = run_plan,
 };
 
@@ -240,7 +230,6 @@ const struct command command_cluster_events = {
     .details = "A node keeps its newest 1,000 events since its start. An event \"gap\" says that\n"
                "some were missed, or that another node answers now. JSON keys: id, type, time,\n"
                "node, status, queue, shard, epoch.",
-    .options = events_options,
-    .options_len = COUNT_OF(events_options),
+    OPTIONS(events_options),
     .run_on = run_events,
 };

@@ -295,7 +295,6 @@ const struct command command_collect = {
         "\n"
         "JSON keys: those of \"show\" for an outcome, those of \"signal\" for an answer. The\n"
         "last line has queue, processed, failed, unknown, missing, position.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run_on = run_collect,
 };

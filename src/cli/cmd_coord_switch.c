@@ -12,12 +12,10 @@
 enum { COORD, CHECK_ONLY, YES };
 
 static const struct cli_option options[] = {
-    [COORD] = {.name = "coord",
-               .value = "URL",
-               .kind = OPTION_TEXT,
-               .help = "the service to follow: store:, etcd://h1,h2 or consul://host"},
-    [CHECK_ONLY] = {.name = "check", .help = "only report what would change"},
-    [YES] = {.name = "yes", .letter = 'y', .help = "do not ask for confirmation"},
+    [COORD] = OPTION(TEXT, "coord", "URL",
+                     "the service to follow: store:, etcd://h1,h2 or consul://host"),
+    [CHECK_ONLY] = FLAG("check", 0, "only report what would change"),
+    [YES] = FLAG("yes", 'y', "do not ask for confirmation"),
 };
 
 struct run {
@@ -151,7 +149,6 @@ const struct command command_cluster_coord_switch = {
                "confirmation; without a terminal it requires --yes.\n"
                "\n"
                "JSON prints an object per queue: queue, to, from, shards, following, switched.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_coord_switch,
 };

@@ -18,33 +18,18 @@
 enum { FOLLOW, FROM, BUS, TYPE, WORKFLOW, TASK, POSITION };
 
 static const struct cli_option options[] = {
-    [FOLLOW] = {.name = "follow", .letter = 'f', .help = "continue with new events until stopped"},
-    [FROM] = {.name = "from",
-              .value = "POS",
-              .kind = OPTION_TEXT,
-              .help = "start at this position of the journal, or \"now\" for new\n"
-                      "events only; default: the oldest that is kept"},
-    [BUS] = {.name = "bus",
-             .value = "URL",
-             .kind = OPTION_TEXT,
-             .help = "read from a bus, such as nats://host:4222, instead of\n"
-                     "the journal; several queues are possible"},
-    [TYPE] = {.name = "type",
-              .value = "TYPE",
-              .kind = OPTION_TEXT,
-              .help = "with --bus: only events of this type"},
-    [WORKFLOW] = {.name = "workflow",
-                  .value = "ID",
-                  .kind = OPTION_TEXT,
-                  .help = "with --bus: only events of this workflow"},
-    [TASK] = {.name = "task",
-              .value = "ID",
-              .kind = OPTION_TEXT,
-              .help = "with --bus: only events of this message"},
-    [POSITION] = {.name = "position",
-                  .value = "FILE",
-                  .kind = OPTION_TEXT,
-                  .help = "with --bus: continue where FILE says, and keep it current"},
+    [FOLLOW] = FLAG("follow", 'f', "continue with new events until stopped"),
+    [FROM] = OPTION(TEXT, "from", "POS",
+                    "start at this position of the journal, or \"now\" for new\n"
+                    "events only; default: the oldest that is kept"),
+    [BUS] = OPTION(TEXT, "bus", "URL",
+                   "read from a bus, such as nats://host:4222, instead of\n"
+                   "the journal; several queues are possible"),
+    [TYPE] = OPTION(TEXT, "type", "TYPE", "with --bus: only events of this type"),
+    [WORKFLOW] = OPTION(TEXT, "workflow", "ID", "with --bus: only events of this workflow"),
+    [TASK] = OPTION(TEXT, "task", "ID", "with --bus: only events of this message"),
+    [POSITION] = OPTION(TEXT, "position", "FILE",
+                        "with --bus: continue where FILE says, and keep it current"),
 };
 
 static void put_origin(FILE *out, const struct sluice_origin *from)
@@ -221,7 +206,6 @@ const struct command command_events = {
                "workflow, orderingKey, signal (its id), signalKind.\n"
                "With --bus, each event comes once and in order, and a line is its envelope\n"
                "(docs/events.md), or has the key gap or refused.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_events,
 };

@@ -11,23 +11,17 @@
 enum { STATE, KEEP, RECORD, UNSURE };
 
 static const struct cli_option options[] = {
-    [STATE] = {.name = "state",
-               .value = "STATES",
-               .kind = OPTION_TEXT,
-               .help = "which jobs of a tube: ready, delayed, buried, several of\n"
-                       "them with commas, or all; ready,delayed by default"},
-    [KEEP] = {.name = "keep", .help = "delete nothing at the source"},
-    [RECORD] = {.name = "record",
-                .value = "FILE",
-                .kind = OPTION_TEXT,
-                .help = "where the import writes what it has done, to go on after\n"
-                        "an interruption; by default a file of its own in\n"
-                        "~/.local/state/sluice"},
-    [UNSURE] = {.name = "unsure",
-                .value = "WHAT",
-                .kind = OPTION_TEXT,
-                .help = "send or skip what an interrupted run may have sent, if\n"
-                        "the queue cannot tell any more"},
+    [STATE] = OPTION(TEXT, "state", "STATES",
+                     "which jobs of a tube: ready, delayed, buried, several of\n"
+                     "them with commas, or all; ready,delayed by default"),
+    [KEEP] = FLAG("keep", 0, "delete nothing at the source"),
+    [RECORD] = OPTION(TEXT, "record", "FILE",
+                      "where the import writes what it has done, to go on after\n"
+                      "an interruption; by default a file of its own in\n"
+                      "~/.local/state/sluice"),
+    [UNSURE] = OPTION(TEXT, "unsure", "WHAT",
+                      "send or skip what an interrupted run may have sent, if\n"
+                      "the queue cannot tell any more"),
 };
 
 static void print_json(const struct import_run *run, uint64_t in_queue, int64_t elapsed,
@@ -170,7 +164,6 @@ const struct command command_import = {
                "and no message comes twice. docs/migration.md has the details.\n"
                "JSON keys: queue, source, imported, sent, alreadyThere, runs, copiedNow,\n"
                "deletedNow, takenByOthers, queueGrewBy, left, elapsedMs.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_import,
 };

@@ -204,8 +204,7 @@ const struct command command_ack = {
     .summary = "Acknowledges messages: they were processed",
     .details = "A result is kept as long as the finished message: the setting retention.\n"
                "\"show\" and \"collect\" print it.\n\n" OUTCOME_KEYS,
-    .options = ack_options,
-    .options_len = COUNT_OF(ack_options),
+    OPTIONS(ack_options),
     .run = run_ack,
     .brief = true,
 };
@@ -219,8 +218,7 @@ const struct command command_fail = {
     .words = "QUEUE TOKEN...",
     .summary = "Reports that processing failed: retry or dead letter",
     .details = "The queue's failureStrategy decides what happens next.\n\n" OUTCOME_KEYS,
-    .options = fail_options,
-    .options_len = COUNT_OF(fail_options),
+    OPTIONS(fail_options),
     .run = run_fail,
     .brief = true,
 };
@@ -234,8 +232,7 @@ const struct command command_release = {
     .words = "QUEUE TOKEN...",
     .summary = "Releases messages without counting an attempt",
     .details = OUTCOME_KEYS,
-    .options = release_options,
-    .options_len = COUNT_OF(release_options),
+    OPTIONS(release_options),
     .run = run_release,
     .brief = true,
 };
@@ -246,10 +243,8 @@ static const struct cli_option renew_options[] = {
                              "visibilityTimeout",
                              .min = 1),
     [PROGRESS] = OPTION_OF(renew, "progress", "N", "progress of the job in percent, 0 to 100"),
-    [PROGRESS_TEXT] = {.name = "text",
-                       .value = "TEXT",
-                       .kind = OPTION_TEXT,
-                       .help = "with --progress: what the job does; up to 256 bytes"},
+    [PROGRESS_TEXT] =
+        OPTION(TEXT, "text", "TEXT", "with --progress: what the job does; up to 256 bytes"),
 };
 
 const struct command command_renew = {
@@ -258,8 +253,7 @@ const struct command command_renew = {
     .summary = "Extends locks",
     .details = "The answer says how many signals wait for the job. Every view of the message\n"
                "shows its progress.\n\n" OUTCOME_KEYS,
-    .options = renew_options,
-    .options_len = COUNT_OF(renew_options),
+    OPTIONS(renew_options),
     .run = run_renew,
     .brief = true,
 };

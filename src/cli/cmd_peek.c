@@ -23,12 +23,8 @@ static const struct cli_option options[] = {
     [MAX] = OPTION_OF(peek, "max", "N", "the most messages to print; default 10"),
     [AFTER] = OPTION_OF(peek, "after", "ID", "start after this message"),
     [ID] = OPTION_OF(peek, "id", "ID", "only this message, in any state"),
-    [READ] = {.name = "read",
-              .value = "MIB",
-              .kind = OPTION_COUNT,
-              .min = 1,
-              .max = SLUICE_FIND_BYTES_MAX >> 20,
-              .help = "with a filter: how many MiB to read at most; default 16"},
+    [READ] = OPTION(COUNT, "read", "MIB", "with a filter: how many MiB to read at most; default 16",
+                    .min = 1, .max = SLUICE_FIND_BYTES_MAX >> 20),
     FILTER_ROWS(FILTER, "ready (default), delayed, locked, dead, outbound or finished,\n"
                         "or how a finished one ended, such as cancelled"),
 };
@@ -230,8 +226,7 @@ const struct command command_peek = {
                "With a filter the command reads messages until it has enough, or until it has\n"
                "read --read. It then says how far it came. In JSON that is the last line:\n"
                "queue, messagesRead, bytesRead, and next unless all were read.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run_on = run_peek,
     .brief = true,
 };

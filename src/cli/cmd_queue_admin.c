@@ -8,10 +8,10 @@
 enum { YES, DEAD };
 
 static const struct cli_option delete_options[] = {
-    [YES] = {.name = "yes", .letter = 'y', .help = "do not ask for confirmation"},
+    [YES] = FLAG("yes", 'y', "do not ask for confirmation"),
 };
 static const struct cli_option purge_options[] = {
-    [YES] = {.name = "yes", .letter = 'y', .help = "do not ask for confirmation"},
+    [YES] = FLAG("yes", 'y', "do not ask for confirmation"),
     [DEAD] = OPTION_OF(purge, "dead", NULL, "delete the dead messages instead of the waiting ones"),
 };
 
@@ -108,8 +108,7 @@ const struct command command_queue_purge = {
     .summary = "Deletes the waiting messages permanently",
     .details = "Locked messages stay. It asks for confirmation; without a terminal it requires\n"
                "--yes. JSON keys: queue, purged.",
-    .options = purge_options,
-    .options_len = COUNT_OF(purge_options),
+    OPTIONS(purge_options),
     .run = run_purge,
 };
 
@@ -119,7 +118,6 @@ const struct command command_queue_delete = {
     .summary = "Deletes a queue and its messages permanently",
     .details = "Refuses to delete the dead-letter queue of another queue. It asks for\n"
                "confirmation; without a terminal it requires --yes.",
-    .options = delete_options,
-    .options_len = COUNT_OF(delete_options),
+    OPTIONS(delete_options),
     .run = run_delete,
 };

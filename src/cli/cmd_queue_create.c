@@ -9,12 +9,10 @@
 enum { CONFIG };
 
 static const struct cli_option options[] = {
-    [CONFIG] = {.name = "config",
-                .value = "FILE",
-                .kind = OPTION_TEXT,
-                .help = "settings as a JSON object, nested or with dotted keys;\n"
-                        "command-line words override it; - is standard input;\n"
-                        "the output of \"queue show --json\" is accepted"},
+    [CONFIG] = OPTION(TEXT, "config", "FILE",
+                      "settings as a JSON object, nested or with dotted keys;\n"
+                      "command-line words override it; - is standard input;\n"
+                      "the output of \"queue show --json\" is accepted"),
 };
 
 typedef enum sluice_code apply_fn(struct sluice *s, const char *queue,
@@ -87,8 +85,7 @@ const struct command command_queue_create = {
                "\"created\": false). With other settings it reports a conflict. A missing\n"
                "dead-letter queue is created, too.",
     .more = print_settings,
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_create,
     .brief = true,
 };
@@ -98,8 +95,7 @@ const struct command command_queue_set = {
     .words = "NAME [KEY=VALUE]...",
     .summary = "Changes settings of a queue, all or none",
     .more = print_settings,
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_set,
     .brief = true,
 };

@@ -16,11 +16,8 @@ enum { MAX, WAIT, VISIBILITY, WORKER };
 
 static const struct cli_option options[] = {
     [MAX] = OPTION_OF(receive, "max", "N", "the most messages to lock; default 1"),
-    [WAIT] = {.name = "wait",
-              .value = "D",
-              .kind = OPTION_DURATION,
-              .max = HOURS_24,
-              .help = "how long to wait if no message is ready; default 0"},
+    [WAIT] = OPTION(DURATION, "wait", "D", "how long to wait if no message is ready; default 0",
+                    .max = HOURS_24),
     [VISIBILITY] = OPTION_OF(receive, "visibility", "D",
                              "how long the lock lasts; default: the queue's\n"
                              "visibilityTimeout",
@@ -108,8 +105,7 @@ const struct command command_receive = {
         "token, fence, leaseMs, deadline, group, priority, headers, sentAt, and if they\n"
         "apply order, from (queue, id, reason, retries, diedAt, attempts and worker of a\n"
         "dead letter), and signals that wait, with the keys of \"signal\" without queue.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_receive,
     .brief = true,
 };

@@ -11,7 +11,7 @@ enum { TO, MAX, YES, FILTER };
 static const struct cli_option options[] = {
     [TO] = OPTION_OF(redrive, "to", "QUEUE", "target of dead letters; default: the queue of each"),
     [MAX] = OPTION_OF(redrive, "max", "N", "the most messages to send; default: all", .min = 1),
-    [YES] = {.name = "yes", .letter = 'y', .help = "with a filter: do not ask for confirmation"},
+    [YES] = FLAG("yes", 'y', "with a filter: do not ask for confirmation"),
     FILTER_ROWS(FILTER, "with a filter: dead, or ready for dead letters; default: both"),
 };
 
@@ -93,7 +93,6 @@ const struct command command_redrive = {
                "touched. The command also works while the queue is paused.\n"
                "JSON keys: queue, redriven; for IDs: id, queue, status; with a filter: queue,\n"
                "found, redriven.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run_on = run_redrive,
 };

@@ -18,34 +18,24 @@ static const struct cli_option options[] = {
     [GROUP] = OPTION_OF(send, "group", "G", "messages of a group stay in order in a strict queue"),
     [PRIORITY] = OPTION_OF(send, "priority", "N", "0 to 9; higher values are delivered first"),
     [DELAY] = OPTION_OF(send, "delay", "D", "time until the message is ready, such as 30s"),
-    [AT] = {.name = "at",
-            .value = "TIME",
-            .kind = OPTION_MOMENT,
-            .help = "time when it is ready: 2027-01-31T12:00:00Z, or ms since\n"
-                    "1970"},
+    [AT] = OPTION(MOMENT, "at", "TIME",
+                  "time when it is ready: 2027-01-31T12:00:00Z, or ms since\n"
+                  "1970"),
     [DEDUP] = OPTION_OF(send, "dedup", "KEY",
                         "a second message with this key within dedupWindow is not\n"
                         "sent; the command then prints the id of the first"),
-    [HEADER] = {.name = "header",
-                .letter = 'H',
-                .value = "K=V",
-                .kind = OPTION_TEXTS,
-                .help = "a header; may be repeated"},
+    [HEADER] = OPTION(TEXTS, "header", "K=V", "a header; may be repeated", .letter = 'H'),
     [REQUIRES] =
         OPTION_OF(send, "requires", "LIST", "labels that the worker must have: kind=gpu,zone=a"),
     [WORKFLOW] = OPTION_OF(send, "workflow", "W", "the workflow that the message belongs to"),
     [LAST] = OPTION_OF(send, "workflow-last", NULL, "it is the last message of its workflow"),
-    [LINES] = {.name = "lines",
-               .value = "FILE",
-               .kind = OPTION_TEXT,
-               .help = "send each line of the file as a message; - is standard\n"
-                       "input"},
-    [FROM] = {.name = "from",
-              .value = "ID",
-              .kind = OPTION_TEXT,
-              .help = "send this message again; BODY and options replace what it\n"
-                      "has; QUEUE/ID for a message of another queue"},
-    [CREATE] = {.name = "create", .help = "create a missing queue with default settings"},
+    [LINES] = OPTION(TEXT, "lines", "FILE",
+                     "send each line of the file as a message; - is standard\n"
+                     "input"),
+    [FROM] = OPTION(TEXT, "from", "ID",
+                    "send this message again; BODY and options replace what it\n"
+                    "has; QUEUE/ID for a message of another queue"),
+    [CREATE] = FLAG("create", 0, "create a missing queue with default settings"),
 };
 
 enum sluice_code sending_batch(struct send_input *sending, const struct sluice_send *messages,
@@ -223,8 +213,7 @@ const struct command command_send = {
                "the new message has what the other one has, except its dedup key and delay,\n"
                "and the header sluice-sent-again with its id.\n"
                "JSON keys: id, queue, duplicate; with --lines: queue, sent, elapsedMs.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_send,
     .brief = true,
 };

@@ -34,56 +34,30 @@ enum {
 };
 
 static const struct cli_option options[] = {
-    [LISTEN] = {.name = "listen",
-                .value = "ADDRESS",
-                .kind = OPTION_TEXT,
-                .help =
-                    "address to listen on; default " SERVER_LISTEN ";\nport 0 chooses a free one"},
-    [NODE] = {.name = "node",
-              .value = "NAME",
-              .kind = OPTION_TEXT,
-              .help = "the node's name; default: host and port"},
-    [COORD] = {.name = "coord",
-               .value = "URL",
-               .kind = OPTION_TEXT,
-               .help = "coordination service of the cluster: store: (default),\n"
-                       "etcd://h1,h2, consul://host; none: no cluster"},
-    [BUS] = {.name = "bus",
-             .value = "URL",
-             .kind = OPTION_TEXT,
-             .help = "message bus for events: nats://h1,h2 or tls://host"},
-    [CAPACITY] = {.name = "capacity",
-                  .value = "N",
-                  .kind = OPTION_TEXT,
-                  .help = "share of the shards, relative to other nodes: 1 to 64"},
-    [OBSERVE_ONLY] = {.name = "observe-only",
-                      .help = "show plans of the cluster, but claim no shard"},
-    [CONFIG] = {.name = "config",
-                .value = "FILE",
-                .kind = OPTION_TEXT,
-                .help = "read settings from a file; the environment and the\noptions override it"},
-    [TOKENS] = {.name = "tokens",
-                .value = "FILE",
-                .kind = OPTION_TEXT,
-                .help = "file of tokens and their scopes; see sluice token new"},
-    [CERTIFICATE] = {.name = "tls-certificate",
-                     .value = "FILE",
-                     .kind = OPTION_TEXT,
-                     .help = "use TLS with this certificate and its chain (PEM)"},
-    [KEY] = {.name = "tls-key",
-             .value = "FILE",
-             .kind = OPTION_TEXT,
-             .help = "the certificate's key (PEM)"},
-    [SET] = {.name = "set",
-             .value = "KEY=VALUE",
-             .kind = OPTION_TEXTS,
-             .help = "any setting of the file; may be repeated"},
-    [INSECURE] = {.name = "insecure",
-                  .help = "listen beyond this machine without tokens, so that\n"
-                          "every client that reaches the node may do everything"},
-    [ACCESS_LOG] = {.name = "access-log",
-                    .help = "print a line on standard error for every request"},
-    [CHECK] = {.name = "check", .help = "print the settings and their sources, then exit"},
+    [LISTEN] = OPTION(TEXT, "listen", "ADDRESS",
+                      "address to listen on; default " SERVER_LISTEN ";\n"
+                      "port 0 chooses a free one"),
+    [NODE] = OPTION(TEXT, "node", "NAME", "the node's name; default: host and port"),
+    [COORD] = OPTION(TEXT, "coord", "URL",
+                     "coordination service of the cluster: store: (default),\n"
+                     "etcd://h1,h2, consul://host; none: no cluster"),
+    [BUS] = OPTION(TEXT, "bus", "URL", "message bus for events: nats://h1,h2 or tls://host"),
+    [CAPACITY] =
+        OPTION(TEXT, "capacity", "N", "share of the shards, relative to other nodes: 1 to 64"),
+    [OBSERVE_ONLY] = FLAG("observe-only", 0, "show plans of the cluster, but claim no shard"),
+    [CONFIG] = OPTION(TEXT, "config", "FILE",
+                      "read settings from a file; the environment and the\noptions override it"),
+    [TOKENS] =
+        OPTION(TEXT, "tokens", "FILE", "file of tokens and their scopes; see sluice token new"),
+    [CERTIFICATE] = OPTION(TEXT, "tls-certificate", "FILE",
+                           "use TLS with this certificate and its chain (PEM)"),
+    [KEY] = OPTION(TEXT, "tls-key", "FILE", "the certificate's key (PEM)"),
+    [SET] = OPTION(TEXTS, "set", "KEY=VALUE", "any setting of the file; may be repeated"),
+    [INSECURE] = FLAG("insecure", 0,
+                      "listen beyond this machine without tokens, so that\n"
+                      "every client that reaches the node may do everything"),
+    [ACCESS_LOG] = FLAG("access-log", 0, "print a line on standard error for every request"),
+    [CHECK] = FLAG("check", 0, "print the settings and their sources, then exit"),
 };
 
 static const struct {
@@ -308,7 +282,6 @@ const struct command command_serve = {
                "JSON keys of the first line: address, node, store, scheme. JSON keys of\n"
                "--check: settings (key, value, source, and willBe for an empty value that gets\n"
                "a default), tokens.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_serve,
 };

@@ -50,11 +50,11 @@ static const struct cli_option options[OPTIONS] = {
     [THEN] = OPTION_OF(signal_send, "then", "WHAT",
                        "interrupt: what becomes of the message: cancel (default),\n"
                        "retry or dead-letter"),
-    [WAIT] = {"wait", 0, "D", OPTION_DURATION, 1, 7 * DAY_MS,
-              "wait for its end, and print the answer; status 0: acked, 1:\n"
-              "not"},
-    [WITHDRAW] = {"withdraw", 0, "SIGNAL", OPTION_TEXT, 0, 0,
-                  "withdraw this signal where it is pending"},
+    [WAIT] = OPTION(DURATION, "wait", "D",
+                    "wait for its end, and print the answer; status 0: acked, 1:\n"
+                    "not",
+                    .min = 1, .max = 7 * DAY_MS),
+    [WITHDRAW] = OPTION(TEXT, "withdraw", "SIGNAL", "withdraw this signal where it is pending"),
 };
 
 static const char *text_of(const struct cli_value *v)
@@ -335,7 +335,6 @@ const struct command command_signal = {
                "With --wait the exit status is 0 if every signal was acknowledged, and 1 if\n"
                "not. JSON keys: queue, code, id, message, number, kind, state, and where they\n"
                "apply reason, deliveries, sentAt, until, endedAt, payload, answer.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run_on = run_signal,
 };

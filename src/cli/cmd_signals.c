@@ -19,38 +19,21 @@ enum { MAX, TOKEN, WAIT, ACK, ANSWER, DECLINE, REASON, OPTIONS };
 
 static const struct cli_option options[OPTIONS] = {
     [MAX] = OPTION_OF(signals, "max", "N", "without ID: the most signals to print; default 100"),
-    [TOKEN] = {.name = "token",
-               .value = "T",
-               .kind = OPTION_TEXTS,
-               .help = "as the worker: the signals that wait for the holder of this\n"
-                       "lock; may be repeated"},
-    [WAIT] = {.name = "wait",
-              .value = "D",
-              .kind = OPTION_DURATION,
-              .max = HOURS_24,
-              .help = "with --token: how long to wait if no signal is there;\n"
-                      "default 0"},
-    [ACK] = {.name = "ack",
-             .value = "N",
-             .kind = OPTION_COUNT,
-             .min = 1,
-             .max = UINT32_MAX,
-             .help = "with --token: the job has done signal N"},
-    [ANSWER] = {.name = "answer",
-                .value = "TEXT",
-                .kind = OPTION_TEXT,
-                .help = "with --ack: the answer to the sender, or @FILE with it; up to\n"
-                        "256 KiB"},
-    [DECLINE] = {.name = "decline",
-                 .value = "N",
-                 .kind = OPTION_COUNT,
-                 .min = 1,
-                 .max = UINT32_MAX,
-                 .help = "with --token: the job does not do signal N"},
-    [REASON] = {.name = "reason",
-                .value = "TEXT",
-                .kind = OPTION_TEXT,
-                .help = "with --decline: why not; the sender gets it"},
+    [TOKEN] = OPTION(TEXTS, "token", "T",
+                     "as the worker: the signals that wait for the holder of this\n"
+                     "lock; may be repeated"),
+    [WAIT] = OPTION(DURATION, "wait", "D",
+                    "with --token: how long to wait if no signal is there;\n"
+                    "default 0",
+                    .max = HOURS_24),
+    [ACK] = OPTION(COUNT, "ack", "N", "with --token: the job has done signal N", .min = 1,
+                   .max = UINT32_MAX),
+    [ANSWER] = OPTION(TEXT, "answer", "TEXT",
+                      "with --ack: the answer to the sender, or @FILE with it; up to\n"
+                      "256 KiB"),
+    [DECLINE] = OPTION(COUNT, "decline", "N", "with --token: the job does not do signal N",
+                       .min = 1, .max = UINT32_MAX),
+    [REASON] = OPTION(TEXT, "reason", "TEXT", "with --decline: why not; the sender gets it"),
 };
 
 // Whether the option `index` was given without the one that it belongs to.
@@ -238,8 +221,7 @@ const struct command command_signals = {
                "\n"
                "JSON keys are those of \"signal\", and with --token token. Keys of an answer:\n"
                "token, queue, number, status.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_signals,
     .brief = true,
 };

@@ -16,19 +16,13 @@
 enum { WATCH, INTERVAL, PRICE };
 
 static const struct cli_option options[] = {
-    [WATCH] = {.name = "watch", .letter = 'w', .help = "show a live screen; q or Ctrl-C ends it"},
-    [INTERVAL] = {.name = "interval",
-                  .value = "D",
-                  .kind = OPTION_DURATION,
-                  .min = 100,
-                  .max = 3600 * 1000,
-                  .help = "interval of --watch; default 1s"},
-    [PRICE] = {.name = "price",
-               .value = "LIST",
-               .kind = OPTION_TEXT,
-               .help = "dollars per 1,000 requests (and GB-month):\n"
-                       "put=0.005,get=0.0004,storage=0.023;\n"
-                       "default: $SLUICE_PRICES, else S3 Standard"},
+    [WATCH] = FLAG("watch", 'w', "show a live screen; q or Ctrl-C ends it"),
+    [INTERVAL] = OPTION(DURATION, "interval", "D", "interval of --watch; default 1s", .min = 100,
+                        .max = 3600 * 1000),
+    [PRICE] = OPTION(TEXT, "price", "LIST",
+                     "dollars per 1,000 requests (and GB-month):\n"
+                     "put=0.005,get=0.0004,storage=0.023;\n"
+                     "default: $SLUICE_PRICES, else S3 Standard"),
 };
 
 void stats_json_print(const char *queue, const struct sluice_stats *v, const struct prices *prices)
@@ -213,7 +207,6 @@ const struct command command_stats = {
                "takesDeadLetters, and cost with writes, reads, deletes, perMessage (processed,\n"
                "or sent while none is), requestsPerMessage, writesPerMessage,\n"
                "dollarsPerMillion, dollarsPerDay, prices.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_stats,
 };

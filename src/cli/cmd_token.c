@@ -12,22 +12,12 @@
 enum { SCOPE, QUEUE, NAME, EXPIRES };
 
 static const struct cli_option options[] = {
-    [SCOPE] = {.name = "scope",
-               .value = "SCOPES",
-               .kind = OPTION_TEXT,
-               .help = "read, send, work, signal, admin, separated by commas"},
-    [QUEUE] = {.name = "queue",
-               .value = "PATTERNS",
-               .kind = OPTION_TEXT,
-               .help = "allowed queues: orders, mail-*, or * for all;\nseparated by commas"},
-    [NAME] = {.name = "name",
-              .value = "NAME",
-              .kind = OPTION_TEXT,
-              .help = "name in logs; default: token and some digits"},
-    [EXPIRES] = {.name = "expires",
-                 .value = "TIME",
-                 .kind = OPTION_MOMENT,
-                 .help = "time of expiry; default: never"},
+    [SCOPE] =
+        OPTION(TEXT, "scope", "SCOPES", "read, send, work, signal, admin, separated by commas"),
+    [QUEUE] = OPTION(TEXT, "queue", "PATTERNS",
+                     "allowed queues: orders, mail-*, or * for all;\nseparated by commas"),
+    [NAME] = OPTION(TEXT, "name", "NAME", "name in logs; default: token and some digits"),
+    [EXPIRES] = OPTION(MOMENT, "expires", "TIME", "time of expiry; default: never"),
 };
 
 static void expiry_text(int64_t ms, char *out, size_t out_len)
@@ -91,7 +81,6 @@ const struct command command_token_new = {
                "settles; signal acts on single messages (cancel, signal); admin creates, changes\n"
                "and deletes, and includes the others. Clients send the token as\n"
                "Authorization: Bearer TOKEN. JSON keys: token, name, line.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_token,
 };

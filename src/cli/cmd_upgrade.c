@@ -34,19 +34,8 @@ static void print_json(const char *queue, const struct sluice_upgrade *u, bool r
 {
     struct json *o = json_new();
     json_text(o, "queue", queue);
-    json_number(o, "version", u->version);
-    json_number(o, "newest", u->newest);
-    json_number(o, "shards", u->shards);
-    json_number(o, "raised", u->raised);
+    fields_put(o, &upgrade_answer, u);
     json_bool(o, "upgraded", raised);
-    json_text(o, "changes", u->changes);
-    json_number(o, "current", u->current);
-    json_number(o, "old", u->old);
-    json_number(o, "unknown", u->unknown);
-    if (u->old_ago_ms > 0) json_number(o, "oldAgoMs", u->old_ago_ms);
-    if (u->owner[0]) json_text(o, "owner", u->owner);
-    if (u->owner[0] && u->owner_version > 0) json_number(o, "ownerVersion", u->owner_version);
-    if (u->old_members[0]) json_text(o, "oldMembers", u->old_members);
     json_print(o, stdout);
 }
 
@@ -141,9 +130,8 @@ const struct command command_upgrade = {
                "the queues that are left.\n"
                "\n"
                "JSON prints an object per queue: queue, version, newest, shards, raised,\n"
-               "upgraded, changes, current, old, unknown, oldAgoMs, owner, ownerVersion,\n"
-               "oldMembers.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+               "changes, current, old, unknown, oldAgoMs, owner, ownerVersion, oldMembers,\n"
+               "upgraded.",
+    OPTIONS(options),
     .run = run_upgrade,
 };

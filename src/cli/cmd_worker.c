@@ -7,7 +7,7 @@
 
 enum { YES };
 static const struct cli_option evict_options[] = {
-    [YES] = {.name = "yes", .help = "confirm: its locks end, its work is lost"},
+    [YES] = FLAG("yes", 0, "confirm: its locks end, its work is lost"),
 };
 
 static int order(const struct cli *cli, struct sluice *s, const struct arguments *args,
@@ -98,7 +98,6 @@ const struct command command_worker_evict = {
     .details = "Its messages return to their place, and no attempt is counted. Its tokens are\n"
                "invalid. Its process cannot receive or join for ten minutes; another process of\n"
                "the same name can. JSON keys: queue, worker, mode.",
-    .options = evict_options,
-    .options_len = COUNT_OF(evict_options),
+    OPTIONS(evict_options),
     .run_on = run_evict,
 };

@@ -21,13 +21,9 @@
 enum { WATCH, INTERVAL };
 
 static const struct cli_option options[] = {
-    [WATCH] = {.name = "watch", .letter = 'w', .help = "show a live screen; q or Ctrl-C ends it"},
-    [INTERVAL] = {.name = "interval",
-                  .value = "D",
-                  .kind = OPTION_DURATION,
-                  .min = 100,
-                  .max = 3600 * 1000,
-                  .help = "interval of --watch; default 1s"},
+    [WATCH] = FLAG("watch", 'w', "show a live screen; q or Ctrl-C ends it"),
+    [INTERVAL] = OPTION(DURATION, "interval", "D", "interval of --watch; default 1s", .min = 100,
+                        .max = 3600 * 1000),
 };
 
 // A queue with its workers. stats: only if it has none.
@@ -347,7 +343,6 @@ const struct command command_workers = {
                "With NAME it shows one worker and the messages that it holds, with their\n"
                "progress. In JSON, \"jobs\" lists them: id, attempt, deadline, and where they\n"
                "apply progress, progressText, progressAt.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run_on = run_workers,
 };

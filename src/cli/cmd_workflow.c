@@ -17,21 +17,6 @@ static const struct cli_option list_options[] = {
     [MAX] = OPTION_OF(workflows, "max", "N", "how many at most, 100 if not given"),
 };
 
-static void put_row(struct json *o, const struct sluice_workflow *w)
-{
-    json_text(o, "id", w->id);
-    json_text(o, "state", w->state);
-    json_number(o, "open", (int64_t)w->open);
-    json_number(o, "done", (int64_t)w->done);
-    json_number(o, "failed", (int64_t)w->failed);
-    json_number(o, "cancelled", (int64_t)w->cancelled);
-    json_number(o, "run", (int64_t)w->run);
-    json_number(o, "shard", (int64_t)w->shard);
-    json_number(o, "begunAt", w->begun);
-    json_number(o, "seenAt", w->seen_at);
-    json_bool(o, "last", w->last != 0);
-}
-
 static const char *age_text(int64_t at, char text[TEXT_MAX])
 {
     int64_t age = clock_realtime_ms() - at;
@@ -56,7 +41,7 @@ static int run_list(const struct cli *cli, const struct arguments *args, struct 
         if (cli->json) {
             struct json *o = json_new();
             json_text(o, "queue", queue);
-            put_row(o, &rows[i]);
+            fields_put(o, &workflow_answer, &rows[i]);
             json_print(o, stdout);
             continue;
         }
@@ -81,17 +66,9 @@ static void print_json(const char *queue, const struct sluice_workflow *w,
 {
     struct json *o = json_new(), *list = json_list_new();
     json_text(o, "queue", queue);
-    put_row(o, w);
-    for (size_t i = 0; i < len; i++) {
-        struct json *task = json_new();
-        json_text(task, "id", tasks[i].id);
-        json_text(task, "state", tasks[i].state);
-        json_number(task, "attempt", (int64_t)tasks[i].attempt);
-        if (tasks[i].until) json_number(task, "until", tasks[i].until);
-        if (*tasks[i].worker) json_text(task, "worker", tasks[i].worker);
-        if (tasks[i].percent >= 0) json_number(task, "progress", tasks[i].percent);
-        json_list_take(list, task);
-    }
+    fields_put(o, &workflow_answer, w);
+    for (size_t i = 0; i < len; i++)
+        json_list_take(list, fields_json(&task_answer, &tasks[i]));
     json_take(o, "tasks", list);
     json_print(o, stdout);
 }
@@ -147,8 +124,7 @@ const struct command command_workflow_list = {
     .details =
         "Ended workflows stay for the setting retention. JSON keys: queue, id, state, open,\n"
         "done, failed, cancelled, run, shard, begunAt, seenAt, last.",
-    .options = list_options,
-    .options_len = COUNT_OF(list_options),
+    OPTIONS(list_options),
     .run_on = run_list,
     .brief = true,
 };

@@ -291,7 +291,6 @@ const struct command command_bench = {
                "Every answer is durable. For comparison, bench prints the cost of a durable\n"
                "write in the same directory. Without --store it uses a directory under TMPDIR\n"
                "or /var/tmp and removes it. KEY=VALUE are settings of the queue it creates.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_bench,
 };

@@ -423,7 +423,6 @@ const struct command command_work = {
                "On a terminal a table shows the running jobs and the ready messages. Otherwise\n"
                "each job is a line on standard error, or with --json an object on standard\n"
                "output. The programs' standard output then goes to standard error.",
-    .options = options,
-    .options_len = COUNT_OF(options),
+    OPTIONS(options),
     .run = run_work,
 };
