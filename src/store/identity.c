@@ -20,7 +20,6 @@
 
 struct identity {
     struct store base;
-    struct store *inner;
     int64_t fresh_ms;
     uint8_t id[STORE_ID_LEN];
     _Atomic bool expects;
@@ -47,8 +46,8 @@ static enum err refuse_lost(struct identity *me, struct store_answer *a)
 
 static enum err check_once(struct identity *me, struct store_answer *a)
 {
-    enum err e = store_moved(me->inner, a);
-    if (!e) e = store_get(me->inner, FORMAT_KEY, 0, SIZE_MAX, a);
+    enum err e = store_moved(me->base.inner, a);
+    if (!e) e = store_get(me->base.inner, FORMAT_KEY, 0, SIZE_MAX, a);
     if (e == ERR_NOT_FOUND)
         return answer_refuse(
             a, e,
@@ -68,7 +67,7 @@ static enum err check_once(struct identity *me, struct store_answer *a)
 // itself.
 static enum err check_list(struct identity *me, struct store_answer *a)
 {
-    enum err e = store_list(me->inner, FORMAT_KEY, NULL, 1, a);
+    enum err e = store_list(me->base.inner, FORMAT_KEY, NULL, 1, a);
     if (e) return e;
     bool shown = a->rows_len > 0 && strcmp(store_row_key(a, 0), FORMAT_KEY) == 0;
     if (!shown) return ERR_NOT_FOUND;
@@ -90,7 +89,7 @@ static enum err check_identity(struct identity *me, struct cost *cost,
     for (int i = 0; i < CHECKS && seems_lost(e); i++) {
         if (i > 0) {
             (void)nanosleep(&(struct timespec){.tv_nsec = CHECK_PAUSE_NS}, NULL);
-            store_distrust(me->inner, NULL);
+            store_distrust(me->base.inner, NULL);
         }
         e = check_once(me, &a);
         cost_add(cost, &a.cost);
@@ -178,32 +177,15 @@ static enum err after_write(struct store *s, enum err e, struct cost *cost, stru
     return e;
 }
 
-static enum err identity_put_new(struct store *s, const char *key, struct bytes body,
-                                 struct store_answer *a)
-{
-    struct cost cost = {0};
-    enum err e = before_write(s, &cost, a);
-    if (!e) e = store_put_new(identity_of(s)->inner, key, body, a);
-    return after_write(s, e, &cost, a);
-}
-
-static enum err identity_put(struct store *s, const char *key, struct bytes body,
-                             struct store_answer *a)
-{
-    struct cost cost = {0};
-    enum err e = before_write(s, &cost, a);
-    if (!e) e = store_put(identity_of(s)->inner, key, body, a);
-    return after_write(s, e, &cost, a);
-}
-
-static enum err identity_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
-                                struct store_answer *a)
-{
-    struct cost cost = {0};
-    enum err e = before_write(s, &cost, a);
-    if (!e) e = store_append(identity_of(s)->inner, log, slot, body, a);
-    return after_write(s, e, &cost, a);
-}
+#define IDENTITY_WRITE(name, kind, key_of, bytes_in, params, ...)                                  \
+    static enum err identity_##name params                                                         \
+    {                                                                                              \
+        struct cost cost = {0};                                                                    \
+        enum err e = before_write(s, &cost, a);                                                    \
+        if (!e) e = store_##name(s->inner, __VA_ARGS__, a);                                        \
+        return after_write(s, e, &cost, a);                                                        \
+    }
+STORE_WRITES(IDENTITY_WRITE)
 
 // A read checks nothing, unless the store's bytes are damaged: the reason may be that it was
 // emptied or replaced.
@@ -220,122 +202,54 @@ static enum err after_read(struct store *s, enum err e, struct store_answer *a)
 #define UNLESS_LOST(call)                                                                          \
     (atomic_load(&identity_of(s)->lost) ? refuse_lost(identity_of(s), a) : after_read(s, call, a))
 
-static enum err identity_get(struct store *s, const char *key, size_t from, size_t len,
-                             struct store_answer *a)
-{
-    return UNLESS_LOST(store_get(identity_of(s)->inner, key, from, len, a));
-}
-
-static enum err identity_list(struct store *s, const char *prefix, const char *after, size_t limit,
-                              struct store_answer *a)
-{
-    return UNLESS_LOST(store_list(identity_of(s)->inner, prefix, after, limit, a));
-}
-
-static enum err identity_delete(struct store *s, const char *const *keys, size_t count,
-                                struct store_answer *a)
-{
-    return UNLESS_LOST(store_delete(identity_of(s)->inner, keys, count, a));
-}
-
-static enum err identity_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
-                                  struct store_answer *a)
-{
-    return UNLESS_LOST(store_read_log(identity_of(s)->inner, log, slot, bytes_max, a));
-}
-
-static enum err identity_extents(struct store *s, const char *log, uint64_t from, size_t limit,
-                                 struct store_answer *a)
-{
-    return UNLESS_LOST(store_extents(identity_of(s)->inner, log, from, limit, a));
-}
-
-static enum err identity_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
-                              struct store_answer *a)
-{
-    return UNLESS_LOST(store_drop(identity_of(s)->inner, log, first, last, a));
-}
+#define IDENTITY_READ(name, kind, key_of, bytes_in, params, ...)                                   \
+    static enum err identity_##name params                                                         \
+    {                                                                                              \
+        return UNLESS_LOST(store_##name(s->inner, __VA_ARGS__, a));                                \
+    }
+STORE_READS(IDENTITY_READ)
 
 static enum err identity_seal(struct store *s, const char *log, struct store_answer *a)
 {
-    return UNLESS_LOST(store_seal(identity_of(s)->inner, log, a));
-}
-
-static enum err identity_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
-                              struct store_answer *a)
-{
-    return UNLESS_LOST(store_wait(identity_of(s)->inner, log, slot, wait_ms, a));
-}
-
-static void identity_rest(struct store *s, const char *log)
-{
-    store_rest(identity_of(s)->inner, log);
-}
-
-static void identity_distrust(struct store *s, const char *log)
-{
-    store_distrust(identity_of(s)->inner, log);
+    return UNLESS_LOST(store_seal(s->inner, log, a));
 }
 
 static bool identity_is_dead(struct store *s, char why[static STORE_WHY_MAX])
 {
     struct identity *me = identity_of(s);
-    if (!atomic_load(&me->lost)) return store_is_dead(me->inner, why);
+    if (!atomic_load(&me->lost)) return store_is_dead(me->base.inner, why);
     memcpy(why, me->why, STORE_WHY_MAX);
     return true;
 }
 
-static bool identity_concern(struct store *s, enum store_concern what,
-                             char why[static STORE_WHY_MAX])
-{
-    return store_concern(identity_of(s)->inner, what, why);
-}
-
-static bool identity_read_clock(struct store *s, int64_t *now_ms)
-{
-    return store_read_clock(identity_of(s)->inner, now_ms);
-}
-
 static enum err identity_check_space(struct store *s, uint64_t bytes, struct store_answer *a)
 {
-    return UNLESS_LOST(store_check_space(identity_of(s)->inner, bytes, a));
+    return UNLESS_LOST(store_check_space(s->inner, bytes, a));
 }
 
 static void identity_free(struct store *s)
 {
     struct identity *me = identity_of(s);
-    store_free(me->inner);
+    store_free(me->base.inner);
     (void)pthread_cond_destroy(&me->ended);
     (void)pthread_mutex_destroy(&me->lock);
     memory_free(me);
 }
 
 static const struct store_ops identity_ops = {
-    .put_new = identity_put_new,
-    .put = identity_put,
-    .get = identity_get,
-    .list = identity_list,
-    .delete = identity_delete,
-    .append = identity_append,
-    .read_log = identity_read_log,
-    .extents = identity_extents,
-    .drop = identity_drop,
-    .seal = identity_seal,
-    .wait = identity_wait,
+#define IDENTITY_OP(name, ...) .name = identity_##name,
+    STORE_WRITES(IDENTITY_OP) STORE_READS(IDENTITY_OP)
+#undef IDENTITY_OP
+        .seal = identity_seal,
     .free = identity_free,
-    .rest = identity_rest,
-    .distrust = identity_distrust,
     .is_dead = identity_is_dead,
-    .concern = identity_concern,
     .check_space = identity_check_space,
-    .read_clock = identity_read_clock,
 };
 
 struct store *store_identity_take(struct store *inner, int64_t fresh_ms)
 {
     struct identity *me = NEW(struct identity);
     store_init_around(&me->base, &identity_ops, inner);
-    me->inner = inner;
     me->fresh_ms = fresh_ms > 0 ? fresh_ms : IDENTITY_FRESH_MS;
     (void)pthread_mutex_init(&me->lock, NULL);
     (void)pthread_cond_init(&me->ended, NULL);

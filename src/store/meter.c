@@ -20,7 +20,6 @@ struct counter {
 
 struct meter {
     struct store base;
-    struct store *inner;
     struct counter count[METER_KINDS];
     _Atomic uint64_t writes, reads, deletes;
     _Atomic int64_t written_ns, failed_ns;
@@ -70,154 +69,35 @@ static enum err meter_note(struct store *s, enum meter_kind kind, const char *ke
     return e;
 }
 
-static enum err meter_put_new(struct store *s, const char *key, struct bytes body,
-                              struct store_answer *a)
-{
-    int64_t start = clock_boot_ns();
-    enum err e = store_put_new(meter_of(s)->inner, key, body, a);
-    return meter_note(s, METER_PUT_NEW, key, start, body.len, a, e);
-}
-
-static enum err meter_put(struct store *s, const char *key, struct bytes body,
-                          struct store_answer *a)
-{
-    int64_t start = clock_boot_ns();
-    enum err e = store_put(meter_of(s)->inner, key, body, a);
-    return meter_note(s, METER_PUT, key, start, body.len, a, e);
-}
-
-static enum err meter_get(struct store *s, const char *key, size_t from, size_t len,
-                          struct store_answer *a)
-{
-    int64_t start = clock_boot_ns();
-    enum err e = store_get(meter_of(s)->inner, key, from, len, a);
-    return meter_note(s, METER_GET, key, start, 0, a, e);
-}
-
-static enum err meter_list(struct store *s, const char *prefix, const char *after, size_t limit,
-                           struct store_answer *a)
-{
-    int64_t start = clock_boot_ns();
-    enum err e = store_list(meter_of(s)->inner, prefix, after, limit, a);
-    return meter_note(s, METER_LIST, prefix, start, 0, a, e);
-}
-
-static enum err meter_delete(struct store *s, const char *const *keys, size_t count,
-                             struct store_answer *a)
-{
-    int64_t start = clock_boot_ns();
-    enum err e = store_delete(meter_of(s)->inner, keys, count, a);
-    return meter_note(s, METER_DELETE, count > 0 ? keys[0] : "", start, 0, a, e);
-}
-
-static enum err meter_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
-                             struct store_answer *a)
-{
-    int64_t start = clock_boot_ns();
-    enum err e = store_append(meter_of(s)->inner, log, slot, body, a);
-    return meter_note(s, METER_APPEND, log, start, body.len, a, e);
-}
-
-static enum err meter_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
-                               struct store_answer *a)
-{
-    int64_t start = clock_boot_ns();
-    enum err e = store_read_log(meter_of(s)->inner, log, slot, bytes_max, a);
-    return meter_note(s, METER_READ_LOG, log, start, 0, a, e);
-}
-
-static enum err meter_extents(struct store *s, const char *log, uint64_t from, size_t limit,
-                              struct store_answer *a)
-{
-    int64_t start = clock_boot_ns();
-    enum err e = store_extents(meter_of(s)->inner, log, from, limit, a);
-    return meter_note(s, METER_EXTENTS, log, start, 0, a, e);
-}
-
-static enum err meter_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
-                           struct store_answer *a)
-{
-    int64_t start = clock_boot_ns();
-    enum err e = store_drop(meter_of(s)->inner, log, first, last, a);
-    return meter_note(s, METER_DROP, log, start, 0, a, e);
-}
-
-static enum err meter_seal(struct store *s, const char *log, struct store_answer *a)
-{
-    return store_seal(meter_of(s)->inner, log, a); // no store charges for it
-}
-
-static enum err meter_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
-                           struct store_answer *a)
-{
-    int64_t start = clock_boot_ns();
-    enum err e = store_wait(meter_of(s)->inner, log, slot, wait_ms, a);
-    return meter_note(s, METER_WAIT, log, start, 0, a, e);
-}
+// No store charges for a seal, and it is not counted.
+#define METERED(name, kind, key_of, bytes_in, params, ...)                                         \
+    static enum err meter_##name params                                                            \
+    {                                                                                              \
+        int64_t start = clock_boot_ns();                                                           \
+        enum err e = store_##name(s->inner, __VA_ARGS__, a);                                       \
+        return meter_note(s, METER_##kind, key_of, start, bytes_in, a, e);                         \
+    }
+STORE_WRITES(METERED)
+STORE_READS(METERED)
 
 static void meter_free(struct store *s)
 {
-    store_free(meter_of(s)->inner);
+    store_free(s->inner);
     (void)pthread_mutex_destroy(&meter_of(s)->lock);
     memory_free(meter_of(s));
 }
 
-static void meter_rest(struct store *s, const char *log)
-{
-    store_rest(meter_of(s)->inner, log);
-}
-
-static void meter_distrust(struct store *s, const char *log)
-{
-    store_distrust(meter_of(s)->inner, log);
-}
-
-static bool meter_is_dead(struct store *s, char why[static STORE_WHY_MAX])
-{
-    return store_is_dead(meter_of(s)->inner, why);
-}
-
-static bool meter_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX])
-{
-    return store_concern(meter_of(s)->inner, what, why);
-}
-
-static bool meter_read_clock(struct store *s, int64_t *now_ms)
-{
-    return store_read_clock(meter_of(s)->inner, now_ms);
-}
-
-static enum err meter_check_space(struct store *s, uint64_t bytes, struct store_answer *a)
-{
-    return store_check_space(meter_of(s)->inner, bytes, a);
-}
-
 static const struct store_ops meter_ops = {
-    .put_new = meter_put_new,
-    .put = meter_put,
-    .get = meter_get,
-    .list = meter_list,
-    .delete = meter_delete,
-    .append = meter_append,
-    .read_log = meter_read_log,
-    .extents = meter_extents,
-    .drop = meter_drop,
-    .seal = meter_seal,
-    .wait = meter_wait,
-    .free = meter_free,
-    .rest = meter_rest,
-    .distrust = meter_distrust,
-    .is_dead = meter_is_dead,
-    .concern = meter_concern,
-    .check_space = meter_check_space,
-    .read_clock = meter_read_clock,
+#define METER_OP(name, ...) .name = meter_##name,
+    STORE_WRITES(METER_OP) STORE_READS(METER_OP)
+#undef METER_OP
+        .free = meter_free,
 };
 
 struct store *store_meter_take(struct store *inner)
 {
     struct meter *m = NEW(struct meter);
     store_init_around(&m->base, &meter_ops, inner);
-    m->inner = inner;
     m->slow_ns = INT64_MAX;
     (void)pthread_mutex_init(&m->lock, NULL);
     return &m->base;

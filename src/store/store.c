@@ -121,6 +121,11 @@ static bool prefix_good(const char *prefix)
     }
 }
 
+// The store that does a call: a store around another one leaves out what the inner one does.
+#define DOES(s, call)                                                                              \
+    while (!(s)->ops->call && (s)->inner)                                                          \
+    (s) = (s)->inner
+
 static enum err check_handle(struct store *s, struct store_answer *a)
 {
     answer_clear(a);
@@ -168,6 +173,7 @@ enum err store_put_new(struct store *s, const char *key, struct bytes body, stru
 {
     enum err e = check_key(s, key, STORE_KEY_MAX, a);
     if (!e) e = check_body(body, a);
+    DOES(s, put_new);
     return e ? e : s->ops->put_new(s, key, body, a);
 }
 
@@ -175,6 +181,7 @@ enum err store_put(struct store *s, const char *key, struct bytes body, struct s
 {
     enum err e = check_key(s, key, STORE_KEY_MAX, a);
     if (!e) e = check_body(body, a);
+    DOES(s, put);
     return e ? e : s->ops->put(s, key, body, a);
 }
 
@@ -182,6 +189,7 @@ enum err store_get(struct store *s, const char *key, size_t from, size_t len,
                    struct store_answer *a)
 {
     enum err e = check_key(s, key, STORE_KEY_MAX, a);
+    DOES(s, get);
     return e ? e : s->ops->get(s, key, from, len, a);
 }
 
@@ -194,6 +202,7 @@ enum err store_list(struct store *s, const char *prefix, const char *after, size
     if (!prefix_good(prefix) || (after && !prefix_good(after)))
         return answer_refuse(a, ERR_INVALID, "no key can start with \"%.100s\" or follow \"%.60s\"",
                              prefix, after ? after : "");
+    DOES(s, list);
     return s->ops->list(s, prefix, after ? after : "", limit, a);
 }
 
@@ -203,12 +212,14 @@ enum err store_delete(struct store *s, const char *const *keys, size_t count,
     enum err e = check_handle(s, a);
     for (size_t i = 0; i < count && !e; i++)
         e = check_key(s, keys[i], STORE_KEY_MAX, a);
+    DOES(s, delete);
     return e ? e : s->ops->delete (s, keys, count, a);
 }
 
 enum err store_check_space(struct store *s, uint64_t bytes, struct store_answer *a)
 {
     enum err e = check_handle(s, a);
+    DOES(s, check_space);
     return e || !s->ops->check_space ? e : s->ops->check_space(s, bytes, a);
 }
 
@@ -217,6 +228,7 @@ enum err store_append(struct store *s, const char *log, uint64_t slot, struct by
 {
     enum err e = check_slot(s, log, slot, a);
     if (!e) e = check_body(body, a);
+    DOES(s, append);
     return e ? e : s->ops->append(s, log, slot, body, a);
 }
 
@@ -225,6 +237,7 @@ enum err store_read_log(struct store *s, const char *log, uint64_t slot, size_t 
 {
     enum err e = check_slot(s, log, slot, a);
     if (bytes_max > STORE_OBJECT_MAX) bytes_max = STORE_OBJECT_MAX;
+    DOES(s, read_log);
     return e ? e : s->ops->read_log(s, log, slot, bytes_max, a);
 }
 
@@ -233,6 +246,7 @@ enum err store_extents(struct store *s, const char *log, uint64_t from, size_t l
 {
     enum err e = check_slot(s, log, from, a);
     if (!e) e = check_limit(&limit, a);
+    DOES(s, extents);
     return e ? e : s->ops->extents(s, log, from, limit, a);
 }
 
@@ -243,12 +257,14 @@ enum err store_drop(struct store *s, const char *log, uint64_t first, uint64_t l
     if (!e) e = check_slot(s, log, last, a);
     if (e) return e;
     if (first > last) return answer_refuse(a, ERR_INVALID, "the first slot is after the last");
+    DOES(s, drop);
     return s->ops->drop(s, log, first, last, a);
 }
 
 enum err store_seal(struct store *s, const char *log, struct store_answer *a)
 {
     enum err e = check_slot(s, log, 1, a);
+    DOES(s, seal);
     return e || !s->ops->seal ? e : s->ops->seal(s, log, a);
 }
 
@@ -256,21 +272,24 @@ enum err store_wait(struct store *s, const char *log, uint64_t slot, int64_t wai
                     struct store_answer *a)
 {
     enum err e = check_slot(s, log, slot, a);
+    DOES(s, wait);
     return e ? e : s->ops->wait(s, log, slot, wait_ms > 0 ? wait_ms : 0, a);
 }
 
 void store_init(struct store *s, const struct store_ops *ops)
 {
     s->ops = ops;
+    s->inner = NULL;
     s->puts_per_second = 0;
     s->until_ms = INT64_MAX;
     s->high_latency = false;
     fork_guard_init(&s->guard);
 }
 
-void store_init_around(struct store *s, const struct store_ops *ops, const struct store *inner)
+void store_init_around(struct store *s, const struct store_ops *ops, struct store *inner)
 {
     store_init(s, ops);
+    s->inner = inner;
     s->puts_per_second = inner->puts_per_second;
     s->until_ms = inner->until_ms;
     s->high_latency = inner->high_latency;
@@ -301,36 +320,45 @@ bool store_is_high_latency(const struct store *s)
 
 bool store_read_clock(struct store *s, int64_t *now_ms)
 {
-    return s->ops->read_clock && fork_guard_same(&s->guard) && s->ops->read_clock(s, now_ms);
+    if (!fork_guard_same(&s->guard)) return false;
+    DOES(s, read_clock);
+    return s->ops->read_clock && s->ops->read_clock(s, now_ms);
 }
 
 void store_rest(struct store *s, const char *log)
 {
-    if (s->ops->rest && fork_guard_same(&s->guard)) s->ops->rest(s, log);
+    if (!fork_guard_same(&s->guard)) return;
+    DOES(s, rest);
+    if (s->ops->rest) s->ops->rest(s, log);
 }
 
 void store_distrust(struct store *s, const char *log)
 {
-    if (s->ops->distrust && fork_guard_same(&s->guard)) s->ops->distrust(s, log);
+    if (!fork_guard_same(&s->guard)) return;
+    DOES(s, distrust);
+    if (s->ops->distrust) s->ops->distrust(s, log);
 }
 
 enum err store_moved(struct store *s, struct store_answer *a)
 {
     enum err e = check_handle(s, a);
+    DOES(s, moved);
     return e || !s->ops->moved ? e : s->ops->moved(s, a);
 }
 
 bool store_is_dead(struct store *s, char why[static STORE_WHY_MAX])
 {
     why[0] = 0;
+    DOES(s, is_dead);
     return s->ops->is_dead && s->ops->is_dead(s, why);
 }
 
 bool store_concern(struct store *s, enum store_concern what, char why[static STORE_WHY_MAX])
 {
     why[0] = 0;
-    if (!s->ops->concern || !fork_guard_same(&s->guard)) return false;
-    return s->ops->concern(s, what, why);
+    if (!fork_guard_same(&s->guard)) return false;
+    DOES(s, concern);
+    return s->ops->concern && s->ops->concern(s, what, why);
 }
 
 void store_free(struct store *s)

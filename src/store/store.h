@@ -159,30 +159,52 @@ bool store_is_high_latency(const struct store *s);
 // follow another one.
 bool store_read_clock(struct store *s, int64_t *now_ms);
 
+// The calls about keys and bytes, of which struct store_ops and the stores around another one are
+// made: X(name, METER_..., key of a report, bytes that go in, (parameters), arguments...).
+#define STORE_WRITES(X)                                                                            \
+    X(put_new, PUT_NEW, key, body.len,                                                             \
+      (struct store * s, const char *key, struct bytes body, struct store_answer *a), key, body)   \
+    X(put, PUT, key, body.len,                                                                     \
+      (struct store * s, const char *key, struct bytes body, struct store_answer *a), key, body)   \
+    X(append, APPEND, log, body.len,                                                               \
+      (struct store * s, const char *log, uint64_t slot, struct bytes body,                        \
+       struct store_answer *a),                                                                    \
+      log, slot, body)
+#define STORE_READS(X)                                                                             \
+    X(get, GET, key, 0,                                                                            \
+      (struct store * s, const char *key, size_t from, size_t len, struct store_answer *a), key,   \
+      from, len)                                                                                   \
+    X(list, LIST, prefix, 0,                                                                       \
+      (struct store * s, const char *prefix, const char *after, size_t limit,                      \
+       struct store_answer *a),                                                                    \
+      prefix, after, limit)                                                                        \
+    X(delete, DELETE, count > 0 ? keys[0] : "", 0,                                                 \
+      (struct store * s, const char *const *keys, size_t count, struct store_answer *a), keys,     \
+      count)                                                                                       \
+    X(read_log, READ_LOG, log, 0,                                                                  \
+      (struct store * s, const char *log, uint64_t slot, size_t bytes_max,                         \
+       struct store_answer *a),                                                                    \
+      log, slot, bytes_max)                                                                        \
+    X(extents, EXTENTS, log, 0,                                                                    \
+      (struct store * s, const char *log, uint64_t from, size_t limit, struct store_answer *a),    \
+      log, from, limit)                                                                            \
+    X(drop, DROP, log, 0,                                                                          \
+      (struct store * s, const char *log, uint64_t first, uint64_t last, struct store_answer *a),  \
+      log, first, last)                                                                            \
+    X(wait, WAIT, log, 0,                                                                          \
+      (struct store * s, const char *log, uint64_t slot, int64_t wait_ms, struct store_answer *a), \
+      log, slot, wait_ms)
+
 // The operations of a backend. s is the backend's struct, whose first member is struct store, set
 // up by store_init. The calls above have checked keys, sizes and limits and cleared the answer. The
-// backend appends to the answer (store/backend.h).
+// backend appends to the answer (store/backend.h). A store around another one leaves NULL what the
+// inner one does.
 struct store_ops {
-    enum err (*put_new)(struct store *s, const char *key, struct bytes body,
-                        struct store_answer *a);
-    enum err (*put)(struct store *s, const char *key, struct bytes body, struct store_answer *a);
-    enum err (*get)(struct store *s, const char *key, size_t from, size_t len,
-                    struct store_answer *a);
-    enum err (*list)(struct store *s, const char *prefix, const char *after, size_t limit,
-                     struct store_answer *a);
-    enum err (*delete)(struct store *s, const char *const *keys, size_t count,
-                       struct store_answer *a);
-    enum err (*append)(struct store *s, const char *log, uint64_t slot, struct bytes body,
-                       struct store_answer *a);
-    enum err (*read_log)(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
-                         struct store_answer *a);
-    enum err (*extents)(struct store *s, const char *log, uint64_t from, size_t limit,
-                        struct store_answer *a);
-    enum err (*drop)(struct store *s, const char *log, uint64_t first, uint64_t last,
-                     struct store_answer *a);
-    enum err (*wait)(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
-                     struct store_answer *a);
-    void (*free)(struct store *s);
+#define STORE_OP(name, kind, key, in, params, ...) enum err(*name) params;
+    STORE_WRITES(STORE_OP)
+    STORE_READS(STORE_OP)
+#undef STORE_OP
+        void (*free)(struct store *s);
     // A backend may leave the following operations NULL.
     enum err (*seal)(struct store *s, const char *log, struct store_answer *a);
     void (*rest)(struct store *s, const char *log);
@@ -196,6 +218,7 @@ struct store_ops {
 
 struct store {
     const struct store_ops *ops;
+    struct store *inner; // of a store around another one; NULL: none
     struct fork_guard guard;
     int64_t puts_per_second; // limit of writes; 0: none
     int64_t until_ms;        // no request begins after this, by clock_boot_ms; INT64_MAX: no limit
@@ -207,6 +230,6 @@ struct store {
 void store_set_until(struct store *s, int64_t until_ms);
 // Returns the smaller of ms and the time left until until_ms; at least 1.
 int64_t store_patience_ms(const struct store *s, int64_t ms);
-// Initialises a wrapper with the properties of its inner store.
-void store_init_around(struct store *s, const struct store_ops *ops, const struct store *inner);
+// Initialises a store around another one, with the properties of that one. The caller frees it.
+void store_init_around(struct store *s, const struct store_ops *ops, struct store *inner);
 void store_init(struct store *s, const struct store_ops *ops);

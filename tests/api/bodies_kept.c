@@ -221,8 +221,6 @@ static void uploads_and_downloads_outlast_a_bad_network(void **state)
 // A store in front of another that cannot bring bodies while `away` is set.
 struct forgetful {
     struct store store;
-    struct store *inner;
-    struct store_ops ops;
     _Atomic bool away;
 };
 
@@ -231,66 +229,21 @@ static enum err forgetful_get(struct store *s, const char *key, size_t from, siz
 {
     struct forgetful *f = (struct forgetful *)s;
     if (f->away && strstr(key, "/data/")) return ERR_UNAVAILABLE;
-    return f->inner->ops->get(f->inner, key, from, len, a);
+    return store_get(s->inner, key, from, len, a);
 }
-
-#define PASS_ON(name, parameters, ...)                                                             \
-    static enum err forgetful_##name parameters                                                    \
-    {                                                                                              \
-        struct store *inner = ((struct forgetful *)s)->inner;                                      \
-        return inner->ops->name(inner, __VA_ARGS__);                                               \
-    }
-
-PASS_ON(put_new, (struct store * s, const char *key, struct bytes body, struct store_answer *a),
-        key, body, a)
-PASS_ON(put, (struct store * s, const char *key, struct bytes body, struct store_answer *a), key,
-        body, a)
-PASS_ON(list,
-        (struct store * s, const char *prefix, const char *after, size_t limit,
-         struct store_answer *a),
-        prefix, after, limit, a)
-PASS_ON(delete, (struct store * s, const char *const *keys, size_t count, struct store_answer *a),
-        keys, count, a)
-PASS_ON(append,
-        (struct store * s, const char *log, uint64_t slot, struct bytes body,
-         struct store_answer *a),
-        log, slot, body, a)
-PASS_ON(read_log,
-        (struct store * s, const char *log, uint64_t slot, size_t bytes, struct store_answer *a),
-        log, slot, bytes, a)
-PASS_ON(extents,
-        (struct store * s, const char *log, uint64_t from, size_t limit, struct store_answer *a),
-        log, from, limit, a)
-PASS_ON(drop,
-        (struct store * s, const char *log, uint64_t first, uint64_t last, struct store_answer *a),
-        log, first, last, a)
-PASS_ON(wait,
-        (struct store * s, const char *log, uint64_t slot, int64_t ms, struct store_answer *a), log,
-        slot, ms, a)
 
 static void forgetful_free(struct store *s)
 {
-    store_free(((struct forgetful *)s)->inner);
+    store_free(s->inner);
     free(s);
 }
 
 static struct forgetful *forgetful_new(struct store *inner)
 {
+    static const struct store_ops ops = {.get = forgetful_get, .free = forgetful_free};
     struct forgetful *f = calloc(1, sizeof *f);
     assert_non_null(f);
-    f->inner = inner;
-    f->ops = (struct store_ops){.put_new = forgetful_put_new,
-                                .put = forgetful_put,
-                                .get = forgetful_get,
-                                .list = forgetful_list,
-                                .delete = forgetful_delete,
-                                .append = forgetful_append,
-                                .read_log = forgetful_read_log,
-                                .extents = forgetful_extents,
-                                .drop = forgetful_drop,
-                                .wait = forgetful_wait,
-                                .free = forgetful_free};
-    store_init(&f->store, &f->ops);
+    store_init_around(&f->store, &ops, inner);
     return f;
 }
 

@@ -7,6 +7,7 @@
 #include "queues/queues.h"
 #include "store/backend.h"
 #include "store/mem.h"
+#include "store/meter.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -27,8 +28,6 @@ typedef void meanwhile_fn(struct rig *r);
 // In front of a store that the test owns.
 struct busy {
     struct store store;
-    struct store_ops ops;
-    struct store *inner;
     struct rig *rig;
     meanwhile_fn *meanwhile;
     pthread_t thread;          // whose calls count
@@ -49,79 +48,44 @@ static void call(struct store *s)
     if (atomic_fetch_sub(&b->calls_left, 1) == 0) b->meanwhile(b->rig);
 }
 
-#define PASS_ON(verb, parameters, ...)                                                             \
-    static enum err busy_##verb parameters                                                         \
+static bool is_refused(const struct busy *b, const char *key)
+{
+    return atomic_load(&b->no_dead_list) && strncmp(key, "gone/", 5) == 0;
+}
+
+#define BUSY(name, kind, key_of, bytes_in, params, ...)                                            \
+    static enum err busy_##name params                                                             \
     {                                                                                              \
-        call(s);                                                                                   \
-        return store_##verb(((struct busy *)s)->inner, __VA_ARGS__);                               \
+        struct busy *b = (struct busy *)s;                                                         \
+        if (METER_##kind != METER_WAIT) call(s);                                                   \
+        if (METER_##kind == METER_PUT_NEW && is_refused(b, key_of))                                \
+            return answer_refuse(a, ERR_UNAVAILABLE, "no tombstones today");                       \
+        return store_##name(s->inner, __VA_ARGS__, a);                                             \
     }
-
-PASS_ON(put, (struct store * s, const char *key, struct bytes body, struct store_answer *a), key,
-        body, a)
-PASS_ON(get, (struct store * s, const char *key, size_t from, size_t len, struct store_answer *a),
-        key, from, len, a)
-PASS_ON(list,
-        (struct store * s, const char *prefix, const char *after, size_t limit,
-         struct store_answer *a),
-        prefix, after, limit, a)
-PASS_ON(delete, (struct store * s, const char *const *keys, size_t count, struct store_answer *a),
-        keys, count, a)
-PASS_ON(append,
-        (struct store * s, const char *log, uint64_t slot, struct bytes body,
-         struct store_answer *a),
-        log, slot, body, a)
-PASS_ON(read_log,
-        (struct store * s, const char *log, uint64_t slot, size_t bytes, struct store_answer *a),
-        log, slot, bytes, a)
-PASS_ON(extents,
-        (struct store * s, const char *log, uint64_t from, size_t limit, struct store_answer *a),
-        log, from, limit, a)
-PASS_ON(drop,
-        (struct store * s, const char *log, uint64_t first, uint64_t last, struct store_answer *a),
-        log, first, last, a)
-
-static enum err busy_wait(struct store *s, const char *log, uint64_t slot, int64_t ms,
-                          struct store_answer *a)
-{
-    return store_wait(((struct busy *)s)->inner, log, slot, ms, a);
-}
-
-static enum err busy_put_new(struct store *s, const char *key, struct bytes body,
-                             struct store_answer *a)
-{
-    struct busy *b = (struct busy *)s;
-    call(s);
-    if (atomic_load(&b->no_dead_list) && strncmp(key, "gone/", 5) == 0)
-        return answer_refuse(a, ERR_UNAVAILABLE, "no tombstones today");
-    return store_put_new(b->inner, key, body, a);
-}
+STORE_WRITES(BUSY)
+STORE_READS(BUSY)
 
 static void busy_free(struct store *s)
 {
     free(s);
 }
 
+static const struct store_ops busy_ops = {
+#define BUSY_OP(name, ...) .name = busy_##name,
+    STORE_WRITES(BUSY_OP) STORE_READS(BUSY_OP)
+#undef BUSY_OP
+        .free = busy_free,
+};
+
 static void rig_open(struct rig *r)
 {
     struct store *inner = store_mem_new();
     struct busy *b = calloc(1, sizeof *b);
     assert_non_null(b);
-    b->inner = inner;
     b->rig = r;
     b->thread = pthread_self();
-    b->ops = (struct store_ops){.put_new = busy_put_new,
-                                .put = busy_put,
-                                .get = busy_get,
-                                .list = busy_list,
-                                .delete = busy_delete,
-                                .append = busy_append,
-                                .read_log = busy_read_log,
-                                .extents = busy_extents,
-                                .drop = busy_drop,
-                                .wait = busy_wait,
-                                .free = busy_free};
     atomic_store(&b->calls_left, -1);
-    store_init(&b->store, &b->ops);
+    store_init_around(&b->store, &busy_ops, inner);
     r->store = b;
     FINE(handle_open_take(inner, "mem:", NULL, &r->theirs, &error));
     FINE(handle_open_take(&b->store, "mem:", NULL, &r->mine, &error));

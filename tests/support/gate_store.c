@@ -12,7 +12,6 @@
 
 struct gate {
     struct store base;
-    struct store *inner;
     pthread_mutex_t lock;
     pthread_cond_t opened;
     bool closed;
@@ -43,13 +42,7 @@ static enum err gate_get(struct store *s, const char *key, size_t from, size_t l
     while (g->closed && is_sick(key))
         (void)pthread_cond_wait(&g->opened, &g->lock);
     (void)pthread_mutex_unlock(&g->lock);
-    return store_get(g->inner, key, from, len, a);
-}
-
-static enum err gate_put_new(struct store *s, const char *key, struct bytes body,
-                             struct store_answer *a)
-{
-    return store_put_new(of(s)->inner, key, body, a);
+    return store_get(g->base.inner, key, from, len, a);
 }
 
 static enum err gate_put(struct store *s, const char *key, struct bytes body,
@@ -61,19 +54,7 @@ static enum err gate_put(struct store *s, const char *key, struct bytes body,
     while (g->held && first)
         (void)pthread_cond_wait(&g->opened, &g->lock);
     (void)pthread_mutex_unlock(&g->lock);
-    return store_put(g->inner, key, body, a);
-}
-
-static enum err gate_list(struct store *s, const char *prefix, const char *after, size_t limit,
-                          struct store_answer *a)
-{
-    return store_list(of(s)->inner, prefix, after, limit, a);
-}
-
-static enum err gate_delete(struct store *s, const char *const *keys, size_t count,
-                            struct store_answer *a)
-{
-    return store_delete(of(s)->inner, keys, count, a);
+    return store_put(g->base.inner, key, body, a);
 }
 
 static enum err gate_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
@@ -87,7 +68,7 @@ static enum err gate_append(struct store *s, const char *log, uint64_t slot, str
     (void)pthread_mutex_unlock(&g->lock);
     if (shut) return answer_refuse(a, ERR_UNAVAILABLE, "the gate is shut");
     if (doubtful) return answer_refuse(a, ERR_UNKNOWN, "the gate does not say");
-    return store_append(g->inner, log, slot, body, a);
+    return store_append(g->base.inner, log, slot, body, a);
 }
 
 static enum err gate_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
@@ -100,53 +81,28 @@ static enum err gate_read_log(struct store *s, const char *log, uint64_t slot, s
         (void)pthread_cond_wait(&g->opened, &g->lock);
     g->reads--;
     (void)pthread_mutex_unlock(&g->lock);
-    return store_read_log(g->inner, log, slot, bytes_max, a);
-}
-
-static enum err gate_extents(struct store *s, const char *log, uint64_t from, size_t limit,
-                             struct store_answer *a)
-{
-    return store_extents(of(s)->inner, log, from, limit, a);
-}
-
-static enum err gate_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
-                          struct store_answer *a)
-{
-    return store_drop(of(s)->inner, log, first, last, a);
-}
-
-static enum err gate_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
-                          struct store_answer *a)
-{
-    return store_wait(of(s)->inner, log, slot, wait_ms, a);
+    return store_read_log(g->base.inner, log, slot, bytes_max, a);
 }
 
 static void gate_free(struct store *s)
 {
     struct gate *g = of(s);
-    store_free(g->inner);
+    store_free(g->base.inner);
     (void)pthread_cond_destroy(&g->opened);
     (void)pthread_mutex_destroy(&g->lock);
     memory_free(g);
 }
 
-static const struct store_ops gate_ops = {.put_new = gate_put_new,
-                                          .put = gate_put,
+static const struct store_ops gate_ops = {.put = gate_put,
                                           .get = gate_get,
-                                          .list = gate_list,
-                                          .delete = gate_delete,
                                           .append = gate_append,
                                           .read_log = gate_read_log,
-                                          .extents = gate_extents,
-                                          .drop = gate_drop,
-                                          .wait = gate_wait,
                                           .free = gate_free};
 
 struct store *store_gate_new(void)
 {
     struct gate *g = NEW(struct gate);
-    store_init(&g->base, &gate_ops);
-    g->inner = store_mem_new();
+    store_init_around(&g->base, &gate_ops, store_mem_new());
     (void)pthread_mutex_init(&g->lock, NULL);
     (void)pthread_cond_init(&g->opened, NULL);
     return &g->base;

@@ -69,75 +69,14 @@ static enum err note(struct store *s, int64_t start, struct store_answer *a, enu
     return e;
 }
 
-static enum err shift_put_new(struct store *s, const char *key, struct bytes body,
-                              struct store_answer *a)
-{
-    int64_t start = clock_realtime_ms();
-    return note(s, start, a, store_put_new(shift_of(s)->inner, key, body, a));
-}
-
-static enum err shift_put(struct store *s, const char *key, struct bytes body,
-                          struct store_answer *a)
-{
-    int64_t start = clock_realtime_ms();
-    return note(s, start, a, store_put(shift_of(s)->inner, key, body, a));
-}
-
-static enum err shift_get(struct store *s, const char *key, size_t from, size_t len,
-                          struct store_answer *a)
-{
-    int64_t start = clock_realtime_ms();
-    return note(s, start, a, store_get(shift_of(s)->inner, key, from, len, a));
-}
-
-static enum err shift_list(struct store *s, const char *prefix, const char *after, size_t limit,
-                           struct store_answer *a)
-{
-    int64_t start = clock_realtime_ms();
-    return note(s, start, a, store_list(shift_of(s)->inner, prefix, after, limit, a));
-}
-
-static enum err shift_delete(struct store *s, const char *const *keys, size_t count,
-                             struct store_answer *a)
-{
-    int64_t start = clock_realtime_ms();
-    return note(s, start, a, store_delete(shift_of(s)->inner, keys, count, a));
-}
-
-static enum err shift_append(struct store *s, const char *log, uint64_t slot, struct bytes body,
-                             struct store_answer *a)
-{
-    int64_t start = clock_realtime_ms();
-    return note(s, start, a, store_append(shift_of(s)->inner, log, slot, body, a));
-}
-
-static enum err shift_read_log(struct store *s, const char *log, uint64_t slot, size_t bytes_max,
-                               struct store_answer *a)
-{
-    int64_t start = clock_realtime_ms();
-    return note(s, start, a, store_read_log(shift_of(s)->inner, log, slot, bytes_max, a));
-}
-
-static enum err shift_extents(struct store *s, const char *log, uint64_t from, size_t limit,
-                              struct store_answer *a)
-{
-    int64_t start = clock_realtime_ms();
-    return note(s, start, a, store_extents(shift_of(s)->inner, log, from, limit, a));
-}
-
-static enum err shift_drop(struct store *s, const char *log, uint64_t first, uint64_t last,
-                           struct store_answer *a)
-{
-    int64_t start = clock_realtime_ms();
-    return note(s, start, a, store_drop(shift_of(s)->inner, log, first, last, a));
-}
-
-static enum err shift_wait(struct store *s, const char *log, uint64_t slot, int64_t wait_ms,
-                           struct store_answer *a)
-{
-    int64_t start = clock_realtime_ms();
-    return note(s, start, a, store_wait(shift_of(s)->inner, log, slot, wait_ms, a));
-}
+#define SHIFTED(name, kind, key_of, bytes_in, params, ...)                                         \
+    static enum err shift_##name params                                                            \
+    {                                                                                              \
+        int64_t start = clock_realtime_ms();                                                       \
+        return note(s, start, a, store_##name(shift_of(s)->inner, __VA_ARGS__, a));                \
+    }
+STORE_WRITES(SHIFTED)
+STORE_READS(SHIFTED)
 
 static void shift_free(struct store *s)
 {
@@ -148,17 +87,10 @@ static void shift_free(struct store *s)
 }
 
 static const struct store_ops shift_ops = {
-    .put_new = shift_put_new,
-    .put = shift_put,
-    .get = shift_get,
-    .list = shift_list,
-    .delete = shift_delete,
-    .append = shift_append,
-    .read_log = shift_read_log,
-    .extents = shift_extents,
-    .drop = shift_drop,
-    .wait = shift_wait,
-    .free = shift_free,
+#define SHIFT_OP(name, ...) .name = shift_##name,
+    STORE_WRITES(SHIFT_OP) STORE_READS(SHIFT_OP)
+#undef SHIFT_OP
+        .free = shift_free,
 };
 
 struct store *store_shift_take(struct store *inner)

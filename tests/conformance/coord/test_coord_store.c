@@ -357,7 +357,6 @@ static void pass_ms(int64_t ms)
 // A store in front of another that acts before a create, fails it, or delays an overwrite.
 struct hook_store {
     struct store base;
-    struct store *inner;
     void (*before_create)(void *ctx); // called once
     void *ctx;
     enum err fails[4]; // of the next creates, which are then not made; ERR_OK: the end
@@ -374,7 +373,7 @@ static enum err hook_put_new(struct store *s, const char *key, struct bytes body
     h->before_create = NULL;
     if (act) act(h->ctx);
     enum err e = h->fails_at < 4 ? h->fails[h->fails_at] : ERR_OK;
-    if (!e) return store_put_new(h->inner, key, body, a);
+    if (!e) return store_put_new(s->inner, key, body, a);
     h->fails_at++;
     return e;
 }
@@ -385,25 +384,7 @@ static enum err hook_put(struct store *s, const char *key, struct bytes body,
     const struct hook_store *h = (const struct hook_store *)s;
     pass_ms(h->put_ms);
     if (h->put_fails) return h->put_fails;
-    return store_put(h->inner, key, body, a);
-}
-
-static enum err hook_get(struct store *s, const char *key, size_t from, size_t len,
-                         struct store_answer *a)
-{
-    return store_get(((struct hook_store *)s)->inner, key, from, len, a);
-}
-
-static enum err hook_list(struct store *s, const char *prefix, const char *after, size_t limit,
-                          struct store_answer *a)
-{
-    return store_list(((struct hook_store *)s)->inner, prefix, after, limit, a);
-}
-
-static enum err hook_delete(struct store *s, const char *const *keys, size_t count,
-                            struct store_answer *a)
-{
-    return store_delete(((struct hook_store *)s)->inner, keys, count, a);
+    return store_put(s->inner, key, body, a);
 }
 
 static void hook_free(struct store *s)
@@ -411,18 +392,13 @@ static void hook_free(struct store *s)
     memory_free(s);
 }
 
-static const struct store_ops hook_ops = {.put_new = hook_put_new,
-                                          .put = hook_put,
-                                          .get = hook_get,
-                                          .list = hook_list,
-                                          .delete = hook_delete,
-                                          .free = hook_free};
+static const struct store_ops hook_ops = {
+    .put_new = hook_put_new, .put = hook_put, .free = hook_free};
 
 static struct hook_store *hook_new(struct store *inner)
 {
     struct hook_store *h = NEW(struct hook_store);
-    store_init(&h->base, &hook_ops);
-    h->inner = inner;
+    store_init_around(&h->base, &hook_ops, inner);
     return h;
 }
 
