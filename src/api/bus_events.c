@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The functions of sluice_bus.h: one subscription and one consumer for each stream. A queue has one
 // stream, or one for each of its shards.
+#include "base/text.h"
 #include "sluice_bus.h"
 
 #include "api/bus_position.h"
@@ -11,7 +12,6 @@
 #include "os/clock.h"
 #include "queues/queues.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define OPEN_MS    10000
@@ -202,7 +202,7 @@ static enum sluice_code take_queues(struct sluice_bus_events *e, const struct sl
         if (!queue_name_ok(o->queues[i]))
             return refuse(error, ERR_INVALID, "queue", "\"%.100s\" is not the name of a queue",
                           o->queues[i]);
-        (void)snprintf(f->queue, sizeof f->queue, "%s", o->queues[i]);
+        (void)text_copy(f->queue, sizeof f->queue, o->queues[i]);
         name_stream(f);
     }
     return SLUICE_OK;

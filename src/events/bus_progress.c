@@ -4,8 +4,8 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "base/mutant.h"
+#include "base/text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define DIGITS_MAX 20 // of a number of 64 bits
@@ -32,7 +32,7 @@ bool event_ref_read(const char *id, const char *sequence, struct event_ref *out)
     if (strspn(id, "0123456789abcdef") != EVENT_REF_LIFE || id[EVENT_REF_LIFE] != '-') return false;
     if (!read_number(id + EVENT_REF_LIFE + 1, '-', &shard) || shard > UINT32_MAX) return false;
     if (!read_number(sequence, 0, &out->sequence) || out->sequence == 0) return false;
-    (void)snprintf(out->life, sizeof out->life, "%s", id);
+    (void)text_copy(out->life, sizeof out->life, id);
     out->shard = (uint32_t)shard;
     return true;
 }

@@ -8,9 +8,9 @@
 #include "base/digits.h"
 #include "base/memory.h"
 #include "base/mutant.h"
+#include "base/text.h"
 #include "events/consumer_inside.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define HOLD_MAX   4096
@@ -268,7 +268,7 @@ static bool return_gap(struct consumer *c, const struct item *of, uint64_t first
 {
     CHECK(first > 0 && first <= last);
     memcpy(c->life, of->in.envelope.event_id, CONSUMER_LIFE_LEN);
-    (void)snprintf(c->queue, sizeof c->queue, "%s", of->in.envelope.queue);
+    (void)text_copy(c->queue, sizeof c->queue, of->in.envelope.queue);
     *out = (struct consumer_result){.kind = CONSUMER_GAP,
                                     .why = why,
                                     .life = c->life,

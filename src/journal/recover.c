@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A state from the store: the list of snapshots, one of them, and the slots after it (step.c).
 #include "base/check.h"
+#include "base/text.h"
 #include "journal/inside.h"
 
-#include <stdio.h>
 #include <string.h>
 
 bool snapshot_key_slot(const struct journal *j, const char *key, uint64_t *slot)
@@ -90,7 +90,7 @@ void journal_on_listing(struct journal *j, const struct response *r)
     journal_reset_retries(j);
     j->listing_on = r->more && r->rows_len > 0;
     if (j->listing_on) {
-        (void)snprintf(j->main.after, sizeof j->main.after, "%s", r->rows[r->rows_len - 1].key);
+        (void)text_copy(j->main.after, sizeof j->main.after, r->rows[r->rows_len - 1].key);
     } else {
         listing_complete(j);
     }

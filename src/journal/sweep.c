@@ -7,8 +7,8 @@
 
 #include "base/check.h"
 #include "base/mutant.h"
+#include "base/text.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define PAGE_ROWS 1000 // the limit of a bucket for one list or delete request
@@ -114,7 +114,7 @@ static void on_page(struct sweep *s, const struct journal *j, const struct respo
             s->more = false;
             break;
         }
-        (void)snprintf(s->after, sizeof s->after, "%s", key);
+        (void)text_copy(s->after, sizeof s->after, key);
         decide_object(s, j, &r->rows[i], now);
     }
     CHECK(!s->to_delete.bad);

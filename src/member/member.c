@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes and stops the membership, and runs the step function: one event at a time, and the effects
 // of each on the member's threads.
+#include "base/text.h"
 #include "member/inside.h"
 
 #include "base/list.h"
@@ -11,7 +12,6 @@
 #include "queue/core/rules.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -161,7 +161,7 @@ static enum sluice_code set_self(struct membership *m, struct sluice_error *erro
         .capacity = capacity, .rules_lo = RULES_OLDEST, .rules_hi = rules_newest()};
     memcpy(self->name, name.node, strlen(name.node) + 1);
     memcpy(self->url, name.url, strlen(name.url) + 1);
-    (void)snprintf(self->version, sizeof self->version, "%s", sluice_version());
+    (void)text_copy(self->version, sizeof self->version, sluice_version());
     coord_incarnation(bytes_str(name.incarnation), self->incarnation);
     static_assert(COORD_STORE_LEN == STORE_ID_LEN, "a member's record has the id of its store");
     memcpy(self->store, m->engine->store_id, sizeof self->store);

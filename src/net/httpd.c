@@ -4,6 +4,7 @@
 #define _GNU_SOURCE // strverscmp
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "net/disconnect_watch.h"
 #include "net/httpd_inside.h"
 #include "net/tls.h"
@@ -13,7 +14,6 @@
 #include <microhttpd.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 
 #define HEAD_ROOM     ((size_t)8 << 10)   // for libmicrohttpd: a record per field, and the answer
@@ -245,7 +245,7 @@ static enum MHD_Result begin(struct httpd_request *r, const char *method, const 
     struct httpd *h = r->server;
     r->started = true;
     connection_heard(&h->lines, r->line);
-    (void)snprintf(r->method, sizeof r->method, "%s", method);
+    (void)text_copy(r->method, sizeof r->method, method);
     memcpy(r->peer, r->line->peer, sizeof r->peer); // the request may outlive its connection
     memcpy(r->client, r->line->client, sizeof r->client);
     connection_expect(r->line, h->config.body_ms);

@@ -2,6 +2,7 @@
 // One poll of a collect: waits in the shards of its messages until one of them has ended, or all,
 // and reads the outcomes. It is a reader: it changes nothing, and needs no owner.
 #include "ops/collect.h"
+#include "base/text.h"
 #include "ops/ops.h"
 
 #include "base/check.h"
@@ -12,7 +13,6 @@
 #include "os/clock.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 #define PIECE 64 // messages whose texts are read at a time
@@ -38,7 +38,7 @@ static void add_unknown(struct collect_call *l, const char *id)
         return;
     }
     struct sluice_message *row = collected_add(l->out);
-    (void)snprintf(row->id, sizeof row->id, "%s", id);
+    (void)text_copy(row->id, sizeof row->id, id);
     row->state = "unknown";
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/collect_answers.h"
+#include "base/text.h"
 #include "ops/signal_rows.h"
 
 #include "base/check.h"
 #include "base/memory.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 
 #define PIECE     32 // answers that are read at a time
@@ -76,8 +76,8 @@ static void add_unknown(struct collect_answers *a, const char *id)
 {
     struct sluice_signal_state *row = signal_list_add(a->list);
     row->code = SLUICE_NOT_FOUND;
-    (void)snprintf(row->reason, sizeof row->reason, "%s", reason_name(REASON_UNKNOWN_SIGNAL));
-    (void)snprintf(row->message, sizeof row->message, "%s", id);
+    (void)text_copy(row->reason, sizeof row->reason, reason_name(REASON_UNKNOWN_SIGNAL));
+    (void)text_copy(row->message, sizeof row->message, id);
 }
 
 // Those that do not fit come with the next poll.

@@ -2,6 +2,7 @@
 // The calls that wait for signals. Such a call has a part for each shard that its tokens, or its
 // signal, concern. Each part waits at the shard's owner, or here.
 #include "ops/listen.h"
+#include "base/text.h"
 #include "ops/ops.h"
 
 #include "base/check.h"
@@ -10,7 +11,6 @@
 #include "os/clock.h"
 
 #include <assert.h>
-#include <stdio.h>
 #include <string.h>
 
 struct poll_call {
@@ -76,8 +76,8 @@ static void refuse_token(struct poll_call *l, size_t token, enum sluice_code cod
 {
     struct sluice_signal_state *row = signal_list_add(l->list);
     row->code = code;
-    (void)snprintf(row->reason, sizeof row->reason, "%s", reason);
-    (void)snprintf(row->token, sizeof row->token, "%s", l->poll.tokens[token]);
+    (void)text_copy(row->reason, sizeof row->reason, reason);
+    (void)text_copy(row->token, sizeof row->token, l->poll.tokens[token]);
 }
 
 // Sorts the tokens by shard. Those that cannot be parsed have their rows already.
@@ -212,8 +212,8 @@ static void add_row(struct poll_call *l, const struct listen_part *p,
     }
     struct sluice_signal_state *row = signal_list_add(l->list);
     row->code = (enum sluice_code)reason_err(from->reason);
-    (void)snprintf(row->reason, sizeof row->reason, "%s", reason_name(from->reason));
-    (void)snprintf(row->token, sizeof row->token, "%s", token);
+    (void)text_copy(row->reason, sizeof row->reason, reason_name(from->reason));
+    (void)text_copy(row->token, sizeof row->token, token);
     id_print(queue_ref(l->listen.call.queue), p->shard, p->asks[from->index].ref.seq, row->message);
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "mailbox/owner.h"
 #include "ops/queue_calls.h"
 #include "os/clock.h"
@@ -12,7 +13,6 @@
 #include "os/parallel.h"
 #include "protocol/shard_wire.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,8 +153,7 @@ static enum err list_one(struct round *r, enum mailbox_way way)
             else
                 owner_listed(r->owner, store_row_key(&a, i), a.rows[i].modified);
         }
-        if (a.rows_len > 0)
-            (void)snprintf(after, sizeof after, "%s", store_row_key(&a, a.rows_len - 1));
+        if (a.rows_len > 0) (void)text_copy(after, sizeof after, store_row_key(&a, a.rows_len - 1));
     } while (a.more && a.rows_len > 0);
     return ERR_OK;
 }

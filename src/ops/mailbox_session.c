@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "ops/mailbox_inside.h"
 #include "ops/ops.h"
 #include "ops/settle.h"
@@ -13,7 +14,6 @@
 #include "os/lock.h"
 #include "queues/where.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define OWNER_LIVES_MS 60000 // an owner that wrote so lately may answer
@@ -196,7 +196,7 @@ static struct mailbox_session *session_new(struct engine *e, const struct mailbo
     m->capacity = join->capacity;
     m->ttl_ms = join->ttl_ms;
     m->labels = memory_text(join->labels ? join->labels : "");
-    (void)snprintf(m->worker, sizeof m->worker, "%s", join->worker);
+    (void)text_copy(m->worker, sizeof m->worker, join->worker);
     mailbox_box(m->box, m->instance, bytes_str(m->worker));
     (void)pthread_mutex_init(&m->lock, NULL);
     clock_cond_init(&m->changed);

@@ -2,10 +2,10 @@
 #include "ops/named_ids.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "ops/change.h"
 #include "os/entropy.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +13,7 @@ static void refuse_row(struct named_id *row, const struct sluice_error *why,
                        struct sluice_error *first)
 {
     row->code = why->code;
-    (void)snprintf(row->reason, sizeof row->reason, "%s", why->reason);
+    (void)text_copy(row->reason, sizeof row->reason, why->reason);
     if (!first->code) *first = *why;
 }
 

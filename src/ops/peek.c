@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads messages by state, content or id.
+#include "base/text.h"
 #include "ops/ops.h"
 
 #include "base/memory.h"
@@ -11,7 +12,6 @@
 #include "protocol/filter.h"
 #include "queues/bodies.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define PEEK_MAX   10000
@@ -297,7 +297,7 @@ static enum sluice_code finished_shard(struct look *l, struct open_queue *q, uin
     uint64_t after = shard == l->first ? h->after : 0;
     enum sluice_code code = finished_list(&reader, after, enough, &last, error);
     if (last > 0) id_print(queue_ref(h->queue), shard, last, h->last);
-    if (*enough) (void)snprintf(h->found->next, sizeof h->found->next, "%s", h->last);
+    if (*enough) (void)text_copy(h->found->next, sizeof h->found->next, h->last);
     return code;
 }
 
@@ -318,7 +318,7 @@ static void note_next(struct peek_batch *h)
 {
     const struct sluice_batch *batch = batch_take(h->batch);
     const char *last = batch->len > 0 ? batch->messages[batch->len - 1].id : "";
-    (void)snprintf(h->found->next, sizeof h->found->next, "%s", last);
+    (void)text_copy(h->found->next, sizeof h->found->next, last);
 }
 
 static enum sluice_code peek_shard(struct look *l, struct open_queue *q, uint32_t shard,
@@ -459,7 +459,7 @@ static enum sluice_code find_shard(struct look *l, struct open_queue *q, uint32_
         seen_done(&seen);
     }
     if (after > 0) id_print(queue_ref(h->queue), shard, after, h->last);
-    if (*enough) (void)snprintf(h->found->next, sizeof h->found->next, "%s", h->last);
+    if (*enough) (void)text_copy(h->found->next, sizeof h->found->next, h->last);
     return code;
 }
 

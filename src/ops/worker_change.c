@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/worker_change.h"
+#include "base/text.h"
 #include "ops/ops.h"
 
 #include "base/check.h"
@@ -10,7 +11,6 @@
 #include "ops/mailbox_session.h"
 #include "queue/codec/labels.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define ROWS_BYTES_MAX ((size_t)512 << 10) // of the rows in one op
@@ -132,7 +132,7 @@ enum sluice_code refuse_worker(struct sluice_error *error, enum reason reason, c
     enum sluice_code code =
         refuse(error, reason_err(reason), "worker", "queue %s, worker %.128s: %s", queue, worker,
                reason_text(reason));
-    if (error) (void)snprintf(error->reason, sizeof error->reason, "%s", reason_name(reason));
+    if (error) (void)text_copy(error->reason, sizeof error->reason, reason_name(reason));
     return code;
 }
 
@@ -230,8 +230,7 @@ static enum sluice_code refuse_taken(struct sluice_error *error, const char *que
                queue, worker, reason_text(REASON_WORKER_NAME_TAKEN),
                duration_exact((left_ms / 1000 + 1) * 1000, left));
     if (error)
-        (void)snprintf(error->reason, sizeof error->reason, "%s",
-                       reason_name(REASON_WORKER_NAME_TAKEN));
+        (void)text_copy(error->reason, sizeof error->reason, reason_name(REASON_WORKER_NAME_TAKEN));
     return code;
 }
 

@@ -38,7 +38,7 @@ enum sluice_code refuse(struct sluice_error *error, enum err err, const char *fi
 {
     if (!error) return (enum sluice_code)err;
     *error = (struct sluice_error){.code = (enum sluice_code)err};
-    (void)snprintf(error->field, sizeof error->field, "%s", field);
+    (void)text_copy(error->field, sizeof error->field, field);
     va_list words;
     va_start(words, format);
     (void)vsnprintf(error->message, sizeof error->message, format, words);
@@ -51,7 +51,7 @@ enum sluice_code refuse_reason(struct sluice_error *error, enum reason reason, c
     const char *field = reason == REASON_REQUEST_REUSED ? "request" : "";
     enum sluice_code code =
         refuse(error, reason_err(reason), field, "%s: %s", thing, reason_text(reason));
-    if (error) (void)snprintf(error->reason, sizeof error->reason, "%s", reason_name(reason));
+    if (error) (void)text_copy(error->reason, sizeof error->reason, reason_name(reason));
     return code;
 }
 
@@ -111,8 +111,7 @@ enum sluice_code refuse_ended(struct sluice_error *error, const char *queue)
 {
     enum sluice_code code =
         refuse(error, ERR_FENCED, "queue", "queue %s was deleted: there are no more events", queue);
-    if (error)
-        (void)snprintf(error->reason, sizeof error->reason, "%s", reason_name(REASON_DELETED));
+    if (error) (void)text_copy(error->reason, sizeof error->reason, reason_name(REASON_DELETED));
     return code;
 }
 

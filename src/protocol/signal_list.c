@@ -5,9 +5,9 @@
 #include "base/check.h"
 #include "base/digits.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "protocol/errors.h"
 
-#include <stdio.h>
 #include <string.h>
 
 struct signal_text {
@@ -98,7 +98,7 @@ void signal_state_fill(struct sluice_signal_state *row, struct queue_ref q, uint
     *row = (struct sluice_signal_state){.code = SLUICE_OK};
     signal_id_print(&v->id, row->id);
     id_print(q, shard, v->seq, row->message);
-    (void)snprintf(row->token, sizeof row->token, "%s", token ? token : "");
+    (void)text_copy(row->token, sizeof row->token, token ? token : "");
     row->number = v->number;
     row->kind = signal_kind_name(v->kind);
     row->state = signal_state_name(v->state);

@@ -3,10 +3,9 @@
 // event is two messages, of two versions, the publisher is told when both are acknowledged.
 #include "base/array.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "os/clock.h"
 #include "publish/inside.h"
-
-#include <stdio.h>
 
 #define MANY_ACKS 128
 
@@ -19,7 +18,7 @@ void acks_note(void *ctx, const struct bus_ack *ack)
         (struct ack_row){ack->tag,
                          way->of,
                          {.err = ack->err, .sequence = ack->sequence, .duplicate = ack->duplicate}};
-    if (ack->err) (void)snprintf(s->why, sizeof s->why, "%s", ack->why ? ack->why : "");
+    if (ack->err) (void)text_copy(s->why, sizeof s->why, ack->why ? ack->why : "");
     size_t waiting = s->acks_len;
     (void)pthread_mutex_unlock(&s->lock);
     if (waiting == 1) task_schedule_at(&s->task, clock_boot_ms() + PAUSE_MS);

@@ -2,10 +2,10 @@
 #include "queues/known_owners.h"
 
 #include "base/memory.h"
+#include "base/text.h"
 #include "queues/owner.h"
 #include "queues/queues.h"
 
-#include <stdio.h>
 #include <string.h>
 
 // Returns the place of the URL in the map, which gets it if it is new. OWNER_MAP_NONE: the list is
@@ -16,7 +16,7 @@ static uint8_t place_of(struct owner_map *map, char (*texts)[JOURNAL_ADDRESS_MAX
         if (strcmp(texts[i], url) == 0) return (uint8_t)i;
     if (map->urls_len == OWNER_MAP_URLS_MAX) return OWNER_MAP_NONE;
     size_t i = map->urls_len++;
-    (void)snprintf(texts[i], sizeof texts[i], "%s", url);
+    (void)text_copy(texts[i], sizeof texts[i], url);
     map->urls[i] = bytes_str(texts[i]);
     return (uint8_t)i;
 }

@@ -5,13 +5,13 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "os/clock.h"
 #include "os/lock.h"
 #include "server/hub_inside.h"
 #include "server/sse.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #define TICK_MS       1000
@@ -216,8 +216,8 @@ static void part_add(struct subscriber *s, const struct stream_queue *q)
     p->shards = q->shards;
     p->gap = q->gap;
     p->joining = q->now;
-    (void)snprintf(p->queue, sizeof p->queue, "%s", q->name);
-    (void)snprintf(p->life, sizeof p->life, "%s", q->life);
+    (void)text_copy(p->queue, sizeof p->queue, q->name);
+    (void)text_copy(p->life, sizeof p->life, q->life);
     p->by_shard = memory_zeroed(q->shards, sizeof *p->by_shard);
     for (uint32_t i = 0; q->places && i < q->shards; i++)
         p->by_shard[i] = (struct part_shard){.at = q->places[i], .resumes = q->places[i].slot > 0};

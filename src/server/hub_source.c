@@ -3,13 +3,13 @@
 // and passes each one to its subscribers.
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "events/envelope.h"
 #include "os/clock.h"
 #include "os/lock.h"
 #include "server/hub_inside.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <string.h>
 
 #define CATCHING_MAX 16 // sources of single subscribers at once: each folds a whole queue
@@ -41,8 +41,8 @@ static void recent_fill(struct recent_events *r, const struct stream_event *t)
                                 .time = t->time,
                                 .shard = t->shard,
                                 .kind = t->kind};
-    (void)snprintf(r->message, sizeof r->message, "%s", t->message);
-    (void)snprintf(r->workflow, sizeof r->workflow, "%s", t->workflow);
+    (void)text_copy(r->message, sizeof r->message, t->message);
+    (void)text_copy(r->workflow, sizeof r->workflow, t->workflow);
 }
 
 static struct stream_event recent_told(const struct recent_events *r)
@@ -314,8 +314,8 @@ struct source *source_new(struct hub *h, const struct stream_queue *q, bool alon
     s->hub = h;
     s->alone = alone;
     s->shards = q->shards;
-    (void)snprintf(s->queue, sizeof s->queue, "%s", q->name);
-    (void)snprintf(s->life, sizeof s->life, "%s", q->life);
+    (void)text_copy(s->queue, sizeof s->queue, q->name);
+    (void)text_copy(s->life, sizeof s->life, q->life);
     s->by_shard = memory_zeroed(q->shards, sizeof *s->by_shard);
     bus_progress_init(&s->bus, q->shards);
     if (!alone) s->recent = memory_zeroed(RECENT, sizeof *s->recent);

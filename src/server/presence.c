@@ -6,11 +6,11 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "os/clock.h"
 #include "os/lock.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 
 #define SWEEP_MS 1000 // between two searches for rows to forget
@@ -197,9 +197,9 @@ static void fill(const struct presence_row *from, const char *node, struct waiti
         to->seen_at = clock_realtime_ms();
     else
         to->ago_ms = clock_boot_ms() - from->seen_boot_ms;
-    (void)snprintf(to->queue, sizeof to->queue, "%s", from->queue);
-    (void)snprintf(to->name, sizeof to->name, "%s", from->name);
-    (void)snprintf(to->node, sizeof to->node, "%s", node);
+    (void)text_copy(to->queue, sizeof to->queue, from->queue);
+    (void)text_copy(to->name, sizeof to->name, from->name);
+    (void)text_copy(to->node, sizeof to->node, node);
 }
 
 void presence_list(struct presence *p, const char *queue, const char *node,

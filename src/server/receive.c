@@ -4,6 +4,7 @@
 // does not count. If the client gave a request id, they stay locked: a repeated request must get
 // the same valid locks.
 #include "base/memory.h"
+#include "base/text.h"
 #include "ops/served.h"
 #include "os/lock.h"
 #include "protocol/wire.h"
@@ -12,7 +13,6 @@
 #include "server/presence.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,7 +80,7 @@ bool wait_begin(struct exchange *x, const char *worker)
 {
     struct server *s = x->server;
     struct share *taken_from = NULL;
-    (void)snprintf(x->worker, sizeof x->worker, "%s", worker ? worker : "");
+    (void)text_copy(x->worker, sizeof x->worker, worker ? worker : "");
     (void)pthread_mutex_lock(&s->lock);
     x->begun = x->unwanted = false; // a stream waits several times
     x->waits =
@@ -125,7 +125,7 @@ static struct present_key present_key(const struct exchange *x, char name[WORKER
 void present_begin(struct exchange *x, const char *worker)
 {
     char name[WORKER_NAME_MAX + 1];
-    (void)snprintf(x->worker, sizeof x->worker, "%s", worker ? worker : "");
+    (void)text_copy(x->worker, sizeof x->worker, worker ? worker : "");
     struct present_key key = present_key(x, name);
     presence_begin(x->server->presence, &key);
     x->present = true;

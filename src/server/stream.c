@@ -3,11 +3,11 @@
 // event is the client's place in all its queues (stream_cursor.h), so that a client that comes back
 // with Last-Event-ID, to any node, misses nothing and gets nothing twice.
 #include "base/memory.h"
+#include "base/text.h"
 #include "queue/codec/event.h"
 #include "server/hub.h"
 #include "server/sse.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -46,7 +46,7 @@ static enum sluice_code take_names(struct stream_filter *f, const struct stream_
                           "workflow is empty; name one, or leave the parameter out");
         return error->code;
     }
-    if (in->workflow) (void)snprintf(f->workflow, sizeof f->workflow, "%s", in->workflow);
+    if (in->workflow) (void)text_copy(f->workflow, sizeof f->workflow, in->workflow);
     return in->message ? filter_message(in->message, f->message, error) : SLUICE_OK;
 }
 
@@ -71,8 +71,8 @@ enum sluice_code stream_queue_find(struct server *s, const char *name, struct st
     enum sluice_code code = sluice_queue_show(s->store, name, &info, error);
     if (code) return code;
     *out = (struct stream_queue){.shards = 1};
-    (void)snprintf(out->name, sizeof out->name, "%s", name);
-    (void)snprintf(out->life, sizeof out->life, "%s", info->id);
+    (void)text_copy(out->name, sizeof out->name, name);
+    (void)text_copy(out->life, sizeof out->life, info->id);
     for (size_t i = 0; i < info->settings_len; i++)
         if (strcmp(info->settings[i].key, "shards") == 0)
             out->shards = (uint32_t)strtoul(info->settings[i].value, NULL, 10);

@@ -3,6 +3,7 @@
 // node, so the node that is asked asks the other members of its cluster, with the client's token.
 #include "base/hash.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "member/member.h"
 #include "os/clock.h"
 #include "os/parallel.h"
@@ -10,7 +11,6 @@
 #include "server/inside.h"
 #include "server/presence.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define SHOWN_MAX 10000
@@ -39,8 +39,8 @@ static void add_other(struct round *r, const char *name, const char *url)
     r->others = memory_resize(r->others, (r->len + 1) * sizeof *r->others);
     struct other_node *o = &r->others[r->len++];
     *o = (struct other_node){.answered = false};
-    (void)snprintf(o->name, sizeof o->name, "%s", name);
-    (void)snprintf(o->url, sizeof o->url, "%s", url);
+    (void)text_copy(o->name, sizeof o->name, name);
+    (void)text_copy(o->url, sizeof o->url, url);
 }
 
 static void find_others(struct round *r)

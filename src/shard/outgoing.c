@@ -4,9 +4,9 @@
 // a mark per source, so a letter that is offered twice (after a crash between the two steps)
 // arrives once.
 #include "base/check.h"
+#include "base/text.h"
 #include "shard/inside.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define DEAD_LETTER_RETRY_MS 500
@@ -123,8 +123,8 @@ bool shard_next_dead_letter(struct shard *s, struct dead_letter *out)
     if (!s->view->is_current) return false;
     if (next_dead_letter(s, &v, &found) != OUTGOING_READY) return false;
     encode_dead_letter(s, &v, &found);
-    (void)snprintf(s->dead_letter_to, sizeof s->dead_letter_to, "%s",
-                   machine_config(s->machine)->dead_letter_queue);
+    (void)text_copy(s->dead_letter_to, sizeof s->dead_letter_to,
+                    machine_config(s->machine)->dead_letter_queue);
     CHECK(!s->dead_letter_open);
     s->dead_letter_open = true;
     *out =

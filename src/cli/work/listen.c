@@ -2,13 +2,13 @@
 // The listener: one thread receives the signals to all jobs. It waits in one call for all locks. A
 // lock that has ended ends the call, so a slot that gets another job is listened to at once. If a
 // slot is idle, its next job does not end the call, so the call is short.
+#include "base/text.h"
 #include "cli/work/pool.h"
 
 #include "cli/cli.h"
 #include "os/lock.h"
 
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -97,7 +97,7 @@ static void lock_gone(struct worker_pool *p, const char *token)
     (void)pthread_mutex_lock(&p->lock);
     struct slot *s = holder_of(p, token);
     bool ours = s && runs(s);
-    if (ours) (void)snprintf(message, sizeof message, "%s", s->id);
+    if (ours) (void)text_copy(message, sizeof message, s->id);
     (void)pthread_mutex_unlock(&p->lock);
     if (!ours) return; // the job has ended
     bool cut = was_cut(p, message);

@@ -2,12 +2,12 @@
 // Settles a message until the outcome is known. The call is bound to the lock's token, so a
 // repetition cannot take effect twice. If the first call was applied and its answer was lost, the
 // second is refused. Then the state of the message shows what happened.
+#include "base/text.h"
 #include "cli/work/pool.h"
 
 #include "cli/cli.h"
 #include "os/clock.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define PAUSE_MIN_MS 20
@@ -47,8 +47,7 @@ static enum sluice_code ack_and_ask(struct slot *s, const struct sluice_ack *res
     bool other = code != outcome->code && !work_undecided(code); // an error of the receive alone
     if (code && other) pool_fail(s->pool, code, error->message);
     if (outcome->code && !code)
-        (void)snprintf(error->message, sizeof error->message, "%s",
-                       sluice_code_text(outcome->code));
+        (void)text_copy(error->message, sizeof error->message, sluice_code_text(outcome->code));
     return outcome->code;
 }
 

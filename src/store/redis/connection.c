@@ -6,12 +6,12 @@
 
 #include "base/check.h"
 #include "base/memory.h"
+#include "base/text.h"
 #include "os/clock.h"
 #include "os/lock.h"
 
 #include <poll.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -91,7 +91,7 @@ static void go_bad(struct redis_connection *c, const char *why)
 {
     if (c->bad) return;
     c->bad = true;
-    (void)snprintf(c->why, sizeof c->why, "%s", why);
+    (void)text_copy(c->why, sizeof c->why, why);
     for (struct request *r = c->first, *next; r; r = next) {
         next = r->next;
         finish(r, r->begin >= c->tried ? REDIS_NOT_SENT : REDIS_LOST);
