@@ -11,4 +11,9 @@ void *memory_resize(void *old, size_t len);
 void memory_free(void *old);         // accepts NULL
 char *memory_text(const char *text); // a copy; NULL for NULL
 
+static inline void memory_let_go(void *at) // for CLEANUP of a pointer: `at` is its address
+{
+    memory_free(*(void **)at);
+}
+
 #define NEW(type) ((type *)memory_zeroed(1, sizeof(type)))

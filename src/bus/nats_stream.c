@@ -177,11 +177,8 @@ static enum err ensure(struct bus *b, const struct bus_stream *s, struct bus_str
 enum err bus_stream_ensure(struct bus *b, const struct bus_stream *s, struct bus_stream_state *out,
                            char why[static BUS_WHY_MAX])
 {
-    struct wire_stream *w = NEW(struct wire_stream);
-    enum err e =
-        wire_stream_init(w, b, s) ? ensure(b, &w->stream, out, why) : too_long(s->name, why);
-    memory_free(w);
-    return e;
+    CLEANUP(memory_let_go) struct wire_stream *w = NEW(struct wire_stream);
+    return wire_stream_init(w, b, s) ? ensure(b, &w->stream, out, why) : too_long(s->name, why);
 }
 
 // stream: as the server knows it.

@@ -188,9 +188,8 @@ static bool type_is(const struct http_call *call, const char *type)
 
 static bool read_problem(struct bytes body, struct sluice_error *out)
 {
-    struct json *o = json_read_object(body);
+    CLEANUP(json_let_go) struct json *o = json_read_object(body);
     if (o) fields_take(o, &problem_answer, out);
-    json_free(o);
     return out->code != SLUICE_OK;
 }
 

@@ -239,7 +239,7 @@ static void encode(struct journal *j, size_t count)
 {
     struct batch *b = &j->batch;
     LOCAL(buf, digest, 8);
-    struct op *ops = memory_zeroed(count + 1, sizeof *ops);
+    CLEANUP(memory_let_go) struct op *ops = memory_zeroed(count + 1, sizeof *ops);
     size_t n = 0;
     if (digest_due(j, b->slot)) {
         buf_put_u64(&digest, journal_digest(j));
@@ -269,7 +269,6 @@ static void encode(struct journal *j, size_t count)
     struct reader end =
         reader_of(bytes_of(b->bytes.data + b->bytes.len - ENTRY_CHECKSUM_LEN, ENTRY_CHECKSUM_LEN));
     b->hash = read_hash128(&end);
-    memory_free(ops);
 }
 
 void batch_form(struct journal *j)

@@ -49,7 +49,7 @@ struct json *json_again(struct json *value)
 // Replaces each byte that is not valid UTF-8 with U+FFFD.
 static json_t *mended(const char *text, size_t len)
 {
-    char *copy = memory_new(len * 3 + 1);
+    CLEANUP(memory_let_go) char *copy = memory_new(len * 3 + 1);
     size_t at = 0;
     for (size_t i = 0; i < len;) {
         size_t n = 1;
@@ -65,9 +65,7 @@ static json_t *mended(const char *text, size_t len)
             i++;
         }
     }
-    json_t *value = json_stringn(copy, at);
-    memory_free(copy);
-    return value;
+    return json_stringn(copy, at);
 }
 
 static json_t *text_value(const char *text, size_t len)

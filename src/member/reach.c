@@ -105,7 +105,7 @@ int64_t reach_run(struct pool_task *task)
     task_may_block(task);
     (void)pthread_mutex_lock(&m->lock);
     size_t len = m->last.members_len;
-    struct coord_member *members = memory_zeroed(len + 1, sizeof *members);
+    CLEANUP(memory_let_go) struct coord_member *members = memory_zeroed(len + 1, sizeof *members);
     if (len > 0) memcpy(members, m->last.members, len * sizeof *members);
     bool over = m->left || m->stopping;
     bool leads = strcmp(m->last.leader.name, m->self.name) == 0;
@@ -118,6 +118,5 @@ int64_t reach_run(struct pool_task *task)
         if (note_answer(m, other->name, answered)) report(m, m->self.name, other->name);
         if (answered && leads) collect(m, other);
     }
-    memory_free(members);
     return clock_boot_ms() + REACH_MS;
 }

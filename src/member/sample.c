@@ -128,13 +128,12 @@ static void ask_all(struct sample_job *j)
     struct membership *m = j->m;
     (void)pthread_mutex_lock(&m->lock);
     size_t len = m->last.members_len;
-    struct coord_member *members = memory_zeroed(len + 1, sizeof *members);
+    CLEANUP(memory_let_go) struct coord_member *members = memory_zeroed(len + 1, sizeof *members);
     if (len > 0) memcpy(members, m->last.members, len * sizeof *members);
     (void)pthread_mutex_unlock(&m->lock);
     j->complete = true;
     for (size_t i = 0; i < len; i++)
         ask(j, &members[i]);
-    memory_free(members);
 }
 
 static void count_waiting(void *ctx, const struct machine *machine, int64_t now)
@@ -190,7 +189,7 @@ static void look_at_unowned(struct sample_job *j, uint32_t *unowned, uint64_t *e
 static void tell_traffic(struct sample_job *j)
 {
     struct shard_key *keys = memory_zeroed(j->len + 1, sizeof *keys);
-    uint32_t *traffic = memory_zeroed(j->len + 1, sizeof *traffic);
+    CLEANUP(memory_let_go) uint32_t *traffic = memory_zeroed(j->len + 1, sizeof *traffic);
     for (size_t i = 0; i < j->len; i++) {
         keys[i] = j->rows[i].shard;
         traffic[i] = j->rows[i].rate;
@@ -199,7 +198,6 @@ static void tell_traffic(struct sample_job *j)
         .kind = CLUSTER_TRAFFIC, .shards = keys, .shards_len = j->len, .traffic = traffic};
     membership_step(j->m, &e);
     memory_free(keys);
-    memory_free(traffic);
 }
 
 static void job_run(struct pool_job *pool_job)

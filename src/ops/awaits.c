@@ -184,7 +184,7 @@ static void poll_send(struct await_poll *p)
 static void take_answer(struct await_poll *p, struct call_slot **woken)
 {
     struct await_hub *h = p->hub;
-    struct shard_await_row *rows = memory_zeroed(p->len, sizeof *rows);
+    CLEANUP(memory_let_go) struct shard_await_row *rows = memory_zeroed(p->len, sizeof *rows);
     bool moved = false;
     size_t len = shard_awaited_read(buf_bytes(&p->link.call.http.body_in), &moved, rows, p->len);
     bool good = len != SIZE_MAX && !moved;
@@ -199,7 +199,6 @@ static void take_answer(struct await_poll *p, struct call_slot **woken)
                      woken);
         if (not_owner) where_moved(h->queue, rows[i].shard);
     }
-    memory_free(rows);
 }
 
 static void came_back(struct link_call *l, enum link_end end)

@@ -55,7 +55,7 @@ struct wanted_messages {
 static void make_parts(struct collect_call *l, const struct wanted_messages *w)
 {
     uint32_t shards = l->listen.call.queue->row.birth.shards;
-    size_t *counts = memory_zeroed(shards, sizeof *counts);
+    CLEANUP(memory_let_go) size_t *counts = memory_zeroed(shards, sizeof *counts);
     for (size_t i = 0; i < w->len; i++)
         if (w->rows[i].seq > 0) counts[w->rows[i].shard]++;
     for (uint32_t shard = 0; shard < shards; shard++) {
@@ -70,7 +70,6 @@ static void make_parts(struct collect_call *l, const struct wanted_messages *w)
                 p->asks[p->what.len++] =
                     (struct listen_ask){.ref.seq = w->rows[i].seq, .after = w->rows[i].after};
     }
-    memory_free(counts);
 }
 
 static struct wanted_row *wanted_add(struct wanted_messages *w, size_t len)

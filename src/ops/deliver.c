@@ -37,7 +37,7 @@ static uint16_t op_for(enum err err)
 static void settle_undelivered(const struct delivery_target *h, uint16_t kind,
                                const struct delivery *rows, const enum err *errs, size_t len)
 {
-    struct lock_name *locks = memory_zeroed(len, sizeof *locks);
+    CLEANUP(memory_let_go) struct lock_name *locks = memory_zeroed(len, sizeof *locks);
     size_t count = 0;
     for (size_t i = 0; i < len; i++) {
         const struct grant *g = &rows[i].grant;
@@ -47,7 +47,6 @@ static void settle_undelivered(const struct delivery_target *h, uint16_t kind,
     }
     settle_locks(h->queue, kind, kind == OP_FAIL ? "its body is missing or damaged" : "", locks,
                  count);
-    memory_free(locks);
 }
 
 // Ends the locks of the messages that are not delivered. A message whose body is lost is failed.
@@ -123,7 +122,7 @@ enum sluice_code deliver_batch(const struct delivery_target *h, const struct kep
     enum sluice_code code;
     const struct delivery *rows = a->deliveries;
     size_t all = a->deliveries_len, len = batch_reserve(rows, all, h->budget, true);
-    enum err *errs = memory_zeroed(all, sizeof *errs);
+    CLEANUP(memory_let_go) enum err *errs = memory_zeroed(all, sizeof *errs);
     batch_note_weight(h->queue, rows, all);
     for (size_t i = len; i < all; i++)
         errs[i] = ERR_LIMIT; // released for the next receive
@@ -133,6 +132,5 @@ enum sluice_code deliver_batch(const struct delivery_target *h, const struct kep
         end_locks(h, rows + len, errs + len, all - len);
         code = deliver_some(h, a, len, errs, out, error);
     }
-    memory_free(errs);
     return code;
 }

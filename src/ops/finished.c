@@ -196,7 +196,7 @@ static enum sluice_code read_page(struct finished_read *r, const struct page *p,
 enum sluice_code finished_list(struct finished_read *r, uint64_t after, bool *stop, uint64_t *last,
                                struct sluice_error *error)
 {
-    struct page *p = memory_zeroed(1, sizeof *p);
+    CLEANUP(memory_let_go) struct page *p = memory_zeroed(1, sizeof *p);
     enum sluice_code code = SLUICE_OK;
     p->after = after;
     p->first = after == 0;
@@ -209,6 +209,5 @@ enum sluice_code finished_list(struct finished_read *r, uint64_t after, bool *st
         p->first = false;
     } while (!code && !*stop && p->len == PAGE);
     buf_done(&p->names);
-    memory_free(p);
     return code;
 }

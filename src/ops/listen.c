@@ -84,7 +84,7 @@ static void refuse_token(struct poll_call *l, size_t token, enum sluice_code cod
 static void make_parts(struct poll_call *l, const struct lock_name *locks, const bool *good,
                        uint32_t shards)
 {
-    size_t *counts = memory_zeroed(shards, sizeof *counts);
+    CLEANUP(memory_let_go) size_t *counts = memory_zeroed(shards, sizeof *counts);
     for (size_t i = 0; i < l->poll.len; i++)
         if (good[i]) counts[locks[i].shard]++;
     for (uint32_t shard = 0; shard < shards; shard++) {
@@ -95,7 +95,6 @@ static void make_parts(struct poll_call *l, const struct lock_name *locks, const
                 p->asks[p->what.len++] =
                     (struct listen_ask){locks[i].ref, l->poll.after ? l->poll.after[i] : 0};
     }
-    memory_free(counts);
 }
 
 // Returns false if that would block: the open queue may be an old life of its name.
@@ -103,7 +102,7 @@ static bool parse_tokens(struct poll_call *l, bool may_block)
 {
     struct local_call *c = &l->listen.call;
     struct lock_name *locks = memory_zeroed(l->poll.len, sizeof *locks);
-    bool *good = memory_zeroed(l->poll.len, sizeof *good);
+    CLEANUP(memory_let_go) bool *good = memory_zeroed(l->poll.len, sizeof *good);
     bool foreign = false;
     for (int round = 0; round == 0 || (round == 1 && foreign && may_block); round++) {
         if (round == 1 && !call_open_again(c)) break;
@@ -125,7 +124,6 @@ static bool parse_tokens(struct poll_call *l, bool may_block)
     }
     if (!blocks && !call_code(c)) make_parts(l, locks, good, c->queue->row.birth.shards);
     memory_free(locks);
-    memory_free(good);
     return !blocks;
 }
 

@@ -86,7 +86,7 @@ static enum sluice_code build_batch(struct mailbox_session *m, const struct mail
                                     uint32_t len, struct sluice_batch **out,
                                     struct sluice_error *error)
 {
-    struct shard_part *parts = memory_zeroed(len, sizeof *parts);
+    CLEANUP(memory_let_go) struct shard_part *parts = memory_zeroed(len, sizeof *parts);
     struct delivery *rows = memory_zeroed(len, sizeof *rows);
     uint32_t count = 0, parts_len = 0;
     for (const struct mailbox_lock *l = list; l; l = l->next) {
@@ -111,7 +111,6 @@ static enum sluice_code build_batch(struct mailbox_session *m, const struct mail
     for (uint32_t i = 0; i < parts_len; i++)
         kept_reply_done(&parts[i].answer);
     memory_free(rows);
-    memory_free(parts);
     return code;
 }
 
@@ -120,7 +119,7 @@ static enum sluice_code build_batch(struct mailbox_session *m, const struct mail
 static void add_signals(struct mailbox_session *m, const struct mailbox_lock *list,
                         struct sluice_batch *batch)
 {
-    const char **tokens = memory_zeroed(batch->len + 1, sizeof *tokens);
+    CLEANUP(memory_let_go) const char **tokens = memory_zeroed(batch->len + 1, sizeof *tokens);
     struct sluice_signals *signals = NULL;
     struct signals_poll poll = {.tokens = tokens};
     for (size_t i = 0; i < batch->len; i++) {
@@ -135,7 +134,6 @@ static void add_signals(struct mailbox_session *m, const struct mailbox_lock *li
         batch_add_listed(batch, signals);
         sluice_signals_free(signals);
     }
-    memory_free(tokens);
 }
 
 static bool wait_for_messages(struct mailbox_session *m, uint32_t max, int64_t until)
@@ -346,7 +344,7 @@ static bool settle_here(struct mailbox_session *m, const struct settle *what,
                         struct sluice_outcome *outcomes, struct sluice_error *error,
                         enum sluice_code *code)
 {
-    struct lock_name *locks = memory_zeroed(what->len, sizeof *locks);
+    CLEANUP(memory_let_go) struct lock_name *locks = memory_zeroed(what->len, sizeof *locks);
     (void)pthread_mutex_lock(&m->lock);
     bool mine = !session_is_direct(m) && may_carry(what) && all_taken(m, what, locks);
     if (mine) {
@@ -362,7 +360,6 @@ static bool settle_here(struct mailbox_session *m, const struct settle *what,
         buf_done(&wait.signals);
     }
     (void)pthread_mutex_unlock(&m->lock);
-    memory_free(locks);
     return mine;
 }
 

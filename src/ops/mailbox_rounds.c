@@ -211,7 +211,7 @@ static void await_commits(struct round *r)
 static void commit_ops(struct round *r, int64_t begun)
 {
     size_t len = owner_ops(r->owner);
-    struct round_commit *commits = memory_zeroed(len, sizeof *commits);
+    CLEANUP(memory_let_go) struct round_commit *commits = memory_zeroed(len, sizeof *commits);
     bool all = owner_has_all(r->owner);
     r->open_ops = len;
     for (size_t i = 0; i < len; i++) {
@@ -225,7 +225,6 @@ static void commit_ops(struct round *r, int64_t begun)
     }
     if (all) runner_listed(r->runner, begun);
     await_commits(r);
-    memory_free(commits);
 }
 
 static void is_dispatched(void *ctx, const struct machine *m, int64_t now)
@@ -261,7 +260,7 @@ static void find_tickets(void *ctx, const struct machine *m, int64_t now)
 {
     struct round *r = ctx;
     struct worker_view w;
-    struct grant *grants = memory_zeroed(TICKETS_MAX, sizeof *grants);
+    CLEANUP(memory_let_go) struct grant *grants = memory_zeroed(TICKETS_MAX, sizeof *grants);
     for (size_t i = 0; machine_worker(m, i, &w); i++) {
         if (!has_mailbox(&w, now)) continue;
         if (owner_worker(r->owner, w.name, w.instance, w.ttl_ms / 3)) {
@@ -274,7 +273,6 @@ static void find_tickets(void *ctx, const struct machine *m, int64_t now)
         for (size_t g = 0; g < len; g++)
             add_found(r, &w, &grants[g]);
     }
-    memory_free(grants);
 }
 
 static void beats_done(struct runner_async *async, enum err err, struct kept_reply *a)
@@ -317,7 +315,7 @@ static void deliver_one(struct round *r, const struct ticket_grant *f, struct de
 static bool read_messages(struct round *r, const struct ticket_grant *found, size_t len)
 {
     struct kept_reply a;
-    struct place *places = memory_zeroed(len, sizeof *places);
+    CLEANUP(memory_let_go) struct place *places = memory_zeroed(len, sizeof *places);
     kept_reply_init(&a);
     for (size_t i = 0; i < len; i++)
         places[i] = found[i].grant.place;
@@ -325,7 +323,6 @@ static bool read_messages(struct round *r, const struct ticket_grant *found, siz
     for (size_t i = 0; !err && i < len && i < a.deliveries_len; i++)
         deliver_one(r, &found[i], &a.deliveries[i]);
     kept_reply_done(&a);
-    memory_free(places);
     return !err;
 }
 

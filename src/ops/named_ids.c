@@ -45,7 +45,7 @@ static int by_number(const void *left, const void *right)
 static void refuse_twice(const char *const *ids, size_t len, struct named_id *rows,
                          struct sluice_error *first)
 {
-    struct named_id **sorted = memory_zeroed(len + 1, sizeof *sorted);
+    CLEANUP(memory_let_go) struct named_id **sorted = memory_zeroed(len + 1, sizeof *sorted);
     for (size_t i = 0; i < len; i++)
         sorted[i] = &rows[i];
     qsort(sorted, len, sizeof *sorted, by_number);
@@ -57,7 +57,6 @@ static void refuse_twice(const char *const *ids, size_t len, struct named_id *ro
         (void)refuse(&why, ERR_INVALID, "id", "message %s is given twice", ids[b - rows]);
         refuse_row(b, &why, first);
     }
-    memory_free(sorted);
 }
 
 void named_ids_parse(const struct open_queue *q, const char *const *ids, size_t len,

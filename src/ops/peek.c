@@ -140,7 +140,7 @@ static bool take_budget(struct peek_batch *h, const struct delivery *deliveries,
 static enum sluice_code add_fetched(struct peek_batch *h, const struct message_view *views,
                                     size_t len, const struct delivery *deliveries)
 {
-    enum err *errs = memory_zeroed(len, sizeof *errs);
+    CLEANUP(memory_let_go) enum err *errs = memory_zeroed(len, sizeof *errs);
     bodies_add(h->batch, h->queue, h->shard, h->runner, deliveries, views, len, errs);
     enum sluice_code code = SLUICE_OK;
     for (size_t i = 0; !code && i < len; i++) {
@@ -150,7 +150,6 @@ static enum sluice_code add_fetched(struct peek_batch *h, const struct message_v
         code = refuse(h->error, errs[i], "body", "message %s: its body %s", id,
                       errs[i] == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
     }
-    memory_free(errs);
     return code;
 }
 

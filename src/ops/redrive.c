@@ -155,7 +155,8 @@ static bool is_enough(const struct sweep *w)
 
 static void sweep_shard(struct sweep *w, uint32_t shard)
 {
-    uint64_t *seqs = memory_zeroed(LIST_AT_ONCE, sizeof *seqs), after = 0;
+    CLEANUP(memory_let_go) uint64_t *seqs = memory_zeroed(LIST_AT_ONCE, sizeof *seqs);
+    uint64_t after = 0;
     size_t len = LIST_AT_ONCE;
     for (bool more = true; more && len == LIST_AT_ONCE;) {
         struct sluice_error why = {.code = SLUICE_OK};
@@ -169,7 +170,6 @@ static void sweep_shard(struct sweep *w, uint32_t shard)
         if (len > 0) after = seqs[len - 1];
         more = more && !is_enough(w);
     }
-    memory_free(seqs);
 }
 
 enum sluice_code redrive_where(struct engine *e, const char *queue,

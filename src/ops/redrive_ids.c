@@ -267,7 +267,7 @@ static enum sluice_code redrive_letters(struct choice *c, const struct redrive_t
 
 static void parse_ids(struct choice *c)
 {
-    struct named_id *named = memory_zeroed(c->len + 1, sizeof *named);
+    CLEANUP(memory_let_go) struct named_id *named = memory_zeroed(c->len + 1, sizeof *named);
     struct sluice_error first;
     bool foreign;
     named_ids_parse(c->queue, c->ids, c->len, named, &first, &foreign);
@@ -280,7 +280,6 @@ static void parse_ids(struct choice *c)
         (void)snprintf(why.reason, sizeof why.reason, "%s", named[i].reason);
         if (why.code) refuse_one(c, i, why.code, &why);
     }
-    memory_free(named);
 }
 
 // The rows that the call did not reach have its error.

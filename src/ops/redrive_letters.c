@@ -27,11 +27,10 @@ struct listing {
 static void list_ready(void *ctx, const struct machine *m, int64_t now)
 {
     struct listing *l = ctx;
-    struct message_view *views = memory_zeroed(l->max, sizeof *views);
+    CLEANUP(memory_let_go) struct message_view *views = memory_zeroed(l->max, sizeof *views);
     l->len = machine_list(m, STATE_READY, l->after, now, views, l->max);
     for (size_t i = 0; i < l->len; i++)
         l->seqs[i] = views[i].seq;
-    memory_free(views);
 }
 
 static enum sluice_code list_shard(struct look *l, struct open_queue *q, uint32_t shard,

@@ -271,7 +271,7 @@ static bool must_upload(const struct send_call *s, size_t index)
 
 static void upload_bodies(struct send_call *s)
 {
-    struct upload_job *jobs = memory_zeroed(s->len, sizeof *jobs);
+    CLEANUP(memory_let_go) struct upload_job *jobs = memory_zeroed(s->len, sizeof *jobs);
     size_t count = 0;
     for (size_t i = 0; i < s->len; i++) {
         struct outgoing_message *p = &s->outgoing[i];
@@ -283,7 +283,6 @@ static void upload_bodies(struct send_call *s)
         jobs[count++] = (struct upload_job){p->shard, bytes_of(m->body, m->body_len), p->upload};
     }
     bodies_upload(s->call.queue, jobs, count);
-    memory_free(jobs);
 }
 
 // If one body could not be uploaded, no message is sent. The request id of an op depends on its

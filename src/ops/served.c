@@ -247,14 +247,13 @@ const struct op_claim *served_claim(struct local_call *c)
 static void listen(struct served_call *g, struct call_slot *slot)
 {
     const struct shard_ask *ask = &g->ask;
-    struct listen_ask *asks = memory_zeroed(ask->tokens_len, sizeof *asks);
+    CLEANUP(memory_let_go) struct listen_ask *asks = memory_zeroed(ask->tokens_len, sizeof *asks);
     for (uint32_t i = 0; i < ask->tokens_len; i++)
         asks[i] = shard_ask_token(ask, i);
     struct shard_listen what = {.asks = asks, .len = ask->tokens_len, .as_owner = true};
     what.signal = ask->signal;
     what.seq = ask->seq;
     runner_listen_async(runner(&g->call, 0), &what, receive_left_ms(&g->call), &slot->async);
-    memory_free(asks);
 }
 
 void served_await(struct local_call *c, struct call_slot *slot)
@@ -326,7 +325,7 @@ static enum err part_err(const struct served_call *g, uint32_t part, const struc
 
 static void answer_awaits(struct served_call *g, struct buf *out)
 {
-    struct shard_await_row *rows = memory_zeroed(parts_of(g), sizeof *rows);
+    CLEANUP(memory_let_go) struct shard_await_row *rows = memory_zeroed(parts_of(g), sizeof *rows);
     size_t len = 0;
     for (uint32_t i = 0; !g->call.state.moved && i < parts_of(g); i++) {
         const struct call_slot *slot = part_slot(g, i);
@@ -335,7 +334,6 @@ static void answer_awaits(struct served_call *g, struct buf *out)
             rows[len++] = (struct shard_await_row){shard_of(g, i), err};
     }
     shard_awaited_put(out, g->call.state.moved, rows, len);
-    memory_free(rows);
 }
 
 void served_answer(struct served_call *g, struct buf *out)

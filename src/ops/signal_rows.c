@@ -94,7 +94,7 @@ enum sluice_code message_add_signals(struct sluice_message *m, struct open_queue
                                      struct shard_runner *r, uint64_t seq, size_t left,
                                      struct sluice_error *error)
 {
-    struct signal_views *seen = NEW(struct signal_views);
+    CLEANUP(memory_let_go) struct signal_views *seen = NEW(struct signal_views);
     enum sluice_code code = SLUICE_OK;
     seen->seq = seq;
     runner_inspect(r, see_signals, seen);
@@ -105,7 +105,6 @@ enum sluice_code message_add_signals(struct sluice_message *m, struct open_queue
         if (!code) attach_list(m, list);
         sluice_signals_free(list);
     }
-    memory_free(seen);
     return code;
 }
 

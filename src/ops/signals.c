@@ -35,26 +35,24 @@ static void see_message(struct listing *l, const struct machine *m, uint64_t seq
 
 static void see_workflow(struct listing *l, const struct machine *m)
 {
-    uint64_t *seqs = memory_zeroed(MESSAGES_MAX, sizeof *seqs);
+    CLEANUP(memory_let_go) uint64_t *seqs = memory_zeroed(MESSAGES_MAX, sizeof *seqs);
     struct bytes id = bytes_str(l->want.workflow);
     struct workflow_view view;
     l->known = l->known || machine_workflow(m, id, &view);
     size_t len = machine_workflow_messages(m, id, seqs, MESSAGES_MAX);
     for (size_t i = 0; i < len && room(l) > 0; i++)
         see_message(l, m, seqs[i]);
-    memory_free(seqs);
 }
 
 static void see_worker(struct listing *l, const struct machine *m, int64_t now)
 {
-    struct message_view *views = memory_zeroed(MESSAGES_MAX, sizeof *views);
+    CLEANUP(memory_let_go) struct message_view *views = memory_zeroed(MESSAGES_MAX, sizeof *views);
     struct bytes name = bytes_str(l->want.worker);
     size_t len = machine_list(m, STATE_LOCKED, 0, now, views, MESSAGES_MAX);
     for (size_t i = 0; i < len && room(l) > 0; i++)
         if (bytes_equal(views[i].worker, name)) see_message(l, m, views[i].seq);
     struct worker_view worker;
     l->known = l->known || machine_worker_find(m, name, &worker);
-    memory_free(views);
 }
 
 static void see(void *ctx, const struct machine *m, int64_t now)

@@ -139,13 +139,12 @@ static void read_workflow(void *ctx, const struct machine *m, int64_t now)
     r->kept_ms = machine_config(m)->retention_ms;
     size_t room = r->max < TASKS_MAX ? r->max : TASKS_MAX;
     if (!machine_workflow(m, bytes_str(r->id), &v)) return;
-    uint64_t *seqs = memory_new((room + 1) * sizeof *seqs);
+    CLEANUP(memory_let_go) uint64_t *seqs = memory_new((room + 1) * sizeof *seqs);
     size_t len = machine_workflow_messages(m, bytes_str(r->id), seqs, room);
     r->found = true;
     fill(r->out, &v, r->shard);
     for (size_t i = 0; i < len; i++)
         add_task(r, m, seqs[i], now);
-    memory_free(seqs);
 }
 
 static enum sluice_code show_shard(struct look *look, struct open_queue *q, uint32_t shard,

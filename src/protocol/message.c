@@ -45,10 +45,9 @@ static bool is_json(const struct sluice_message *m)
 static void put_compact(struct json *o, const char *name, struct bytes text)
 {
     size_t len = json_raw_compact_len(text);
-    char *compact = memory_new(len + 1);
+    CLEANUP(memory_let_go) char *compact = memory_new(len + 1);
     json_raw_compact(text, compact);
     json_raw(o, name, bytes_of(compact, len));
-    memory_free(compact);
 }
 
 void message_mark_json(struct sluice_send *m, struct kept_texts *kept)

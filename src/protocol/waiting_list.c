@@ -127,13 +127,12 @@ static void add_row(const struct json *from, struct waiting_list *out)
 
 bool waiting_list_read(struct bytes body, struct waiting_list *out)
 {
-    struct json *o = json_read_object(body);
+    CLEANUP(json_let_go) struct json *o = json_read_object(body);
     struct json *rows = o ? json_member(o, "workers") : NULL;
     bool good = rows && json_kind(rows) == JSON_KIND_LIST;
     size_t len = good ? json_list_len(rows) : 0;
     for (size_t i = 0; i < len && i < WAITING_ROWS_MAX; i++)
         if (json_kind(json_list_at(rows, i)) == JSON_KIND_OBJECT)
             add_row(json_list_at(rows, i), out);
-    json_free(o);
     return good;
 }

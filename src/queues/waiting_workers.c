@@ -157,10 +157,9 @@ void owner_waiting(struct engine *e, const char *queue, struct waiting_list *out
     if (!e->links || atomic_load(&e->self)) return;
     q = queue_if_known(e, queue);
     if (!q) return;
-    struct owner_name *owners = memory_zeroed(NODES_MAX, sizeof *owners);
+    CLEANUP(memory_let_go) struct owner_name *owners = memory_zeroed(NODES_MAX, sizeof *owners);
     size_t len = owners_of(q, owners);
     for (size_t i = 0; i < len; i++)
         ask(e, waiting_cache_of(e), &owners[i], out);
     waiting_list_tidy(out);
-    memory_free(owners);
 }

@@ -128,14 +128,13 @@ static bool is_of_the_cluster(enum cluster_note note)
 // could not tell.
 static bool publish_before(struct cluster_bus *c, const struct membership_event *promoted)
 {
-    struct membership_event *rows = memory_zeroed(SOME, sizeof *rows);
+    CLEANUP(memory_let_go) struct membership_event *rows = memory_zeroed(SOME, sizeof *rows);
     uint64_t after = promoted->counter > SOME ? promoted->counter - SOME - 1 : 0;
     bool lost, up = true;
     size_t len = membership_events(c->server->member, after, rows, SOME, &lost);
     for (size_t i = 0; up && i < len && rows[i].counter < promoted->counter; i++)
         if (is_of_the_cluster(rows[i].note) && rows[i].at_ms >= promoted->at_ms - BEFORE_MS)
             up = publish(c, &rows[i]);
-    memory_free(rows);
     return up;
 }
 
@@ -155,14 +154,13 @@ static bool take(struct cluster_bus *c, const struct membership_event *e)
 // node still has it then.
 static bool publish_some(struct cluster_bus *c)
 {
-    struct membership_event *rows = memory_zeroed(SOME, sizeof *rows);
+    CLEANUP(memory_let_go) struct membership_event *rows = memory_zeroed(SOME, sizeof *rows);
     bool lost, up = true;
     size_t len = membership_events(c->server->member, c->at, rows, SOME, &lost);
     for (size_t i = 0; up && i < len; i++) {
         up = take(c, &rows[i]);
         if (up) c->at = rows[i].counter;
     }
-    memory_free(rows);
     return up && len == SOME;
 }
 

@@ -96,14 +96,13 @@ static bool write_beat(struct cluster_stream *c)
 // Writes the events that are there. Returns false if a write failed.
 static bool write_some(struct cluster_stream *c, size_t *len)
 {
-    struct membership_event *rows = memory_zeroed(SOME, sizeof *rows);
+    CLEANUP(memory_let_go) struct membership_event *rows = memory_zeroed(SOME, sizeof *rows);
     bool lost, open = true;
     *len = membership_events(c->stream.server->member, c->at, rows, SOME, &lost);
     if (lost && *len > 0) c->at = rows[0].counter - 1;
     if (c->gap || lost) open = write_gap(c);
     for (size_t i = 0; open && i < *len; i++)
         open = write_event(c, &rows[i]);
-    memory_free(rows);
     return open;
 }
 

@@ -102,7 +102,7 @@ static struct json *list_json(struct exchange *x, const struct sluice_names *nam
                               const struct queue_list_in *want, bool *more)
 {
     struct json *list = json_list_new();
-    struct shown_queue *shown = memory_zeroed(names->len, sizeof *shown);
+    CLEANUP(memory_let_go) struct shown_queue *shown = memory_zeroed(names->len, sizeof *shown);
     const char **wanted = memory_zeroed(names->len, sizeof *wanted);
     struct sluice_queue_status *seen = memory_zeroed(names->len, sizeof *seen);
     size_t len = find_shown(x, names, want, shown, more);
@@ -115,7 +115,6 @@ static struct json *list_json(struct exchange *x, const struct sluice_names *nam
     sluice_queues_status_done(seen, len);
     memory_free(seen);
     memory_free(wanted);
-    memory_free(shown);
     return list;
 }
 

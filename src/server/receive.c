@@ -33,7 +33,7 @@ static void given_back(struct async_call *async, const struct async_answer *a)
 
 static void give_back(struct exchange *x)
 {
-    const char **tokens = memory_zeroed(x->tokens_len, sizeof *tokens);
+    CLEANUP(memory_let_go) const char **tokens = memory_zeroed(x->tokens_len, sizeof *tokens);
     for (size_t i = 0; i < x->tokens_len; i++)
         tokens[i] = x->tokens[i];
     struct answer_release *g = NEW(struct answer_release);
@@ -42,7 +42,6 @@ static void give_back(struct exchange *x)
     struct settle what = {.kind = SETTLE_RELEASE, .tokens = tokens, .len = x->tokens_len};
     call_begin(x->server);
     async_settle(x->server->engine, x->queue, &what, &g->async);
-    memory_free(tokens);
 }
 
 // Returns whether the client may repeat the request and must then get the same locks.
@@ -170,7 +169,7 @@ static int compare_names(const void *a, const void *b)
 struct json *receive_waiting(struct server *s, const char *queue)
 {
     (void)pthread_mutex_lock(&s->lock);
-    worker_name *names = memory_zeroed(s->waiting_len + 1, sizeof *names);
+    CLEANUP(memory_let_go) worker_name *names = memory_zeroed(s->waiting_len + 1, sizeof *names);
     size_t len = 0;
     LIST_EACH(x, &s->waiting, struct exchange, link)
         if (strcmp(x->queue, queue) == 0) memcpy(names[len++], x->worker, sizeof *names);
@@ -185,7 +184,6 @@ struct json *receive_waiting(struct server *s, const char *queue)
         json_number(row, "receives", (int64_t)same);
         json_list_take(list, row);
     }
-    memory_free(names);
     return list;
 }
 

@@ -393,11 +393,10 @@ static void keep_live_rows(struct shard *s)
 {
     const struct body_fetch *f = &s->fetch;
     CHECK(f->rows_len > 0);
-    bool *live = memory_zeroed(f->rows_len, sizeof *live);
+    CLEANUP(memory_let_go) bool *live = memory_zeroed(f->rows_len, sizeof *live);
     machine_live_slots(s->machine, f->wanted, f->rows_len, live);
     live[0] = live[0] || anything_alive(s);
     keep_rows(s, live);
-    memory_free(live);
 }
 
 static void floors_known(struct shard *s)

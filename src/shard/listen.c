@@ -88,14 +88,13 @@ static void add_views(const struct shard *s, struct shard_call_signals *l,
                       const struct listen_ask *ask, uint32_t index, size_t max)
 {
     size_t len;
-    struct signal_view *views = memory_new((max + 1) * sizeof *views);
+    CLEANUP(memory_let_go) struct signal_view *views = memory_new((max + 1) * sizeof *views);
     CHECK(machine_signals(s->machine, &ask->ref, ask->after, views, max, &len) == REASON_NONE);
     for (size_t i = 0; i < len; i++) {
         struct signal_delivery *row = row_add(l);
         row->index = index;
         row->view = views[i];
     }
-    memory_free(views);
 }
 
 void signals_of_grants(struct shard *s, struct shard_call *c)
@@ -206,7 +205,7 @@ static size_t add_ends(const struct shard *s, struct shard_call_signals *l)
 {
     size_t pending = 0;
     size_t room = machine_signals_room(s->machine, &l->signal);
-    struct signal_view *views = memory_new((room + 1) * sizeof *views);
+    CLEANUP(memory_let_go) struct signal_view *views = memory_new((room + 1) * sizeof *views);
     size_t len = machine_signals_with(s->machine, &l->signal, views, room);
     CHECK(l->waits_end);
     l->len = 0;
@@ -215,7 +214,6 @@ static size_t add_ends(const struct shard *s, struct shard_call_signals *l)
         row_add(l)->view = views[i];
         pending += views[i].state == SIGNAL_PENDING;
     }
-    memory_free(views);
     return pending;
 }
 

@@ -60,39 +60,35 @@ static bool read_pair(const struct json *o, const char *prefix, struct buf *valu
 bool consul_pairs_parse(struct bytes text, const char *prefix, struct kv_items *to)
 {
     struct buf value;
-    struct json *list = open_kind(text, JSON_KIND_LIST);
+    CLEANUP(json_let_go) struct json *list = open_kind(text, JSON_KIND_LIST);
     bool good = list != NULL;
     buf_init(&value, KV_ANSWER_MAX);
     for (size_t i = 0; good && i < json_list_len(list); i++)
         good = read_pair(json_list_at(list, i), prefix, &value, to);
     if (!good) kv_items_clear(to);
     buf_done(&value);
-    json_free(list);
     return good;
 }
 
 bool consul_session_parse(struct bytes text, char session[KV_SESSION_MAX + 1])
 {
     uint8_t id[COORD_ID_LEN];
-    struct json *o = open_kind(text, JSON_KIND_OBJECT);
+    CLEANUP(json_let_go) struct json *o = open_kind(text, JSON_KIND_OBJECT);
     bool good = o && get_text(o, "ID", session, KV_SESSION_MAX + 1) &&
                 consul_uuid_parse(bytes_str(session), id);
     if (!good) session[0] = 0;
-    json_free(o);
     return good;
 }
 
 int consul_sessions_count(struct bytes text)
 {
-    struct json *list = open_kind(text, JSON_KIND_LIST);
-    int count = list ? (int)(json_list_len(list) > 0) : -1;
-    json_free(list);
-    return count;
+    CLEANUP(json_let_go) struct json *list = open_kind(text, JSON_KIND_LIST);
+    return list ? (int)(json_list_len(list) > 0) : -1;
 }
 
 void consul_rollback_parse(struct bytes text, char what[static COORD_WHY_MAX])
 {
-    struct json *o = open_kind(text, JSON_KIND_OBJECT);
+    CLEANUP(json_let_go) struct json *o = open_kind(text, JSON_KIND_OBJECT);
     const struct json *errors = o ? json_member(o, "Errors") : NULL;
     what[0] = 0;
     if (errors && json_kind(errors) == JSON_KIND_LIST && json_list_len(errors) > 0) {
@@ -100,7 +96,6 @@ void consul_rollback_parse(struct bytes text, char what[static COORD_WHY_MAX])
         if (json_kind(first) == JSON_KIND_OBJECT && !get_text(first, "What", what, COORD_WHY_MAX))
             what[0] = 0;
     }
-    json_free(o);
 }
 
 bool consul_uuid_parse(struct bytes text, uint8_t id[static COORD_ID_LEN])

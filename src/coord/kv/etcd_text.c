@@ -72,13 +72,12 @@ void etcd_error_parse(struct bytes text, struct etcd_error *e)
 {
     uint64_t code = 0;
     *e = (struct etcd_error){.code = -1};
-    struct json *o = open_object(text);
+    CLEANUP(json_let_go) struct json *o = open_object(text);
     if (o && json_member(o, "code") && get_u64(o, "code", &code) && code <= 16) {
         e->code = (int)code;
         get_text(o, "message", e->message, sizeof e->message);
         if (!e->message[0]) get_text(o, "error", e->message, sizeof e->message);
     }
-    json_free(o);
 }
 
 static bool read_reply(const struct json *o, struct etcd_reply *r)
@@ -105,10 +104,8 @@ static const struct json *result_of(const struct json *o)
 bool etcd_reply_parse(struct bytes text, struct etcd_reply *r)
 {
     *r = (struct etcd_reply){0};
-    struct json *o = open_object(text);
-    bool good = o && read_reply(result_of(o), r);
-    json_free(o);
-    return good;
+    CLEANUP(json_let_go) struct json *o = open_object(text);
+    return o && read_reply(result_of(o), r);
 }
 
 static bool get_base64(const struct json *o, const char *key, struct buf *to)
@@ -143,7 +140,7 @@ bool etcd_range_parse(struct bytes text, const char *prefix, struct etcd_reply *
                       struct kv_items *to)
 {
     struct buf key, value;
-    struct json *o = open_object(text);
+    CLEANUP(json_let_go) struct json *o = open_object(text);
     *r = (struct etcd_reply){0};
     buf_init(&key, 4096);
     buf_init(&value, KV_ANSWER_MAX);
@@ -156,7 +153,6 @@ bool etcd_range_parse(struct bytes text, const char *prefix, struct etcd_reply *
     if (good) to->at = r->revision;
     buf_done(&key);
     buf_done(&value);
-    json_free(o);
     return good;
 }
 
@@ -164,7 +160,7 @@ enum etcd_watch etcd_watch_parse(struct bytes line, uint64_t *cluster_id)
 {
     struct etcd_reply r;
     uint64_t compacted = 0;
-    struct json *o = open_object(line);
+    CLEANUP(json_let_go) struct json *o = open_object(line);
     enum etcd_watch what = ETCD_WATCH_BAD;
     *cluster_id = 0;
     const struct json *result = o ? result_of(o) : NULL;
@@ -176,7 +172,6 @@ enum etcd_watch etcd_watch_parse(struct bytes line, uint64_t *cluster_id)
         if (get_true(result, "canceled"))
             what = compacted ? ETCD_WATCH_CHANGED : ETCD_WATCH_CANCELED;
     }
-    json_free(o);
     return what;
 }
 

@@ -85,7 +85,7 @@ static enum err walk(struct file_log *l, struct log_segment *g, struct log_curso
 {
     index_note(g, c->slot, c->offset);
     if (c->slot == slot) return ERR_OK;
-    uint8_t *chunk = memory_new(WALK_CHUNK);
+    CLEANUP(memory_let_go) uint8_t *chunk = memory_new(WALK_CHUNK);
     uint64_t chunk_at = 0;
     size_t chunk_len = 0;
     enum err e = ERR_OK;
@@ -107,7 +107,6 @@ static enum err walk(struct file_log *l, struct log_segment *g, struct log_curso
         c->offset += r.size;
         index_note(g, c->slot, c->offset);
     }
-    memory_free(chunk);
     return e;
 }
 

@@ -117,7 +117,7 @@ static void put_words(struct redis_client *c, const struct attempt *t, struct bu
     char keys[24];
     size_t first = call->raw ? 0 : 3;
     (void)snprintf(keys, sizeof keys, "%zu", call->keys);
-    struct bytes *words = memory_zeroed(call->args_len + 3, sizeof *words);
+    CLEANUP(memory_let_go) struct bytes *words = memory_zeroed(call->args_len + 3, sizeof *words);
     if (!call->raw) {
         words[0] = bytes_str(t->text ? "EVAL" : "EVALSHA");
         words[1] = bytes_str(t->text ? redis_script_text(call->script) : c->sha[call->script]);
@@ -125,7 +125,6 @@ static void put_words(struct redis_client *c, const struct attempt *t, struct bu
     }
     memcpy(words + first, call->args, call->args_len * sizeof *words);
     resp_format(to, words, call->args_len + first);
-    memory_free(words);
 }
 
 static void format_attempt(struct redis_client *c, struct attempt *t)

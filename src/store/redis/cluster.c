@@ -75,7 +75,7 @@ static void take_row(struct redis_client *c, const struct resp *row, const char 
 void redis_cluster_take(struct redis_client *c, const struct resp *reply, const char *asked)
 {
     CHECK(c->slots);
-    uint16_t *slots = memory_new(REDIS_SLOTS * sizeof *slots);
+    CLEANUP(memory_let_go) uint16_t *slots = memory_new(REDIS_SLOTS * sizeof *slots);
     for (size_t i = 0; i < REDIS_SLOTS; i++)
         slots[i] = NO_SERVER;
     (void)pthread_mutex_lock(&c->lock);
@@ -83,7 +83,6 @@ void redis_cluster_take(struct redis_client *c, const struct resp *reply, const 
         take_row(c, resp_item(reply, i), asked, slots);
     memcpy(c->slots, slots, REDIS_SLOTS * sizeof *slots);
     (void)pthread_mutex_unlock(&c->lock);
-    memory_free(slots);
 }
 
 static enum err ask_slots(struct redis_client *c, const struct redis_place *at, int64_t until,

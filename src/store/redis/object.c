@@ -66,7 +66,7 @@ static enum err run_put(struct redis *me, const char *key, const char *mode, str
                         struct resp **reply, struct store_answer *a)
 {
     struct redis_key object, index;
-    struct redis_key *folders = memory_zeroed(FOLDERS_MAX, sizeof *folders);
+    CLEANUP(memory_let_go) struct redis_key *folders = memory_zeroed(FOLDERS_MAX, sizeof *folders);
     struct bytes args[2 + FOLDERS_MAX + 3];
     redis_key_of(&object, me->client.url.prefix, 'o', key);
     redis_key_index(&index, me->client.url.prefix, key, redis_tag_len(key));
@@ -81,9 +81,7 @@ static enum err run_put(struct redis *me, const char *key, const char *mode, str
     args[count++] = body;
     struct redis_call call = {
         .script = SCRIPT_PUT, .keys = keys, .args = args, .args_len = count, .writes = true};
-    enum err e = redis_run(&me->client, &call, reply, a);
-    memory_free(folders);
-    return e;
+    return redis_run(&me->client, &call, reply, a);
 }
 
 static enum err write_object(struct redis *me, const char *key, const char *mode, struct bytes body,
@@ -269,7 +267,7 @@ static int by_name(const void *a, const void *b)
 static void take_first(const struct listing *l, struct store_answer *a)
 {
     size_t count = l->page.rows_len;
-    const char **names = memory_zeroed(count + 1, sizeof *names);
+    CLEANUP(memory_let_go) const char **names = memory_zeroed(count + 1, sizeof *names);
     for (size_t i = 0; i < count; i++)
         names[i] = store_row_key(&l->page, i);
     qsort(names, count, sizeof *names, by_name);
@@ -290,7 +288,6 @@ static void take_first(const struct listing *l, struct store_answer *a)
         answer_row_key(a, names[i], r->size, r->modified);
     }
     a->more = count > limit;
-    memory_free(names);
 }
 
 enum err redis_list(struct store *s, const char *prefix, const char *after, size_t limit,
@@ -320,7 +317,7 @@ static enum err delete_run(struct redis *me, const char *const *keys, size_t cou
                            struct store_answer *a)
 {
     struct redis_key index;
-    struct redis_key *objects = memory_zeroed(count, sizeof *objects);
+    CLEANUP(memory_let_go) struct redis_key *objects = memory_zeroed(count, sizeof *objects);
     struct bytes *args = memory_zeroed(2 * count + 1, sizeof *args);
     redis_key_index(&index, me->client.url.prefix, keys[0], redis_tag_len(keys[0]));
     args[0] = bytes_str(index.text);
@@ -341,7 +338,6 @@ static enum err delete_run(struct redis *me, const char *const *keys, size_t cou
         resp_free(reply);
     }
     memory_free(args);
-    memory_free(objects);
     return e;
 }
 

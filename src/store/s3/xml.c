@@ -87,7 +87,7 @@ static bool walk(struct bytes from, const char *root,
                  void (*end)(struct xml_walk *w, const char *parent, const char *name), void *to)
 {
     if (from.len == 0 || from.len > KEYS_MAX) return false;
-    struct xml_walk *w = NEW(struct xml_walk);
+    CLEANUP(memory_let_go) struct xml_walk *w = NEW(struct xml_walk);
     w->parser = XML_ParserCreate(NULL);
     w->root = root;
     w->end = end;
@@ -102,7 +102,6 @@ static bool walk(struct bytes from, const char *root,
                !w->bad;
         XML_ParserFree(w->parser);
     }
-    memory_free(w);
     return good;
 }
 
