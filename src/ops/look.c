@@ -26,6 +26,7 @@ static enum call_built build(struct local_call *c, bool may_block, struct call_p
     if (l->check && l->check(l, call_error(c))) return CALL_ENDED;
     enum call_built built = c->caller ? open_queue(c, may_block) : call_open_queue(c, may_block);
     if (built != CALL_BUILT) return built;
+    l->queue = c->queue;
     enum sluice_code code = l->begin ? l->begin(l, c->queue, call_error(c)) : SLUICE_OK;
     if (code) call_set_code(c, code);
     *plan = (struct call_plan){.shards = c->queue->row.birth.shards, .first_shard = l->first};
@@ -38,13 +39,15 @@ static bool look(struct local_call *c, uint32_t shard, const struct call_slot *s
     struct look *l = ((struct look_call *)c)->look;
     struct sluice_error why = {.code = SLUICE_OK};
     struct shard_runner *r = runner_if_open(c->queue, shard);
-    bool enough = l->first_only;
     enum sluice_code code = synced ? queue_synced(c->queue, r, synced->err, &why)
                                    : queue_synced_runner(c->queue, shard, &r, &why);
     if (code == SLUICE_NOT_FOUND && l->any_state) return false;
+    l->at = shard;
+    l->runner = r;
+    l->enough = l->first_only;
     if (!code && l->inspect) runner_inspect(r, l->inspect, l);
-    if (!code && l->shard) code = l->shard(l, c->queue, shard, r, &enough, &why);
-    if (!code) return enough;
+    if (!code && l->shard) code = l->shard(l, &why);
+    if (!code) return l->enough;
     *call_error(c) = why;
     call_set_code(c, code);
     return true;

@@ -14,13 +14,16 @@ struct look {
     enum sluice_code (*begin)(struct look *l, struct open_queue *q, struct sluice_error *error);
     bool first_only;
     runner_inspect_fn *inspect; // reads the state of a shard; its ctx is the look; may be NULL
-    // Does the same, or more, and may block. *enough: the shards behind it are not needed. May be
-    // NULL.
-    enum sluice_code (*shard)(struct look *l, struct open_queue *q, uint32_t shard,
-                              struct shard_runner *r, bool *enough, struct sluice_error *error);
+    // Does the same, or more, and may block; may be NULL.
+    enum sluice_code (*shard)(struct look *l, struct sluice_error *error);
     void (*end)(struct look *l, struct local_call *c); // before the answer; may be NULL
     void (*release)(struct look *l);                   // frees what it has; may be NULL
     bool owned;                                        // it is freed after the answer
+    // Of the shard that is looked at:
+    struct open_queue *queue;
+    uint32_t at;
+    struct shard_runner *runner;
+    bool enough; // the shards behind it are not needed
 };
 
 // Without as->async it waits for the end and returns the code.

@@ -106,9 +106,6 @@ struct peek_batch {
     int outcome; // of finished messages; as in struct finished_read
     size_t max;
     uint64_t after; // in the first shard: the messages behind this one; or the one to show
-    struct open_queue *queue;
-    uint32_t shard;
-    struct shard_runner *runner;
     struct batch_builder *batch;
     uint64_t left;                // bytes of bodies that may still be added
     struct answer_budget *budget; // NULL: unlimited
@@ -141,12 +138,12 @@ static enum sluice_code add_fetched(struct peek_batch *h, const struct message_v
                                     size_t len, const struct delivery *deliveries)
 {
     CLEANUP(memory_let_go) enum err *errs = memory_zeroed(len, sizeof *errs);
-    bodies_add(h->batch, h->queue, h->shard, h->runner, deliveries, views, len, errs);
+    bodies_add(h->batch, h->look.queue, h->look.at, h->look.runner, deliveries, views, len, errs);
     enum sluice_code code = SLUICE_OK;
     for (size_t i = 0; !code && i < len; i++) {
         char id[SLUICE_ID_MAX];
         if (!errs[i] || errs[i] == ERR_NOT_FOUND) continue; // NOT_FOUND: finished meanwhile
-        id_print(queue_ref(h->queue), h->shard, views[i].seq, id);
+        id_print(queue_ref(h->look.queue), h->look.at, views[i].seq, id);
         code = refuse(h->error, errs[i], "body", "message %s: its body %s", id,
                       errs[i] == ERR_CORRUPT ? "is missing or damaged" : "could not be read");
     }
@@ -188,7 +185,7 @@ static void add_texts(struct peek_batch *h, const struct peek_rows *seen, size_t
     struct sluice_batch *batch = batch_take(h->batch);
     for (size_t i = first; i < first + len; i++) {
         char id[SLUICE_ID_MAX];
-        id_print(queue_ref(h->queue), h->shard, seen->views[i].seq, id);
+        id_print(queue_ref(h->look.queue), h->look.at, seen->views[i].seq, id);
         struct sluice_message *m = batch_first < batch->len ? &batch->messages[batch_first] : NULL;
         bool there = m && strcmp(m->id, id) == 0;
         failures_attach(&seen->failures, i, &reasons, there ? m : NULL);
@@ -218,9 +215,10 @@ static enum sluice_code add_piece(struct peek_batch *h, const struct peek_rows *
     size_t failures;
     struct reason_place *reasons = texts_of(seen, first, len, &failures, &wants);
     LOCAL(kept_reply, answer);
-    enum err err = runner_read(h->runner, &wants, &answer);
+    enum err err = runner_read(h->look.runner, &wants, &answer);
     enum sluice_code code = SLUICE_OK;
-    if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why ? answer.why : "");
+    if (err)
+        code = refuse_why(h->error, err, h->look.queue->row.name, answer.why ? answer.why : "");
     *added = err ? 0 : count_fitting(h, answer.deliveries, len);
     note_read(h, answer.deliveries, *added);
     uint64_t more = failures_weight(&seen->failures, first, *added, &answer);
@@ -267,9 +265,9 @@ static enum sluice_code parse_state(const char *text, enum message_state *out,
 
 static struct finished_read finished_reader(struct peek_batch *h)
 {
-    return (struct finished_read){.queue = h->queue,
-                                  .shard = h->shard,
-                                  .runner = h->runner,
+    return (struct finished_read){.queue = h->look.queue,
+                                  .shard = h->look.at,
+                                  .runner = h->look.runner,
                                   .batch = h->batch,
                                   .max = h->max,
                                   .want = &h->want,
@@ -282,28 +280,22 @@ static struct finished_read finished_reader(struct peek_batch *h)
                                   .taken = &h->taken};
 }
 
-static enum sluice_code finished_shard(struct look *l, struct open_queue *q, uint32_t shard,
-                                       struct shard_runner *r, bool *enough,
-                                       struct sluice_error *error)
+static enum sluice_code finished_shard(struct look *l, struct sluice_error *error)
 {
     struct peek_batch *h = (struct peek_batch *)l;
     uint64_t last;
-    (void)q;
-    h->shard = shard;
-    h->runner = r;
     h->error = error;
     struct finished_read reader = finished_reader(h);
-    uint64_t after = shard == l->first ? h->after : 0;
-    enum sluice_code code = finished_list(&reader, after, enough, &last, error);
-    if (last > 0) id_print(queue_ref(h->queue), shard, last, h->last);
-    if (*enough) (void)text_copy(h->found->next, sizeof h->found->next, h->last);
+    uint64_t after = l->at == l->first ? h->after : 0;
+    enum sluice_code code = finished_list(&reader, after, &l->enough, &last, error);
+    if (last > 0) id_print(queue_ref(l->queue), l->at, last, h->last);
+    if (l->enough) (void)text_copy(h->found->next, sizeof h->found->next, h->last);
     return code;
 }
 
 static enum sluice_code peek_begin(struct look *l, struct open_queue *q, struct sluice_error *error)
 {
     struct peek_batch *h = (struct peek_batch *)l;
-    h->queue = q;
     enum sluice_code code = SLUICE_OK;
     bool finished = h->want.state && finished_state(h->want.state, &h->outcome);
     if (finished) l->shard = finished_shard;
@@ -320,24 +312,20 @@ static void note_next(struct peek_batch *h)
     (void)text_copy(h->found->next, sizeof h->found->next, last);
 }
 
-static enum sluice_code peek_shard(struct look *l, struct open_queue *q, uint32_t shard,
-                                   struct shard_runner *r, bool *enough, struct sluice_error *error)
+static enum sluice_code peek_shard(struct look *l, struct sluice_error *error)
 {
     struct peek_batch *h = (struct peek_batch *)l;
     struct peek_rows seen;
     bool all;
-    (void)q;
-    h->shard = shard;
-    h->runner = r;
     h->error = error;
     seen_init(&seen, h->max - batch_len(h->batch));
     seen.state = h->state;
-    seen.after = shard == l->first ? h->after : 0;
-    runner_inspect(r, read_messages, &seen);
+    seen.after = l->at == l->first ? h->after : 0;
+    runner_inspect(l->runner, read_messages, &seen);
     enum sluice_code code = add_bodies(h, &seen, &all);
     seen_done(&seen);
-    *enough = !all || batch_len(h->batch) == h->max;
-    if (!code && *enough) note_next(h);
+    l->enough = !all || batch_len(h->batch) == h->max;
+    if (!code && l->enough) note_next(h);
     return code;
 }
 
@@ -409,9 +397,10 @@ static enum sluice_code find_piece(struct peek_batch *h, const struct peek_rows 
     size_t failures;
     struct reason_place *reasons = texts_of(seen, first, len, &failures, &wants);
     LOCAL(kept_reply, answer);
-    enum err err = runner_read(h->runner, &wants, &answer);
+    enum err err = runner_read(h->look.runner, &wants, &answer);
     enum sluice_code code = SLUICE_OK;
-    if (err) code = refuse_why(h->error, err, h->queue->row.name, answer.why ? answer.why : "");
+    if (err)
+        code = refuse_why(h->error, err, h->look.queue->row.name, answer.why ? answer.why : "");
     for (size_t i = 0; !code && !*stop && i < len; i++) {
         code = find_one(h, seen, *at, &answer.deliveries[i], stop);
         if (code || *stop) break;
@@ -437,28 +426,24 @@ static enum sluice_code find_page(struct peek_batch *h, const struct peek_rows *
     return code;
 }
 
-static enum sluice_code find_shard(struct look *l, struct open_queue *q, uint32_t shard,
-                                   struct shard_runner *r, bool *enough, struct sluice_error *error)
+static enum sluice_code find_shard(struct look *l, struct sluice_error *error)
 {
     struct peek_batch *h = (struct peek_batch *)l;
-    uint64_t after = shard == l->first ? h->after : 0;
+    uint64_t after = l->at == l->first ? h->after : 0;
     enum sluice_code code = SLUICE_OK;
-    (void)q;
-    h->shard = shard;
-    h->runner = r;
     h->error = error;
-    for (bool more = true; !code && more && !*enough;) {
+    for (bool more = true; !code && more && !l->enough;) {
         struct peek_rows seen;
         seen_init(&seen, FIND_PAGE);
         seen.state = h->state;
         seen.after = after;
-        runner_inspect(r, read_messages, &seen);
-        code = find_page(h, &seen, &after, enough);
+        runner_inspect(l->runner, read_messages, &seen);
+        code = find_page(h, &seen, &after, &l->enough);
         more = seen.len == FIND_PAGE;
         seen_done(&seen);
     }
-    if (after > 0) id_print(queue_ref(h->queue), shard, after, h->last);
-    if (*enough) (void)text_copy(h->found->next, sizeof h->found->next, h->last);
+    if (after > 0) id_print(queue_ref(l->queue), l->at, after, h->last);
+    if (l->enough) (void)text_copy(h->found->next, sizeof h->found->next, h->last);
     return code;
 }
 
@@ -504,14 +489,13 @@ static enum sluice_code add_signals(struct peek_batch *h)
 {
     struct sluice_batch *batch = batch_take(h->batch);
     size_t left = take_budget(h, NULL, 0, SHOWN_SIGNALS_BYTES) ? SHOWN_SIGNALS_BYTES : 0;
-    return message_add_signals(&batch->messages[0], h->queue, h->shard, h->runner, h->after, left,
-                               h->error);
+    return message_add_signals(&batch->messages[0], h->look.queue, h->look.at, h->look.runner,
+                               h->after, left, h->error);
 }
 
 static enum sluice_code show_begin(struct look *l, struct open_queue *q, struct sluice_error *error)
 {
     struct peek_batch *h = (struct peek_batch *)l;
-    h->queue = q;
     return id_parse(queue_ref(q), h->id, &l->first, &h->after, error);
 }
 
@@ -522,26 +506,24 @@ static void see_one(struct peek_rows *s, struct shard_runner *r, uint64_t seq)
     runner_inspect(r, read_messages, s);
 }
 
-static enum sluice_code show_shard(struct look *l, struct open_queue *q, uint32_t shard,
-                                   struct shard_runner *r, bool *enough, struct sluice_error *error)
+static enum sluice_code show_shard(struct look *l, struct sluice_error *error)
 {
     struct peek_batch *h = (struct peek_batch *)l;
     struct peek_rows seen;
     enum sluice_code code = SLUICE_OK;
     bool all;
-    h->shard = shard;
-    h->runner = r;
     h->error = error;
-    *enough = true;
-    see_one(&seen, r, h->after);
+    l->enough = true;
+    see_one(&seen, l->runner, h->after);
     bool finished = seen.err == ERR_CONFLICT;
     if (seen.err && !finished)
-        code = refuse(error, ERR_NOT_FOUND, "id", "queue %s has no message %s", q->row.name, h->id);
+        code = refuse(error, ERR_NOT_FOUND, "id", "queue %s has no message %s", l->queue->row.name,
+                      h->id);
     if (!seen.err) code = add_bodies(h, &seen, &all);
     bool ended = !code && batch_len(h->batch) == 0;
     if (ended && !finished) { // meanwhile
         seen_done(&seen);
-        see_one(&seen, r, h->after);
+        see_one(&seen, l->runner, h->after);
     }
     if (ended) code = add_finished(h, &seen);
     if (!code) code = add_signals(h);

@@ -30,18 +30,16 @@ struct show_look {
 };
 
 // The first shard has the settings that count.
-static enum sluice_code show_shard(struct look *l, struct open_queue *q, uint32_t shard,
-                                   struct shard_runner *r, bool *enough, struct sluice_error *error)
+static enum sluice_code show_shard(struct look *l, struct sluice_error *error)
 {
-    (void)shard;
-    (void)enough;
     (void)error;
+    const struct open_queue *q = l->queue;
     struct sluice_queue_info *info = NEW(struct sluice_queue_info);
     info->name = memory_text(q->row.name);
     info->created = q->row.created_ms;
     for (int i = 0; i < 16; i++)
         (void)snprintf(info->id + (size_t)i * 2, 3, "%02x", q->row.id.bytes[i]);
-    runner_inspect(r, read_info, info);
+    runner_inspect(l->runner, read_info, info);
     ((struct show_look *)l)->info = info;
     return SLUICE_OK;
 }

@@ -37,7 +37,6 @@ struct choice {
     const char *const *ids;
     struct chosen_letter *rows;
     size_t len;
-    uint32_t at; // the shard that is looked at
     size_t from; // rows before it are done, in the op under way
     uint32_t count;
     struct sluice_outcome *outcomes;
@@ -106,18 +105,13 @@ static void see_shard(void *ctx, const struct machine *m, int64_t now)
 {
     struct choice *c = ctx;
     for (size_t i = 0; i < c->len; i++)
-        if (c->rows[i].shard == c->at && !c->outcomes[i].status) see_one(c, m, now, i);
+        if (c->rows[i].shard == c->look.at && !c->outcomes[i].status) see_one(c, m, now, i);
 }
 
-static enum sluice_code look_shard(struct look *l, struct open_queue *q, uint32_t shard,
-                                   struct shard_runner *r, bool *enough, struct sluice_error *error)
+static enum sluice_code look_shard(struct look *l, struct sluice_error *error)
 {
-    struct choice *c = (struct choice *)l;
-    (void)q;
-    (void)enough;
     (void)error;
-    c->at = shard;
-    runner_inspect(r, see_shard, c);
+    runner_inspect(l->runner, see_shard, l);
     return SLUICE_OK;
 }
 

@@ -33,14 +33,11 @@ static void list_ready(void *ctx, const struct machine *m, int64_t now)
         l->seqs[i] = views[i].seq;
 }
 
-static enum sluice_code list_shard(struct look *l, struct open_queue *q, uint32_t shard,
-                                   struct shard_runner *r, bool *enough, struct sluice_error *error)
+static enum sluice_code list_shard(struct look *l, struct sluice_error *error)
 {
-    (void)q;
-    (void)shard;
     (void)error;
-    runner_inspect(r, list_ready, l);
-    *enough = true;
+    runner_inspect(l->runner, list_ready, l);
+    l->enough = true;
     return SLUICE_OK;
 }
 
@@ -109,15 +106,11 @@ static enum sluice_code read_bodies(struct page_look *l, struct shard_runner *r,
     return code ? code : number_batch(p, error);
 }
 
-static enum sluice_code read_shard(struct look *look, struct open_queue *q, uint32_t shard,
-                                   struct shard_runner *r, bool *enough, struct sluice_error *error)
+static enum sluice_code read_shard(struct look *l, struct sluice_error *error)
 {
-    struct page_look *l = (struct page_look *)look;
-    (void)q;
-    (void)shard;
-    *enough = true;
-    runner_inspect(r, find_ready, l);
-    return read_bodies(l, r, error);
+    l->enough = true;
+    runner_inspect(l->runner, find_ready, l);
+    return read_bodies((struct page_look *)l, l->runner, error);
 }
 
 enum sluice_code page_read(struct letter_page *p, struct open_queue *q, uint32_t shard,

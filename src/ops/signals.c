@@ -89,16 +89,14 @@ static enum sluice_code begin(struct look *look, struct open_queue *q, struct sl
     return id_parse(queue_ref(q), l->want.message, &look->first, &l->seq, error);
 }
 
-static enum sluice_code look_shard(struct look *look, struct open_queue *q, uint32_t shard,
-                                   struct shard_runner *r, bool *enough, struct sluice_error *error)
+static enum sluice_code look_shard(struct look *look, struct sluice_error *error)
 {
     struct listing *l = (struct listing *)look;
-    runner_inspect(r, see, l);
-    *enough = l->want.message;
-    enum sluice_code code =
-        signal_list_add_views(l->list, q, shard, r, l->views, l->len, NULL, &l->left, error);
+    runner_inspect(look->runner, see, l);
+    enum sluice_code code = signal_list_add_views(l->list, look->queue, look->at, look->runner,
+                                                  l->views, l->len, NULL, &l->left, error);
     l->len = 0;
-    *enough = *enough || room(l) == 0;
+    look->enough = l->want.message || room(l) == 0;
     return code;
 }
 

@@ -135,15 +135,10 @@ void ops_requests(struct engine *e, struct sluice_requests *out)
     add_requests(out, &meter.cost);
 }
 
-static enum sluice_code stats_shard(struct look *l, struct open_queue *q, uint32_t shard,
-                                    struct shard_runner *r, bool *enough,
-                                    struct sluice_error *error)
+static enum sluice_code stats_shard(struct look *l, struct sluice_error *error)
 {
-    (void)q;
-    (void)shard;
-    (void)enough;
     (void)error;
-    note_age(r, (const struct stats_read *)l);
+    note_age(l->runner, (const struct stats_read *)l);
     return SLUICE_OK;
 }
 

@@ -67,18 +67,13 @@ struct report {
     struct sluice_upgrade *out;
 };
 
-static enum sluice_code report_shard(struct look *l, struct open_queue *q, uint32_t shard,
-                                     struct shard_runner *runner, bool *enough,
-                                     struct sluice_error *error)
+static enum sluice_code report_shard(struct look *l, struct sluice_error *error)
 {
     struct sluice_upgrade *out = ((struct report *)l)->out;
     struct shard_report r = {.out = out};
-    (void)q;
-    (void)shard;
-    (void)enough;
     (void)error;
-    runner_read_journal(runner, read_journal, &r);
-    read_owner(runner, out);
+    runner_read_journal(l->runner, read_journal, &r);
+    read_owner(l->runner, out);
     if (out->version == 0 || r.rules < out->version) out->version = r.rules;
     out->raised += r.rules >= out->newest;
     return SLUICE_OK;

@@ -36,7 +36,6 @@ static void fill(struct sluice_workflow *row, const struct workflow_view *v, uin
 
 struct list_read {
     struct look look; // first
-    uint32_t shard;
     struct sluice_workflow *rows;
     size_t len, room;
     struct sluice_workflow *out;
@@ -53,20 +52,15 @@ static void add_rows(void *ctx, const struct machine *m, int64_t now)
     for (uint64_t after = 0; (len = machine_workflows(m, after, page, PAGE)) > 0;) {
         (void)ARRAY_ROOM(l->rows, l->len, l->room, len);
         for (size_t i = 0; i < len; i++)
-            fill(&l->rows[l->len++], &page[i], l->shard);
+            fill(&l->rows[l->len++], &page[i], l->look.at);
         after = page[len - 1].number;
     }
 }
 
-static enum sluice_code list_shard(struct look *look, struct open_queue *q, uint32_t shard,
-                                   struct shard_runner *r, bool *enough, struct sluice_error *error)
+static enum sluice_code list_shard(struct look *l, struct sluice_error *error)
 {
-    struct list_read *l = (struct list_read *)look;
-    (void)q;
-    (void)enough;
     (void)error;
-    l->shard = shard;
-    runner_inspect(r, add_rows, l);
+    runner_inspect(l->runner, add_rows, l);
     return SLUICE_OK;
 }
 
@@ -108,9 +102,7 @@ enum sluice_code start_workflows(const struct request_origin *as, const char *qu
 struct show_read {
     struct look look; // first
     const char *id;
-    uint32_t shard;
     bool found;
-    struct open_queue *queue;
     struct sluice_workflow *out;
     struct sluice_task *tasks;
     size_t max, len;
@@ -126,7 +118,7 @@ static void add_task(struct show_read *r, const struct machine *m, uint64_t seq,
     if (machine_find(m, seq, now, &v)) return;
     *t = (struct sluice_task){.attempt = v.deliveries, .until = v.until, .percent = -1};
     if (machine_progress(m, seq, &progress)) t->percent = progress.percent;
-    id_print(queue_ref(r->queue), r->shard, seq, t->id);
+    id_print(queue_ref(r->look.queue), r->look.at, seq, t->id);
     copy_text(t->state, sizeof t->state, bytes_str(message_state_name(v.state)));
     copy_text(t->worker, sizeof t->worker, v.worker);
     r->len++;
@@ -142,21 +134,16 @@ static void read_workflow(void *ctx, const struct machine *m, int64_t now)
     CLEANUP(memory_let_go) uint64_t *seqs = memory_new((room + 1) * sizeof *seqs);
     size_t len = machine_workflow_messages(m, bytes_str(r->id), seqs, room);
     r->found = true;
-    fill(r->out, &v, r->shard);
+    fill(r->out, &v, r->look.at);
     for (size_t i = 0; i < len; i++)
         add_task(r, m, seqs[i], now);
 }
 
-static enum sluice_code show_shard(struct look *look, struct open_queue *q, uint32_t shard,
-                                   struct shard_runner *runner, bool *enough,
-                                   struct sluice_error *error)
+static enum sluice_code show_shard(struct look *l, struct sluice_error *error)
 {
-    struct show_read *r = (struct show_read *)look;
     (void)error;
-    r->shard = shard;
-    r->queue = q;
-    runner_inspect(runner, read_workflow, r);
-    *enough = r->found;
+    runner_inspect(l->runner, read_workflow, l);
+    l->enough = ((const struct show_read *)l)->found;
     return SLUICE_OK;
 }
 
