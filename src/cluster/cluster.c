@@ -305,27 +305,3 @@ const char *cluster_note_name(enum cluster_note note)
     CHECK((size_t)note < sizeof names / sizeof *names);
     return names[note];
 }
-
-const char *cluster_effect_name(enum cluster_effect_kind kind)
-{
-    static const char *const names[] = {
-        [CLUSTER_JOIN] = "join",
-        [CLUSTER_HEARTBEAT] = "heartbeat",
-        [CLUSTER_LEAVE] = "leave",
-        [CLUSTER_LIST] = "list",
-        [CLUSTER_LEAD] = "lead",
-        [CLUSTER_RENEW] = "renew",
-        [CLUSTER_RESIGN] = "resign",
-        [CLUSTER_PUBLISH] = "publish",
-        [CLUSTER_CLAIM] = "claim",
-        [CLUSTER_RELEASE] = "release",
-        [CLUSTER_OWN] = "own",
-        [CLUSTER_HAND_OVER] = "hand over",
-        [CLUSTER_TAKE] = "take",
-        [CLUSTER_STOP_TAKING] = "stop taking",
-        [CLUSTER_REPORT_PLAN] = "report plan",
-        [CLUSTER_NOTE] = "note",
-    };
-    CHECK((size_t)kind < sizeof names / sizeof *names);
-    return names[kind];
-}

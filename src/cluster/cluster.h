@@ -147,8 +147,7 @@ struct cluster_effect {
     enum life life;
 };
 
-const char *cluster_note_name(enum cluster_note note);          // "coordinator-elected"
-const char *cluster_effect_name(enum cluster_effect_kind kind); // "heartbeat"
+const char *cluster_note_name(enum cluster_note note); // "coordinator-elected"
 
 struct cluster;
 

@@ -250,11 +250,3 @@ const struct member *members_first_healthy(const struct members *m)
     }
     return NULL;
 }
-
-size_t members_healthy(const struct members *m)
-{
-    size_t count = 0;
-    for (size_t i = 0; i < m->len; i++)
-        count += m->rows[i].life == LIFE_HEALTHY;
-    return count;
-}

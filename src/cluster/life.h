@@ -105,4 +105,3 @@ const struct member *members_find(const struct members *m,
 const struct member *members_named(const struct members *m,
                                    const char *name);                // or NULL
 const struct member *members_first_healthy(const struct members *m); // or NULL
-size_t members_healthy(const struct members *m);                     // how many

@@ -276,26 +276,3 @@ enum err subject_filter_print(const struct subject_filter *f, char out[SUBJECT_M
     CHECK(at < out + SUBJECT_MAX);
     return err;
 }
-
-// Takes the next token from the front of *rest. False: there is none.
-static bool next_token(struct bytes *rest, struct bytes *token)
-{
-    if (!rest->data) return false;
-    const uint8_t *dot = rest->len > 0 ? memchr(rest->data, '.', rest->len) : NULL;
-    size_t len = dot ? (size_t)(dot - rest->data) : rest->len;
-    *token = bytes_of(rest->data, len);
-    *rest = dot ? bytes_of(dot + 1, rest->len - len - 1) : BYTES_EMPTY;
-    return true;
-}
-
-bool subject_matches(struct bytes filter, struct bytes subject)
-{
-    struct bytes want, have;
-    while (next_token(&filter, &want)) {
-        if (!next_token(&subject, &have) || have.len == 0) return false;
-        if (want.len == 1 && want.data[0] == '>') return true;
-        bool any = want.len == 1 && want.data[0] == '*';
-        if (!any && !bytes_equal(want, have)) return false;
-    }
-    return !next_token(&subject, &have);
-}

@@ -63,5 +63,3 @@ struct subject_filter {
 };
 // Writes a filter of NATS. "*" matches one token, and ">" matches the rest.
 MUST_USE enum err subject_filter_print(const struct subject_filter *f, char out[SUBJECT_MAX]);
-// True if a subject matches a filter with "*" and ">", as the server matches them.
-bool subject_matches(struct bytes filter, struct bytes subject);

@@ -39,11 +39,6 @@ bool ids_has(const struct ids *s, uint64_t id)
     return at < s->len && s->ranges[at].first <= id;
 }
 
-uint64_t ids_last(const struct ids *s)
-{
-    return s->len ? s->ranges[s->len - 1].last : 0;
-}
-
 static void insert(struct ids *s, size_t at, uint64_t first, uint64_t last)
 {
     CHECK(first <= last);

@@ -21,7 +21,6 @@ bool ids_has(const struct ids *s, uint64_t id);
 void ids_add(struct ids *s, uint64_t id);
 void ids_add_range(struct ids *s, uint64_t first, uint64_t last);
 void ids_cut(struct ids *s, uint64_t first, uint64_t last); // removes what lies between them
-uint64_t ids_last(const struct ids *s);                     // the largest; 0: the set is empty
 
 // Text such as "1-4000,4002"; "-" for an empty set.
 void ids_write(const struct ids *s, struct buf *to);

@@ -7,14 +7,6 @@
 
 #include <stdio.h>
 
-const char *request_kind_name(enum request_kind kind)
-{
-    static const char *const names[] = {"append", "read_log", "extents", "drop",  "put_new",
-                                        "get",    "list",     "part",    "delete"};
-    CHECK((size_t)kind < sizeof names / sizeof *names);
-    return names[kind];
-}
-
 void open_request_begin(struct open_request *a, struct journal *j, enum request_kind kind,
                         const char *part, uint64_t number)
 {

@@ -57,5 +57,3 @@ struct response {
     struct cost cost;
     const char *why; // a sentence about the failure; NULL: none
 };
-
-const char *request_kind_name(enum request_kind kind);

@@ -132,9 +132,7 @@ enum sluice_code start_cancel(const struct request_origin *as, const char *queue
                                      .begin = begin,
                                      .encode = encode,
                                      .take = take,
-                                     .end = change_rows_end,
-                                     .release = release,
-                                     .owned = true};
+                                     .release = release};
     c->ids = ids;
     c->named = memory_zeroed(len + 1, sizeof *c->named);
     c->reason = reason;

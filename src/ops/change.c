@@ -187,9 +187,20 @@ void change_plain(const struct change *ch, const struct request_id *request, str
     plain_encode(out, &(struct op_plain){.request = *request});
 }
 
+static void change_rows_end(struct change *ch, struct local_call *c)
+{
+    struct change_rows *r = (struct change_rows *)ch;
+    enum sluice_code code = call_code(c);
+    for (size_t i = 0; code && i < r->len; i++)
+        outcome_refuse(&r->outcomes[i], code, "");
+    if (!code && r->first.code) *call_error(c) = r->first;
+}
+
 void change_rows_init(struct change_rows *r, const struct request_origin *as,
                       const struct by_shard_type *type, size_t len, struct sluice_outcome *outcomes)
 {
+    r->change.end = change_rows_end;
+    r->change.owned = true;
     r->len = len;
     r->whole = request_or_new(as->request);
     r->own = outcomes ? NULL : memory_zeroed(len + 1, sizeof *outcomes);
@@ -203,15 +214,6 @@ enum call_built change_rows_begin(struct change_rows *r, struct local_call *c)
     by_shard_begin(&r->split);
     r->change.shard = by_shard_next(&r->split);
     return r->change.shard == NO_SHARD ? CALL_ENDED : CALL_BUILT;
-}
-
-void change_rows_end(struct change *ch, struct local_call *c)
-{
-    struct change_rows *r = (struct change_rows *)ch;
-    enum sluice_code code = call_code(c);
-    for (size_t i = 0; code && i < r->len; i++)
-        outcome_refuse(&r->outcomes[i], code, "");
-    if (!code && r->first.code) *call_error(c) = r->first;
 }
 
 void change_rows_done(struct change_rows *r)

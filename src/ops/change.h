@@ -52,9 +52,9 @@ struct change_rows {
     struct sluice_error first; // of the first row that was refused
 };
 
+// Initializes what begins with zeros and the functions of the change but `end`.
 void change_rows_init(struct change_rows *r, const struct request_origin *as,
                       const struct by_shard_type *type, size_t len,
                       struct sluice_outcome *outcomes);
 enum call_built change_rows_begin(struct change_rows *r, struct local_call *c); // ends a `begin`
-void change_rows_end(struct change *ch, struct local_call *c);                  // an `end`
 void change_rows_done(struct change_rows *r);

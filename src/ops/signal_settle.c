@@ -156,9 +156,7 @@ enum sluice_code start_signals_ack(const struct request_origin *as, const char *
                                      .begin = begin,
                                      .encode = encode,
                                      .take = take,
-                                     .end = change_rows_end,
-                                     .release = release,
-                                     .owned = true};
+                                     .release = release};
     s->answers = answers;
     s->locks = memory_zeroed(len + 1, sizeof *s->locks);
     change_rows_init(&s->rows, as, &split_answers, len, outcomes);

@@ -251,7 +251,10 @@ static void the_first_healthy_member_is_the_first_by_name(void **state)
     beat(&o, now += 100);
     struct member_id third = test_member(3, 1);
     assert_true(member_id_equal(&members_first_healthy(&o.members)->seen.id, &third));
-    assert_int_equal(members_healthy(&o.members), 2);
+    size_t healthy = 0;
+    for (size_t i = 0; i < o.members.len; i++)
+        healthy += o.members.rows[i].life == LIFE_HEALTHY;
+    assert_int_equal(healthy, 2);
     assert_string_equal(life_name(LIFE_SUSPECT), "suspect");
     done(&o);
 }

@@ -3,6 +3,7 @@
 // only what was printed is read.
 #include "unit.h"
 
+#include "../support/subject_match.h"
 #include "base/rng.h"
 #include "events/subject.h"
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as a subject: they are refused with a reason, or print as themselves. Any bytes as a
 // name: they print, come back, and match only the filter of their own name.
+#include "../support/subject_match.h"
 #include "base/check.h"
 #include "events/subject.h"
 #include "fuzz.h"

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "journal/snapshot.h"
+#include "request_name.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/memory.h"
 #include "check.h"
+#include "request_name.h"
 
 #include <inttypes.h>
 #include <string.h>

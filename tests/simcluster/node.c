@@ -50,6 +50,30 @@ void node_start(struct world *w, struct node *n)
     node_step(w, n, &shards);
 }
 
+const char *effect_name(enum cluster_effect_kind kind)
+{
+    static const char *const names[] = {
+        [CLUSTER_JOIN] = "join",
+        [CLUSTER_HEARTBEAT] = "heartbeat",
+        [CLUSTER_LEAVE] = "leave",
+        [CLUSTER_LIST] = "list",
+        [CLUSTER_LEAD] = "lead",
+        [CLUSTER_RENEW] = "renew",
+        [CLUSTER_RESIGN] = "resign",
+        [CLUSTER_PUBLISH] = "publish",
+        [CLUSTER_CLAIM] = "claim",
+        [CLUSTER_RELEASE] = "release",
+        [CLUSTER_OWN] = "own",
+        [CLUSTER_HAND_OVER] = "hand over",
+        [CLUSTER_TAKE] = "take",
+        [CLUSTER_STOP_TAKING] = "stop taking",
+        [CLUSTER_REPORT_PLAN] = "report plan",
+        [CLUSTER_NOTE] = "note",
+    };
+    CHECK((size_t)kind < sizeof names / sizeof *names);
+    return names[kind];
+}
+
 static void node_use(struct world *w, struct node *n, uint32_t shard, enum cluster_event_kind kind)
 {
     struct cluster_event used = {.kind = kind, .shard = w->keys[shard]};
@@ -148,7 +172,7 @@ static void perform(struct world *w, struct node *n, const struct cluster_effect
 
 static void show(struct world *w, const struct node *n, const struct cluster_effect *e)
 {
-    const char *what = cluster_effect_name(e->kind);
+    const char *what = effect_name(e->kind);
     if (e->kind == CLUSTER_NOTE) what = cluster_note_name(e->note);
     bool has_shard = e->kind >= CLUSTER_CLAIM && e->kind <= CLUSTER_STOP_TAKING;
     trace_line(&w->trace, w->now, "n%u.%u: %s %" PRIu64 "%s%.0u%s", n->index, n->life, what,

@@ -205,8 +205,8 @@ void service_perform(struct world *w, struct flight *f)
     CHECK((size_t)f->effect.kind < sizeof calls / sizeof *calls);
     f->err = calls[f->effect.kind](w, f);
     trace_line(&w->trace, w->now, "service: %s of n%u.%u s%u: %s %" PRIu64,
-               cluster_effect_name(f->effect.kind), f->node, f->life,
-               f->shard == NONE ? 0 : f->shard, err_name(f->err), f->number);
+               effect_name(f->effect.kind), f->node, f->life, f->shard == NONE ? 0 : f->shard,
+               err_name(f->err), f->number);
 }
 
 static enum err own(struct world *w, struct flight *f)

@@ -250,3 +250,5 @@ void check_own(struct world *w, uint32_t shard, uint32_t life, uint64_t token);
 void check_commit(struct world *w, uint32_t shard, uint32_t life);
 void check_healed(struct world *w);
 bool plan_rests(const struct world *w); // it has not changed for four leases
+
+const char *effect_name(enum cluster_effect_kind kind); // "heartbeat"

@@ -62,11 +62,8 @@ static void said(const struct http_call *c, char to[100])
 static enum err classify(const struct http_call *c, bool writes, struct coord_answer *a)
 {
     char text[100];
-    if (c->untrusted)
-        return coord_refuse(a, ERR_DENIED, "Consul: %.150s (the CA file must have its authority)",
-                            c->why);
-    if (c->end == HTTP_NOT_SENT) return coord_refuse(a, ERR_UNAVAILABLE, "Consul: %.200s", c->why);
-    if (c->end != HTTP_ANSWERED) return coord_refuse(a, unclear(writes), "Consul: %.200s", c->why);
+    enum err e = endpoints_unanswered(c, "Consul", unclear(writes), a);
+    if (e) return e;
     said(c, text);
     if (c->status == 401 || c->status == 403)
         return coord_refuse(a, ERR_DENIED,
@@ -242,10 +239,9 @@ static enum err consul_write(struct kv *k, const struct kv_write *writes, size_t
 static enum err consul_wait(struct kv *k, uint64_t at, int64_t until_ms, struct coord_answer *a)
 {
     struct consul *x = consul_of(k);
-    struct http_call c;
     char path[PATH_LEN_MAX];
     enum err e = ERR_NOT_FOUND;
-    http_call_init(&c, "GET", "");
+    LOCAL(http_call, c, "GET", "");
     for (;;) {
         int64_t wait = until_ms - clock_boot_ms();
         if (wait <= 0) break;
@@ -259,7 +255,6 @@ static enum err consul_wait(struct kv *k, uint64_t at, int64_t until_ms, struct 
         e = index_of(&c) == at ? ERR_NOT_FOUND : ERR_OK;
         if (e == ERR_OK) break;
     }
-    http_call_done(&c);
     if (e == ERR_NOT_FOUND) a->why[0] = 0;
     return e;
 }
@@ -298,12 +293,11 @@ static enum err make_id(struct consul *x, int64_t until_ms, struct coord_answer 
 // Reads the id, or makes one and reads it back.
 static enum err read_id(struct consul *x, struct coord_answer *a)
 {
-    struct kv_items items;
     struct attempts t;
     bool again = false;
     enum err e = ERR_OK;
     attempts_begin(&t, &x->kv);
-    kv_items_init(&items);
+    LOCAL(kv_items, items);
     do {
         e = kv_read_under(&x->kv, KV_LIVE, &items, &t, a);
         const struct kv_item *item = e ? NULL : kv_items_find(&items, ID_KEY);
@@ -317,7 +311,6 @@ static enum err read_id(struct consul *x, struct coord_answer *a)
         }
         again = !item && (!e || e == ERR_CONFLICT || e == ERR_UNKNOWN || e == ERR_UNAVAILABLE);
     } while (again && attempts_pause(&t));
-    kv_items_done(&items);
     if (!x->id_known && !e) e = coord_refuse(a, ERR_UNAVAILABLE, "Consul did not keep its id");
     return e;
 }
@@ -338,12 +331,5 @@ enum err coord_consul_open(const char *rest, bool tls, const struct coord_config
     kv_init(&x->kv, &consul_ops, config);
     endpoints_open(&x->endpoints, config->ca_file, x->kv.base.timeout_ms);
     LOCAL(coord_answer, a);
-    e = read_id(x, &a);
-    if (e) {
-        (void)snprintf(why, COORD_WHY_MAX, "%s", a.why);
-        coord_free(&x->kv.base);
-    } else {
-        *out = &x->kv.base;
-    }
-    return e;
+    return kv_opened(&x->kv, read_id(x, &a), &a, out, why);
 }

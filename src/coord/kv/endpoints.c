@@ -3,6 +3,7 @@
 
 #include "base/authority.h"
 #include "base/check.h"
+#include "coord/backend.h"
 #include "coord/record.h"
 #include "os/clock.h"
 
@@ -108,4 +109,15 @@ void endpoints_do(struct endpoints *e, struct http_call *c, const char *path, in
         endpoints_next(e, at);
         if (c->end != HTTP_NOT_SENT || left <= 1) return;
     }
+}
+
+enum err endpoints_unanswered(const struct http_call *c, const char *service, enum err unclear,
+                              struct coord_answer *a)
+{
+    if (c->untrusted)
+        return coord_refuse(a, ERR_DENIED, "%s: %.150s (the CA file must have its authority)",
+                            service, c->why);
+    if (c->end == HTTP_ANSWERED) return ERR_OK;
+    return coord_refuse(a, c->end == HTTP_NOT_SENT ? ERR_UNAVAILABLE : unclear, "%s: %.200s",
+                        service, c->why);
 }

@@ -34,6 +34,10 @@ void endpoints_close(struct endpoints *e);
 // next server. timeout_ms 0: try_ms.
 void endpoints_do(struct endpoints *e, struct http_call *c, const char *path, int64_t timeout_ms,
                   int64_t until_ms);
+// Refuses for an exchange without an answer. ERR_OK: there is one. `unclear`: the code of a request
+// that may have arrived.
+enum err endpoints_unanswered(const struct http_call *c, const char *service, enum err unclear,
+                              struct coord_answer *a);
 void endpoints_next(struct endpoints *e, size_t from); // leaves the server `from`
 // The server of the next request, for a stream; the caller passes it to endpoints_next.
 size_t endpoints_now(const struct endpoints *e);

@@ -83,14 +83,10 @@ static enum err classify(const struct http_call *c, bool writes, struct etcd_err
                          struct coord_answer *a)
 {
     *error = (struct etcd_error){.code = -1};
-    if (c->untrusted)
-        return coord_refuse(a, ERR_DENIED, "etcd: %.150s (the CA file must have its authority)",
-                            c->why);
-    if (c->end == HTTP_NOT_SENT) return coord_refuse(a, ERR_UNAVAILABLE, "etcd: %.200s", c->why);
-    if (c->end == HTTP_LOST || c->end == HTTP_TOO_LONG)
-        return coord_refuse(a, unclear(writes), "etcd: %.200s", c->why);
+    enum err e = endpoints_unanswered(c, "etcd", unclear(writes), a);
+    if (e) return e;
     etcd_error_parse(buf_bytes(&c->body_in), error);
-    enum err e = classify_error(error, writes);
+    e = classify_error(error, writes);
     if (e == ERR_DENIED)
         return coord_refuse(a, e, "etcd refuses the user or its permissions: %s", error->message);
     return coord_refuse(a, e, "etcd answered %d%s%s", c->status, error->message[0] ? ": " : "",
@@ -259,12 +255,10 @@ static enum err etcd_write(struct kv *k, const struct kv_write *writes, size_t c
 {
     struct etcd *x = etcd_of(k);
     struct etcd_reply r = {0};
-    struct buf body;
-    buf_init(&body, (size_t)64 << 10);
+    LOCAL(buf, body, (size_t)64 << 10);
     etcd_print_txn(&body, x->endpoints.prefix, writes, count);
     CHECK(!body.bad);
     enum err e = ask(x, "/v3/kv/txn", buf_bytes(&body), true, &r, until_ms, a);
-    buf_done(&body);
     if (e == ERR_NOT_FOUND) return coord_refuse_lapsed(a, k->granted_ms);
     if (!e && !r.succeeded) return coord_refuse(a, ERR_CONFLICT, "the keys have changed");
     return e;
@@ -386,11 +380,5 @@ enum err coord_etcd_open(const char *rest, bool tls, const struct coord_config *
     endpoints_open(&x->endpoints, config->ca_file, x->kv.base.timeout_ms);
     LOCAL(coord_answer, a);
     e = coord_list(&x->kv.base, &a); // sets the id
-    if (e) {
-        (void)snprintf(why, COORD_WHY_MAX, "%s", a.why);
-        coord_free(&x->kv.base);
-    } else {
-        *out = &x->kv.base;
-    }
-    return e;
+    return kv_opened(&x->kv, e, &a, out, why);
 }

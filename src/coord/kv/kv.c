@@ -73,6 +73,16 @@ void kv_init(struct kv *k, const struct kv_ops *ops, const struct coord_config *
     (void)pthread_mutex_init(&k->lock, NULL);
 }
 
+enum err kv_opened(struct kv *k, enum err e, const struct coord_answer *a, struct coord **out,
+                   char why[static COORD_WHY_MAX])
+{
+    if (!e) *out = &k->base;
+    if (!e) return ERR_OK;
+    (void)snprintf(why, COORD_WHY_MAX, "%s", a->why);
+    coord_free(&k->base);
+    return e;
+}
+
 static void kv_done(struct kv *k)
 {
     (void)pthread_mutex_destroy(&k->lock);

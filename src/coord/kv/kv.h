@@ -92,6 +92,9 @@ struct kv {
 };
 
 void kv_init(struct kv *k, const struct kv_ops *ops, const struct coord_config *config);
+// Ends an open: passes the handle on, or says why it failed and frees it. Returns `e`.
+enum err kv_opened(struct kv *k, enum err e, const struct coord_answer *a, struct coord **out,
+                   char why[static COORD_WHY_MAX]);
 
 // The members of struct coord_ops, for the backend's table.
 enum err kv_join(struct coord *c, const struct coord_member *m, bool replace,
