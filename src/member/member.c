@@ -272,10 +272,10 @@ void membership_stop(struct membership *m, int64_t wait_ms)
     (void)pthread_mutex_unlock(&m->lock);
     membership_step(m, &e);
     view_look(m);
-    struct timespec until = clock_after(wait_ms + m->lease_ms);
+    int64_t until = clock_boot_ms() + wait_ms + m->lease_ms;
     (void)pthread_mutex_lock(&m->lock);
-    while (m->begun && !cluster_stopped(m->cluster))
-        if (pthread_cond_timedwait(&m->changed, &m->lock, &until) != 0) break;
+    while (m->begun && !cluster_stopped(m->cluster) && clock_wait(&m->changed, &m->lock, until))
+        ;
     m->left = true;
     m->left_at = clock_boot_ms();
     (void)pthread_cond_broadcast(&m->changed);

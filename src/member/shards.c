@@ -48,11 +48,11 @@ void shard_event(struct membership *m, enum cluster_event_kind kind, const struc
 // writes directly.
 static void wait_served(struct membership *m, const struct shard_key *key)
 {
-    struct timespec until = clock_after(TAKE_MS);
+    int64_t until = clock_boot_ms() + TAKE_MS;
     LOCKED(&m->lock);
     while (cluster_serves(m->cluster, key) == 0 && cluster_moving(m->cluster, key)) {
         if (m->stopping || m->left || m->draining || cluster_degraded(m->cluster)) break;
-        if (pthread_cond_timedwait(&m->changed, &m->lock, &until) != 0) break;
+        if (!clock_wait(&m->changed, &m->lock, until)) break;
     }
 }
 

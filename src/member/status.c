@@ -105,10 +105,10 @@ size_t membership_events(struct membership *m, uint64_t after, struct membership
 
 bool membership_events_wait(struct membership *m, uint64_t after, int64_t wait_ms)
 {
-    struct timespec until = clock_after(wait_ms);
+    int64_t until = clock_boot_ms() + wait_ms;
     LOCKED(&m->lock);
-    while (m->events_len <= after && !m->stopping)
-        if (pthread_cond_timedwait(&m->changed, &m->lock, &until) != 0) break;
+    while (m->events_len <= after && !m->stopping && clock_wait(&m->changed, &m->lock, until))
+        ;
     return m->events_len > after;
 }
 

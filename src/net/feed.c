@@ -60,11 +60,11 @@ ssize_t feed_read(struct feed *f, void *to, size_t max)
 
 bool feed_write(struct feed *f, struct bytes some, int64_t wait_ms)
 {
-    struct timespec until = clock_after(wait_ms);
+    int64_t until = clock_boot_ms() + wait_ms;
     LOCKED(&f->lock);
-    int late = 0;
-    while (!f->gone && !late && f->text.len + some.len > f->text.limit)
-        late = pthread_cond_timedwait(&f->less, &f->lock, &until);
+    while (!f->gone && f->text.len + some.len > f->text.limit &&
+           clock_wait(&f->less, &f->lock, until))
+        ;
     bool taken = !f->gone && f->text.len + some.len <= f->text.limit;
     if (taken) {
         buf_put(&f->text, some);

@@ -7,7 +7,6 @@
 #include "os/clock.h"
 #include "os/lock.h"
 
-#include <errno.h>
 #include <time.h>
 
 struct semaphore_waiter {
@@ -60,13 +59,12 @@ static void leave(struct fifo_semaphore *t, struct semaphore_waiter *w)
 // With the lock held.
 static bool wait_in_line(struct fifo_semaphore *t, int64_t wait_ms)
 {
-    struct timespec until = clock_after(wait_ms);
+    int64_t until = clock_boot_ms() + wait_ms;
     struct semaphore_waiter w;
     waiter_init(&w);
     join(t, &w);
-    int ended = 0;
-    while (!w.has && ended != ETIMEDOUT)
-        ended = pthread_cond_timedwait(&w.called, &t->lock, &until);
+    while (!w.has && clock_wait(&w.called, &t->lock, until))
+        ;
     if (!w.has) leave(t, &w);
     (void)pthread_cond_destroy(&w.called);
     return w.has;

@@ -223,8 +223,7 @@ void httpd_stream_cut(struct httpd_stream *s, int64_t within_ms)
 
 void requests_wait(struct httpd *h, int64_t wait_ms)
 {
-    struct timespec until = clock_after(wait_ms);
-    int late = 0;
-    while (h->requests_len > 0 && !late)
-        late = pthread_cond_timedwait(&h->fewer, &h->lock, &until);
+    int64_t until = clock_boot_ms() + wait_ms;
+    while (h->requests_len > 0 && clock_wait(&h->fewer, &h->lock, until))
+        ;
 }

@@ -55,12 +55,13 @@ void clock_cond_init(pthread_cond_t *c)
     (void)pthread_condattr_destroy(&attr);
 }
 
-void clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, int64_t until_ms)
+bool clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, int64_t until_ms)
 {
     int64_t ms = until_ms - clock_boot_ms();
-    if (ms <= 0) return;
+    if (ms <= 0) return false;
     struct timespec until = clock_after(ms);
     (void)pthread_cond_timedwait(c, lock, &until);
+    return true;
 }
 
 static int hex_value(char c)

@@ -16,7 +16,10 @@ void clock_sleep(int64_t ms);    // signals do not end it
 // A condition variable whose timed waits no step of the wall clock disturbs.
 void clock_cond_init(pthread_cond_t *c);
 struct timespec clock_after(int64_t ms); // the time in that many ms, for a timed wait of such a one
-// One timed wait until that time of clock_boot_ms; it may end early. A time that has passed: none.
-void clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, int64_t until_ms);
+// One timed wait until that time of clock_boot_ms; it may end early. False: the time has passed.
+//
+//     while (!s->done && clock_wait(&s->changed, &s->lock, until_ms))
+//         ;
+bool clock_wait(pthread_cond_t *c, pthread_mutex_t *lock, int64_t until_ms);
 // A random number that the kernel draws at each boot. Returns false if it cannot be read.
 bool clock_boot_id(uint8_t id[BOOT_ID_LEN]);

@@ -89,11 +89,10 @@ static bool fits(const struct memory_budget *r, size_t own, size_t bytes)
 
 static bool take_large(struct memory_budget *r, size_t own, size_t bytes, int64_t wait_ms)
 {
-    struct timespec until = clock_after(wait_ms);
+    int64_t until = clock_boot_ms() + wait_ms;
     LOCKED(&r->lock);
-    int late = wait_ms > 0 ? 0 : 1;
-    while (!fits(r, own, bytes) && !late)
-        late = pthread_cond_timedwait(&r->freed, &r->lock, &until);
+    while (!fits(r, own, bytes) && clock_wait(&r->freed, &r->lock, until))
+        ;
     bool taken = fits(r, own, bytes);
     if (taken) r->large += bytes - own;
     return taken;

@@ -546,11 +546,10 @@ const char *server_node(const struct server *s)
 // are quick, unless the store is unavailable.
 static bool calls_end(struct server *s, int64_t wait_ms)
 {
-    struct timespec until = clock_after(wait_ms + 1000);
+    int64_t until = clock_boot_ms() + wait_ms + 1000;
     LOCKED(&s->lock);
-    int late = 0;
-    while (s->calls > 0 && !late)
-        late = pthread_cond_timedwait(&s->fewer, &s->lock, &until);
+    while (s->calls > 0 && clock_wait(&s->fewer, &s->lock, until))
+        ;
     return s->calls == 0;
 }
 

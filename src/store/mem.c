@@ -203,11 +203,10 @@ static enum err mem_wait(struct store *s, const char *log, uint64_t slot, int64_
     struct mem *m = mem_of(s);
     char key[OBJLOG_KEY_MAX];
     objlog_key(key, log, slot);
-    struct timespec end = clock_after(wait_ms);
+    int64_t until = clock_boot_ms() + wait_ms;
     mem_enter(m, a);
-    int timed_out = wait_ms == 0; // a pure check does not sleep
-    while (!mem_has(m, mem_find(m, key), key) && timed_out == 0)
-        timed_out = pthread_cond_timedwait(&m->created, &m->lock, &end);
+    while (!mem_has(m, mem_find(m, key), key) && clock_wait(&m->created, &m->lock, until))
+        ;
     bool there = mem_has(m, mem_find(m, key), key);
     mem_leave(m);
     return there ? ERR_OK : ERR_NOT_FOUND;
