@@ -31,9 +31,8 @@ int filter_read(const struct cli *cli, const struct cli_value *o, struct sluice_
 {
     const struct cli_value *h = &o[FILTER_HEADER];
     struct sluice_header *rows = cli_alloc(h->texts_len * sizeof *rows);
-    *out = (struct sluice_find){.state = o[FILTER_STATE].given ? o[FILTER_STATE].texts[0] : NULL,
-                                .contains =
-                                    o[FILTER_CONTAINS].given ? o[FILTER_CONTAINS].texts[0] : NULL,
+    *out = (struct sluice_find){.state = option_text(&o[FILTER_STATE]),
+                                .contains = option_text(&o[FILTER_CONTAINS]),
                                 .before = o[FILTER_BEFORE].number,
                                 .headers = rows};
     if (out->contains && !*out->contains)

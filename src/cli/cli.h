@@ -78,6 +78,11 @@ struct cli_value {
     size_t texts_len;
 };
 
+static inline const char *option_text(const struct cli_value *v) // NULL: it is not given
+{
+    return v->given ? v->texts[0] : NULL;
+}
+
 struct arguments {
     const struct cli_value *options; // one row for each option of the command, in the same order
     size_t options_len;

@@ -41,8 +41,7 @@ static int run_cancel(const struct cli *cli, const struct arguments *args, struc
 {
     static const char *const states[] = {"ready", "delayed"};
     const struct cli_value *o = args->options, *state = &o[FILTER + FILTER_STATE];
-    struct cancel_command cancelling = {s, args->words[0],
-                                        o[REASON].given ? o[REASON].texts[0] : NULL};
+    struct cancel_command cancelling = {s, args->words[0], option_text(&o[REASON])};
     struct choice c = {.cli = cli,
                        .s = s,
                        .queue = args->words[0],

@@ -34,7 +34,7 @@ static void print_json(const struct sluice_cluster *c, bool members)
 
 static int run_status(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
-    const char *coord = args->options[COORD].given ? args->options[COORD].texts[0] : NULL;
+    const char *coord = option_text(&args->options[COORD]);
     const struct cli_value *interval = &args->options[INTERVAL];
     struct sluice_cluster *c = NULL;
     struct sluice_error error = {0};
@@ -145,7 +145,7 @@ static void event_print(const struct sluice_cluster_event *e)
 
 static int run_events(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
-    const char *from = args->options[FROM].given ? args->options[FROM].texts[0] : NULL;
+    const char *from = option_text(&args->options[FROM]);
     bool follow = args->options[FOLLOW].given, live = false;
     struct sluice_cluster_events *events = NULL;
     struct sluice_error error = {0};

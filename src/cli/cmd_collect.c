@@ -253,10 +253,10 @@ static int run_collect(const struct cli *cli, const struct arguments *args, stru
     int status = read_ids(cli, args, &ids);
     struct sluice_collect what = {.ids = ids.rows,
                                   .ids_len = ids.len,
-                                  .workflow = o[WORKFLOW].given ? o[WORKFLOW].texts[0] : NULL,
-                                  .position = o[FROM].given ? o[FROM].texts[0] : NULL,
+                                  .workflow = option_text(&o[WORKFLOW]),
+                                  .position = option_text(&o[FROM]),
                                   .running = o[RUNNING].given,
-                                  .ask = o[ASK].given ? o[ASK].texts[0] : NULL};
+                                  .ask = option_text(&o[ASK])};
     if (status == 0 && sluice_collect_open(s, c.queue, &what, &col, &error) != SLUICE_OK)
         status = cli_fail_queue(cli, s, c.queue, &error);
     if (col) {

@@ -123,23 +123,17 @@ static bool position_now(struct sluice *s, const char *queue, int64_t *position)
     return true;
 }
 
-static const char *text_of(const struct arguments *args, int option)
-{
-    const struct cli_value *o = &args->options[option];
-    return o->given ? o->texts[0] : NULL;
-}
-
 static int run_bus(const struct cli *cli, const struct arguments *args)
 {
-    const char *from = text_of(args, FROM);
-    struct events_bus b = {.url = text_of(args, BUS),
+    const char *from = option_text(&args->options[FROM]);
+    struct events_bus b = {.url = option_text(&args->options[BUS]),
                            .options = {.queues = args->words,
                                        .queues_len = args->words_len,
-                                       .type = text_of(args, TYPE),
-                                       .workflow = text_of(args, WORKFLOW),
-                                       .task = text_of(args, TASK),
+                                       .type = option_text(&args->options[TYPE]),
+                                       .workflow = option_text(&args->options[WORKFLOW]),
+                                       .task = option_text(&args->options[TASK]),
                                        .from_now = from != NULL},
-                           .position_file = text_of(args, POSITION),
+                           .position_file = option_text(&args->options[POSITION]),
                            .follow = args->options[FOLLOW].given};
     if (from && strcmp(from, "now") != 0)
         return cli_usage(

@@ -133,7 +133,7 @@ static int run_import(const struct cli *cli, const struct arguments *args)
     const struct cli_value *o = args->options;
     struct import_run run = {.sending = {.cli = cli, .queue = args->words[0]},
                              .keep = o[KEEP].given,
-                             .record_path = o[RECORD].given ? o[RECORD].texts[0] : NULL,
+                             .record_path = option_text(&o[RECORD]),
                              .source = args->words[1],
                              .fd = -1};
     struct tube_place place;

@@ -105,8 +105,7 @@ static enum sluice_code ack(struct sluice *s, const char *queue, const struct cl
         acks[i] = (struct sluice_ack){.token = t->tokens.rows[i],
                                       .result = t->result,
                                       .result_len = t->result_len,
-                                      .content_type =
-                                          o[RESULT_TYPE].given ? o[RESULT_TYPE].texts[0] : NULL};
+                                      .content_type = option_text(&o[RESULT_TYPE])};
     enum sluice_code code = sluice_ack_with(s, queue, acks, t->tokens.len, rows, error);
     free(acks);
     return code;
@@ -121,11 +120,10 @@ static enum sluice_code renew(struct sluice *s, const char *queue, const struct 
         return sluice_renew(s, queue, t->tokens.rows, t->tokens.len, visibility, rows, error);
     struct sluice_renewal *renewals = cli_alloc(t->tokens.len * sizeof *renewals);
     for (size_t i = 0; i < t->tokens.len; i++)
-        renewals[i] = (struct sluice_renewal){
-            .token = t->tokens.rows[i],
-            .has_progress = 1,
-            .percent = (int)o[PROGRESS].number,
-            .text = o[PROGRESS_TEXT].given ? o[PROGRESS_TEXT].texts[0] : NULL};
+        renewals[i] = (struct sluice_renewal){.token = t->tokens.rows[i],
+                                              .has_progress = 1,
+                                              .percent = (int)o[PROGRESS].number,
+                                              .text = option_text(&o[PROGRESS_TEXT])};
     enum sluice_code code =
         sluice_renew_with(s, queue, renewals, t->tokens.len, visibility, rows, error);
     free(renewals);

@@ -187,7 +187,7 @@ static int peek_at(const struct cli *cli, const struct arguments *args, struct s
     struct sluice_batch *batch = NULL;
     struct sluice_found found = {0};
     struct sluice_error error = {0};
-    ask->after_id = o[AFTER].given ? o[AFTER].texts[0] : NULL;
+    ask->after_id = option_text(&o[AFTER]);
     ask->max = (uint32_t)o[MAX].number;
     ask->bytes_max = (uint64_t)o[READ].number << 20;
     enum sluice_code code = o[ID].given ? sluice_show(s, queue, o[ID].texts[0], &batch, &error)

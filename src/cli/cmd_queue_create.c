@@ -40,8 +40,8 @@ static int apply(const struct cli *cli, const struct arguments *args, apply_fn *
     const char *queue = args->words[0];
     const struct cli_value *config = &args->options[CONFIG];
     struct settings settings;
-    int status = settings_read(cli, args->words + 1, args->words_len - 1,
-                               config->given ? config->texts[0] : NULL, &settings);
+    int status =
+        settings_read(cli, args->words + 1, args->words_len - 1, option_text(config), &settings);
     if (status != 0) return status;
     bool makes = fn == sluice_queue_create;
     struct sluice *s = makes ? cli_open_making(cli, &status) : cli_open(cli, &status);

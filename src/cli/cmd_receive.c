@@ -66,7 +66,7 @@ static int run_receive(const struct cli *cli, const struct arguments *args)
 {
     const char *queue = args->words[0];
     const struct cli_value *o = args->options;
-    struct sluice_receive ask = {.worker = o[WORKER].given ? o[WORKER].texts[0] : NULL,
+    struct sluice_receive ask = {.worker = option_text(&o[WORKER]),
                                  .max = o[MAX].given ? (uint32_t)o[MAX].number : 1,
                                  .wait_ms = o[WAIT].number,
                                  .visibility_ms = o[VISIBILITY].number};

@@ -67,7 +67,7 @@ static int redrive_chosen(const struct cli *cli, const struct arguments *args, s
 static int run_redrive(const struct cli *cli, const struct arguments *args, struct sluice *s)
 {
     const char *queue = args->words[0];
-    const char *to = args->options[TO].given ? args->options[TO].texts[0] : NULL;
+    const char *to = option_text(&args->options[TO]);
     struct sluice_error error = {0};
     uint64_t redriven = 0;
     bool chosen;

@@ -112,10 +112,10 @@ static int check_text(const struct cli *cli, const char *name, const char *text)
 static int read_form(const struct cli *cli, const struct arguments *args, struct sluice_send *form)
 {
     const struct cli_value *o = args->options;
-    *form = (struct sluice_send){.group = o[GROUP].given ? o[GROUP].texts[0] : NULL,
-                                 .dedup = o[DEDUP].given ? o[DEDUP].texts[0] : NULL,
-                                 .needs = o[REQUIRES].given ? o[REQUIRES].texts[0] : NULL,
-                                 .workflow = o[WORKFLOW].given ? o[WORKFLOW].texts[0] : NULL,
+    *form = (struct sluice_send){.group = option_text(&o[GROUP]),
+                                 .dedup = option_text(&o[DEDUP]),
+                                 .needs = option_text(&o[REQUIRES]),
+                                 .workflow = option_text(&o[WORKFLOW]),
                                  .workflow_last = o[LAST].given,
                                  .priority = (int)o[PRIORITY].number,
                                  .delay_ms = o[DELAY].number,

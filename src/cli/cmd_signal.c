@@ -57,11 +57,6 @@ static const struct cli_option options[OPTIONS] = {
     [WITHDRAW] = OPTION(TEXT, "withdraw", "SIGNAL", "withdraw this signal where it is pending"),
 };
 
-static const char *text_of(const struct cli_value *v)
-{
-    return v->given ? v->texts[0] : NULL;
-}
-
 // One of the words, which the list separates by spaces.
 static int check_word(const struct cli *cli, const struct cli_value *v, const char *name,
                       const char *allowed)
@@ -300,17 +295,17 @@ static int run_signal(const struct cli *cli, const struct arguments *args, struc
     struct sluice_signal what = {.kind = kind,
                                  .ids = id ? &id : NULL,
                                  .ids_len = id ? 1 : 0,
-                                 .workflow = text_of(&o[WORKFLOW]),
-                                 .worker = text_of(&o[WORKER]),
+                                 .workflow = option_text(&o[WORKFLOW]),
+                                 .worker = option_text(&o[WORKER]),
                                  .payload = payload.data,
                                  .payload_len = payload.len,
                                  .ttl_ms = o[TTL].number,
-                                 .when_idle = text_of(&o[WHEN_IDLE]),
-                                 .on_lock_end = text_of(&o[ON_LOCK_END]),
-                                 .reason = text_of(&o[REASON]),
+                                 .when_idle = option_text(&o[WHEN_IDLE]),
+                                 .on_lock_end = option_text(&o[ON_LOCK_END]),
+                                 .reason = option_text(&o[REASON]),
                                  .grace_ms = o[GRACE].number,
                                  .now = o[NOW].given || (o[GRACE].given && o[GRACE].number == 0),
-                                 .then = text_of(&o[THEN])};
+                                 .then = option_text(&o[THEN])};
     if (status == 0) status = send_signal(cli, args, s, &what, id);
     return status;
 }

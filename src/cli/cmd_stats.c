@@ -168,7 +168,7 @@ static int run_stats(const struct cli *cli, const struct arguments *args)
     const struct cli_value *interval = &args->options[INTERVAL];
     const struct cli_value *price = &args->options[PRICE];
     struct prices prices;
-    int status = prices_get(cli, price->given ? price->texts[0] : NULL, &prices);
+    int status = prices_get(cli, option_text(price), &prices);
     if (status) return status;
     // The empty stand-in never changes.
     if (args->options[WATCH].given && !queue && store_missing(cli))

@@ -59,7 +59,7 @@ static int run_token(const struct cli *cli, const struct arguments *args)
     if (o[EXPIRES].given) expiry_text(o[EXPIRES].number, expires, sizeof expires);
     (void)snprintf(value, sizeof value, "%s scope=%.200s queue=%.1500s%s", hash, o[SCOPE].texts[0],
                    o[QUEUE].given ? o[QUEUE].texts[0] : "*", expires);
-    const char *wanted = o[NAME].given ? o[NAME].texts[0] : NULL;
+    const char *wanted = option_text(&o[NAME]);
     (void)snprintf(name, sizeof name, "token-%.8s", hash + strlen("sha256:"));
     // The parser of the tokens file validates the line.
     struct tokens *trial = tokens_new();

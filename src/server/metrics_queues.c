@@ -149,11 +149,10 @@ static void show_waiting(struct server *s, struct buf *to, const struct queues *
 
 static void show_totals(struct buf *to, size_t all, size_t failed)
 {
-    metric_family(to, "sluice_queues", METRIC_GAUGE, "Queues in the store.");
-    metric_count(to, "sluice_queues", NULL, all);
-    metric_family(to, "sluice_queues_unread", METRIC_GAUGE,
-                  "Queues whose numbers are missing here: too many, or the store did not answer.");
-    metric_count(to, "sluice_queues_unread", NULL, failed);
+    metric_gauge(to, "sluice_queues", "Queues in the store.", (double)all);
+    metric_gauge(to, "sluice_queues_unread",
+                 "Queues whose numbers are missing here: too many, or the store did not answer.",
+                 (double)failed);
 }
 
 // A queue whose journal is damaged, or of which the store lost something, is not among those that

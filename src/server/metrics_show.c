@@ -56,9 +56,7 @@ static void show_latency(struct buf *to, const struct metrics *m)
 
 static void show_counters(struct buf *to, const struct metrics *m)
 {
-#define SHOW(field, shown, help)                                                                   \
-    metric_family(to, shown, METRIC_COUNTER, help);                                                \
-    metric_count(to, shown, NULL, atomic_load(&m->field));
+#define SHOW(field, shown, help) metric_counter(to, shown, help, atomic_load(&m->field));
     METRICS_LIST(SHOW)
 #undef SHOW
 }
@@ -231,9 +229,9 @@ static void show_shards(struct buf *to, struct server *s)
     metric_family(to, "sluice_entry_ops", METRIC_HISTOGRAM,
                   "Ops in each journal entry this node committed: how well commits are shared.");
     metric_histogram(to, "sluice_entry_ops", NULL, &totals.ops, &histogram_sizes, 1);
-    metric_family(to, "sluice_entries_foreign_total", METRIC_COUNTER,
-                  "Journal entries that another process committed to queues of this node.");
-    metric_count(to, "sluice_entries_foreign_total", NULL, totals.others);
+    metric_counter(to, "sluice_entries_foreign_total",
+                   "Journal entries that another process committed to queues of this node.",
+                   totals.others);
     metric_gauge(to, "sluice_waiters", "Receives that wait for a message.", (double)all.waiting);
 }
 
@@ -250,9 +248,9 @@ static void show_node(struct buf *to, struct server *s)
                      LABELS("capability", capability_name(i), "state",
                             rollout_name(atomic_load(&s->flags[i]))),
                      1);
-    metric_family(to, "sluice_dispatch_withheld_total", METRIC_COUNTER,
-                  "How often the owner would have granted tickets, with flags.dispatch=shadow.");
-    metric_count(to, "sluice_dispatch_withheld_total", NULL, engine_dispatch_withheld(s->engine));
+    metric_counter(to, "sluice_dispatch_withheld_total",
+                   "How often the owner would have granted tickets, with flags.dispatch=shadow.",
+                   engine_dispatch_withheld(s->engine));
     metric_gauge(to, "sluice_event_streams", "Event streams that are open.", (double)streams);
     metric_gauge(to, "sluice_stream_subscribers", "Clients of /v1/stream.",
                  (double)hub_subscribers(s->hub));

@@ -340,7 +340,7 @@ static int join(const struct cli *cli, const struct arguments *args, struct work
     struct sluice_error error = {0};
     struct sluice_join in = {.worker = o->worker,
                              .capacity = (uint32_t)or_default(&v[AT_CAPACITY], o->jobs),
-                             .labels = v[AT_LABELS].given ? v[AT_LABELS].texts[0] : NULL,
+                             .labels = option_text(&v[AT_LABELS]),
                              .ttl_ms = or_default(&v[AT_TTL], 0)};
     o->registered = sluice_worker_join(o->store, o->queue, &in, &error) == SLUICE_OK;
     return o->registered || !o->registers ? 0 : cli_fail_queue(cli, o->store, o->queue, &error);
