@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "server/presence.h"
 
-#include "base/array.h"
 #include "base/check.h"
 #include "base/hash.h"
 #include "base/map.h"
 #include "base/memory.h"
+#include "base/slab.h"
 #include "base/text.h"
 #include "os/clock.h"
 #include "os/lock.h"
@@ -16,12 +16,11 @@
 #define SWEEP_MS 1000 // between two searches for rows to forget
 
 struct presence_row {
-    char *queue, *name; // owned, one block; NULL: the place is free
+    char *queue, *name; // owned, one block; NULL: the row is free
     uint64_t key;
     uint64_t instance;
     uint32_t receives;
     uint32_t capacity;
-    uint32_t next_free;
     bool relayed;
     bool gone;              // not listed; kept to know how long its process is silent
     int64_t since, seen_at; // clock_realtime_ms
@@ -32,8 +31,7 @@ struct presence {
     pthread_mutex_t lock;
     struct map by_name;
     struct presence_row *rows;
-    uint32_t len, room; // places, free ones included
-    uint32_t first_free;
+    struct slab slab; // of the rows
     int64_t swept_ms;
 };
 
@@ -42,16 +40,15 @@ struct presence *presence_new(void)
     struct presence *p = NEW(struct presence);
     (void)pthread_mutex_init(&p->lock, NULL);
     map_init(&p->by_name);
-    p->first_free = MAP_NONE;
     return p;
 }
 
 void presence_free(struct presence *p)
 {
     if (!p) return;
-    for (uint32_t i = 0; i < p->len; i++)
+    for (uint32_t i = 1; i < p->slab.len; i++)
         memory_free(p->rows[i].queue);
-    memory_free(p->rows);
+    SLAB_DONE(&p->slab, p->rows);
     map_done(&p->by_name);
     (void)pthread_mutex_destroy(&p->lock);
     memory_free(p);
@@ -83,15 +80,14 @@ static void forget(struct presence *p, struct presence_row *row)
     CHECK(row->queue && row->receives == 0);
     map_remove(&p->by_name, row->key, place);
     memory_free(row->queue);
-    *row = (struct presence_row){.next_free = p->first_free};
-    p->first_free = place;
+    SLAB_DROP(&p->slab, p->rows, place);
 }
 
 static void sweep(struct presence *p, int64_t now)
 {
     if (now - p->swept_ms < SWEEP_MS) return;
     p->swept_ms = now;
-    for (uint32_t i = 0; i < p->len; i++) {
+    for (uint32_t i = 1; i < p->slab.len; i++) {
         struct presence_row *row = &p->rows[i];
         if (row->queue && row->receives == 0 && now - row->seen_boot_ms > PRESENCE_PAUSE_MS)
             forget(p, row);
@@ -99,21 +95,11 @@ static void sweep(struct presence *p, int64_t now)
 }
 
 // NULL: there are too many.
-static struct presence_row *place_new(struct presence *p)
-{
-    if (p->first_free != MAP_NONE) {
-        struct presence_row *row = &p->rows[p->first_free];
-        p->first_free = row->next_free;
-        return row;
-    }
-    if (p->len == PRESENCE_MAX) return NULL;
-    return ARRAY_ADD(p->rows, p->len, p->room);
-}
-
 static struct presence_row *add(struct presence *p, const struct present_key *k)
 {
-    struct presence_row *row = place_new(p);
-    if (!row) return NULL;
+    if (p->slab.used == PRESENCE_MAX) return NULL;
+    uint32_t place = SLAB_ADD(&p->slab, p->rows);
+    struct presence_row *row = &p->rows[place];
     size_t queue_len = strlen(k->queue) + 1, name_len = strlen(k->worker) + 1;
     *row = (struct presence_row){.queue = memory_new(queue_len + name_len),
                                  .key = hash_of(k),
@@ -123,7 +109,7 @@ static struct presence_row *add(struct presence *p, const struct present_key *k)
     row->name = row->queue + queue_len;
     memcpy(row->queue, k->queue, queue_len);
     memcpy(row->name, k->worker, name_len);
-    map_add(&p->by_name, row->key, (uint32_t)(row - p->rows));
+    map_add(&p->by_name, row->key, place);
     return row;
 }
 
@@ -207,7 +193,7 @@ void presence_list(struct presence *p, const char *queue, const char *node,
 {
     LOCKED(&p->lock);
     sweep(p, clock_boot_ms());
-    for (uint32_t i = 0; i < p->len && out->len < WAITING_ROWS_MAX; i++) {
+    for (uint32_t i = 1; i < p->slab.len && out->len < WAITING_ROWS_MAX; i++) {
         struct waiting_row row;
         if (!p->rows[i].queue || p->rows[i].gone) continue;
         if (queue && strcmp(p->rows[i].queue, queue) != 0) continue;

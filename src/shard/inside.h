@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/map.h"
+#include "base/slab.h"
 #include "journal/open_request.h"
 #include "queue/tables/changes.h"
 #include "shard/cache.h"
@@ -99,7 +100,6 @@ struct signal_watch {
     uint64_t seq;
     struct shard_call *call; // NULL: a free row
     uint32_t ask;
-    uint32_t next_free;
     bool hit; // its message changed, and the call was not checked yet
 };
 
@@ -158,12 +158,12 @@ struct shard {
     struct body_fetch fetch; // not part of the fold
 
     // listen.c
-    struct signal_watch *watches; // row 0 is none
-    uint32_t watches_len, watches_cap, watches_free, watches_used;
-    struct map watched;    // by message
-    uint64_t changes_seen; // machine_changes that were handled
-    int64_t listens_end;   // no wait_until of a call that listens is earlier
-    bool owned_before;     // ... when these calls were last checked
+    struct signal_watch *watches;
+    struct slab watch_slab; // of these rows
+    struct map watched;     // by message
+    uint64_t changes_seen;  // machine_changes that were handled
+    int64_t listens_end;    // no wait_until of a call that listens is earlier
+    bool owned_before;      // ... when these calls were last checked
 
     uint64_t orders_seen;   // machine_orders when the waiting calls were last checked
     int64_t waits_end;      // no wait_until of a waiting call is earlier

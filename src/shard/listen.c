@@ -129,27 +129,19 @@ void signals_of_renewal(struct shard *s, struct shard_call *c)
 
 static void watch_add(struct shard *s, struct shard_call *c, uint32_t ask)
 {
-    uint32_t w = s->watches_free;
-    if (w) {
-        s->watches_free = s->watches[w].next_free;
-    } else {
-        if (s->watches_len == 0) s->watches_len = 1; // row 0 is none
-        (void)ARRAY_ROOM(s->watches, s->watches_len, s->watches_cap, 1);
-        w = s->watches_len++;
-    }
+    uint32_t w = SLAB_ADD(&s->watch_slab, s->watches);
     uint64_t seq = c->signals->asks[ask].ref.seq;
     s->watches[w] = (struct signal_watch){.seq = seq, .call = c, .ask = ask};
     c->signals->watches[ask] = w;
     map_add(&s->watched, seq, w);
-    s->watches_used++;
-    CHECK(s->watched.len == s->watches_used);
+    CHECK(s->watched.len == s->watch_slab.used);
 }
 
 static void watch_begin(struct shard *s, struct shard_call *c)
 {
     struct shard_call_signals *l = c->signals;
     CHECK(!l->watches);
-    if (s->watches_used == 0) {
+    if (s->watch_slab.used == 0) {
         machine_note_changes(s->machine, true);
         s->changes_seen = machine_changes(s->machine);
     }
@@ -161,22 +153,18 @@ static void watch_begin(struct shard *s, struct shard_call *c)
 static void watch_end(struct shard *s, struct shard_call *c)
 {
     struct shard_call_signals *l = c->signals;
-    CHECK(l->watches && s->watches_used >= l->asks_len);
+    CHECK(l->watches && s->watch_slab.used >= l->asks_len);
     for (size_t i = 0; i < l->asks_len; i++) {
         uint32_t w = l->watches[i];
         map_remove(&s->watched, s->watches[w].seq, w);
-        s->watches[w] = (struct signal_watch){.next_free = s->watches_free};
-        s->watches_free = w;
+        SLAB_DROP(&s->watch_slab, s->watches, w);
     }
-    s->watches_used -= (uint32_t)l->asks_len;
     memory_free(l->watches);
     l->watches = NULL;
-    if (s->watches_used > 0) return;
+    if (s->watch_slab.used > 0) return;
     machine_note_changes(s->machine, false);
-    memory_free(s->watches);
+    SLAB_DONE(&s->watch_slab, s->watches);
     map_clear(&s->watched);
-    s->watches = NULL;
-    s->watches_len = s->watches_cap = s->watches_free = 0;
 }
 
 struct shard_call *listen_take(struct shard *s, struct shard_call *c)
@@ -188,7 +176,7 @@ struct shard_call *listen_take(struct shard *s, struct shard_call *c)
 
 void listen_done(struct shard *s)
 {
-    memory_free(s->watches);
+    SLAB_DONE(&s->watch_slab, s->watches);
     map_done(&s->watched);
 }
 
