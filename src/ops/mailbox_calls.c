@@ -21,75 +21,54 @@
 static bool has_message(struct mailbox_session *m, void *ctx)
 {
     (void)ctx;
-    return m->arrived || session_is_direct(m);
+    return m->arrived.first || session_is_direct(m);
 }
 
 static bool takes_nothing(struct mailbox_session *m, void *ctx)
 {
     (void)ctx;
-    return m->arrived || !session_takes(m);
+    return m->arrived.first || !session_takes(m);
 }
 
 // Takes up to max messages of one shard whose locks are in force.
-static struct mailbox_lock *take_arrived(struct mailbox_session *m, uint32_t max, uint32_t *len)
+static uint32_t take_arrived(struct mailbox_session *m, uint32_t max, struct list *to)
 {
-    struct mailbox_lock *list = NULL, **end = &list, **at = &m->arrived, *last = NULL;
-    *len = 0;
-    while (*at) {
-        struct mailbox_lock *l = *at;
-        bool over = l->deadline <= runner_time(m->lanes[l->shard].runner).hi;
-        bool fits = *len < max && (!list || list->shard == l->shard);
-        if (!over && !fits) {
-            last = l;
-            at = &l->next;
-            continue;
+    uint32_t len = 0, shard = 0;
+    LIST_EACH(l, &m->arrived, struct mailbox_lock, link) {
+        if (l->deadline <= runner_time(m->lanes[l->shard].runner).hi) {
+            lock_row_free(&m->arrived, l);
+        } else if (len < max && (len == 0 || shard == l->shard)) {
+            list_remove(&m->arrived, &l->link);
+            list_add(to, &l->link);
+            shard = l->shard;
+            len++;
         }
-        *at = l->next;
-        l->next = NULL;
-        if (over) {
-            lock_row_free(l);
-            continue;
-        }
-        *end = l;
-        end = &l->next;
-        ++*len;
     }
-    m->arrived_tail = last;
-    return list;
+    return len;
 }
 
 // The program has them now: their locks can be settled through the mailbox.
-static void note_taken(struct mailbox_session *m, struct mailbox_lock *list)
+static void note_taken(struct mailbox_session *m, struct list *list)
 {
     int64_t now = runner_time(m->lanes[0].runner).lo;
-    for (struct mailbox_lock **at = &m->taken; *at;) {
-        struct mailbox_lock *l = *at;
-        if (l->deadline + FORGET_MS > now) {
-            at = &l->next;
-            continue;
-        }
-        *at = l->next;
-        lock_row_free(l);
-    }
-    while (list) {
-        struct mailbox_lock *l = list;
-        list = l->next;
+    LIST_EACH(l, &m->taken, struct mailbox_lock, link)
+        if (l->deadline + FORGET_MS <= now) lock_row_free(&m->taken, l);
+    LIST_EACH(l, list, struct mailbox_lock, link) {
         bytes_free(l->message);
         l->message = BYTES_EMPTY;
-        l->next = m->taken;
-        m->taken = l;
     }
+    list_move(&m->taken, list);
 }
 
 // Builds the batch from the encoded messages, which are all of one shard.
-static enum sluice_code build_batch(struct mailbox_session *m, const struct mailbox_lock *list,
+static enum sluice_code build_batch(struct mailbox_session *m, const struct list *list,
                                     uint32_t len, struct sluice_batch **out,
                                     struct sluice_error *error)
 {
     CLEANUP(memory_let_go) struct shard_part *parts = memory_zeroed(len, sizeof *parts);
     struct delivery *rows = memory_zeroed(len, sizeof *rows);
     uint32_t count = 0, parts_len = 0;
-    for (const struct mailbox_lock *l = list; l; l = l->next) {
+    LIST_EACH(l, list, struct mailbox_lock, link) {
         bool moved;
         struct buf from;
         buf_init(&from, SIZE_MAX);
@@ -105,8 +84,9 @@ static enum sluice_code build_batch(struct mailbox_session *m, const struct mail
         count++;
     }
     struct kept_reply all = {.deliveries = rows, .deliveries_len = count};
+    uint32_t shard = LIST_FIRST(list, struct mailbox_lock, link)->shard;
     struct delivery_target h = {
-        .queue = m->queue, .shard = list->shard, .runner = m->lanes[list->shard].runner};
+        .queue = m->queue, .shard = shard, .runner = m->lanes[shard].runner};
     enum sluice_code code = count > 0 ? deliver_batch(&h, &all, out, error) : SLUICE_OK;
     for (uint32_t i = 0; i < parts_len; i++)
         kept_reply_done(&parts[i].answer);
@@ -116,7 +96,7 @@ static enum sluice_code build_batch(struct mailbox_session *m, const struct mail
 
 // The signals that wait for the messages. The owner only says that there are some: the journal has
 // them. If it cannot be read now, a poll brings them later.
-static void add_signals(struct mailbox_session *m, const struct mailbox_lock *list,
+static void add_signals(struct mailbox_session *m, const struct list *list,
                         struct sluice_batch *batch)
 {
     CLEANUP(memory_let_go) const char **tokens = memory_zeroed(batch->len + 1, sizeof *tokens);
@@ -124,11 +104,10 @@ static void add_signals(struct mailbox_session *m, const struct mailbox_lock *li
     struct signals_poll poll = {.tokens = tokens};
     for (size_t i = 0; i < batch->len; i++) {
         struct lock_name lock;
-        const struct mailbox_lock *l = list;
         if (token_parse(queue_ref(m->queue), batch->messages[i].token, &lock, NULL)) continue;
-        while (l && l->ref.seq != lock.ref.seq)
-            l = l->next;
-        if (l && l->has_signals) tokens[poll.len++] = batch->messages[i].token;
+        LIST_EACH(l, list, struct mailbox_lock, link)
+            if (l->ref.seq == lock.ref.seq && l->has_signals)
+                tokens[poll.len++] = batch->messages[i].token;
     }
     if (poll.len > 0 && !ops_signals_poll(m->engine, m->queue->row.name, &poll, &signals, NULL)) {
         batch_add_listed(batch, signals);
@@ -143,31 +122,32 @@ static bool wait_for_messages(struct mailbox_session *m, uint32_t max, int64_t u
     session_drive(m, has_message, NULL, until);
     m->want -= max;
     session_set_want(m);
-    if (!m->arrived) session_drive(m, takes_nothing, NULL, clock_boot_ms() + TAKES_END_MS);
+    if (!m->arrived.first) session_drive(m, takes_nothing, NULL, clock_boot_ms() + TAKES_END_MS);
     // A worker that works directly asks now and then whether an owner answers again.
     if (session_is_direct(m)) session_step(m);
-    return m->arrived || !session_is_direct(m);
+    return m->arrived.first || !session_is_direct(m);
 }
 
 static bool receive_here(struct mailbox_session *m, const struct sluice_receive *o,
                          struct sluice_batch **out, struct sluice_error *error,
                          enum sluice_code *code)
 {
-    uint32_t max = o->max > 0 ? o->max : 1, len = 0;
+    uint32_t max = o->max > 0 ? o->max : 1;
+    struct list list = {0};
     if (max > CLAIM_COUNT_MAX || o->visibility_ms < 0 || o->visibility_ms > LEASE_MAX_MS)
         return false; // refused as any other
     (void)pthread_mutex_lock(&m->lock);
     m->lease_ms = o->visibility_ms;
     bool mine = wait_for_messages(m, max, clock_boot_ms() + (o->wait_ms > 0 ? o->wait_ms : 0));
-    struct mailbox_lock *list = mine ? take_arrived(m, max, &len) : NULL;
+    uint32_t len = mine ? take_arrived(m, max, &list) : 0;
     (void)pthread_mutex_unlock(&m->lock);
     if (!mine) return false;
     *out = NULL;
-    *code = list ? build_batch(m, list, len, out, error) : SLUICE_OK;
+    *code = len > 0 ? build_batch(m, &list, len, out, error) : SLUICE_OK;
     if (!*code && !*out) *out = batch_take(batch_new(0));
-    if (!*code) add_signals(m, list, *out);
+    if (!*code) add_signals(m, &list, *out);
     LOCKED(&m->lock);
-    note_taken(m, list);
+    note_taken(m, &list);
     return true;
 }
 
@@ -204,13 +184,13 @@ void mailbox_note_claimed(struct engine *e, const char *queue, const char *worke
     }
 }
 
-static struct mailbox_lock **taken_find(struct mailbox_session *m, const struct lock_name *lock)
+static struct mailbox_lock *taken_find(struct mailbox_session *m, const struct lock_name *lock)
 {
-    struct mailbox_lock **at = &m->taken;
-    while (*at && ((*at)->shard != lock->shard || (*at)->ref.seq != lock->ref.seq ||
-                   !hash128_equal((*at)->ref.token, lock->ref.token)))
-        at = &(*at)->next;
-    return at;
+    LIST_EACH(l, &m->taken, struct mailbox_lock, link)
+        if (l->shard == lock->shard && l->ref.seq == lock->ref.seq &&
+            hash128_equal(l->ref.token, lock->ref.token))
+            return l;
+    return NULL;
 }
 
 static uint16_t kind_of(enum settle_kind kind)
@@ -246,8 +226,7 @@ static void submit(struct mailbox_session *m, const struct settle *what,
     runner_outcome_origin(lane->runner, &op);
     outcome_encode(payload, &op);
     wait->ticket = ++m->tickets;
-    wait->next = m->waits;
-    m->waits = wait;
+    list_add_first(&m->waits, &wait->link);
     mailbox_request(lane->box, wait->ticket, (struct op){kind_of(what->kind), buf_bytes(payload)},
                     runner_time(lane->runner));
 }
@@ -258,27 +237,16 @@ static bool is_answered(struct mailbox_session *m, void *ctx)
     return ((struct mailbox_wait *)ctx)->done;
 }
 
-static void forget_wait(struct mailbox_session *m, struct mailbox_wait *wait)
-{
-    struct mailbox_wait **at = &m->waits;
-    while (*at != wait)
-        at = &(*at)->next;
-    *at = wait->next;
-}
-
 // Keeps the program's locks up to date.
 static void note_outcome(struct mailbox_session *m, uint16_t kind, const struct lock_name *lock,
                          const struct outcome_row *row)
 {
-    struct mailbox_lock **at = taken_find(m, lock);
-    if (!*at) return;
-    if (kind == OP_RENEW && row->reason == REASON_NONE) {
-        (*at)->deadline = row->until;
-        return;
-    }
-    struct mailbox_lock *l = *at;
-    *at = l->next;
-    lock_row_free(l);
+    struct mailbox_lock *l = taken_find(m, lock);
+    if (!l) return;
+    if (kind == OP_RENEW && row->reason == REASON_NONE)
+        l->deadline = row->until;
+    else
+        lock_row_free(&m->taken, l);
 }
 
 // A renewal says how many signals wait.
@@ -324,7 +292,7 @@ static bool all_taken(struct mailbox_session *m, const struct settle *what, stru
 {
     for (size_t i = 0; i < what->len; i++)
         if (token_parse(queue_ref(m->queue), what->tokens[i], &locks[i], NULL) ||
-            locks[i].shard != locks[0].shard || !*taken_find(m, &locks[i]))
+            locks[i].shard != locks[0].shard || !taken_find(m, &locks[i]))
             return false;
     return true;
 }
@@ -354,7 +322,7 @@ static bool settle_here(struct mailbox_session *m, const struct settle *what,
         buf_init(&wait.signals, SIZE_MAX);
         submit(m, what, locks, &wait, &payload);
         session_drive(m, is_answered, &wait, clock_boot_ms() + SETTLE_END_MS);
-        forget_wait(m, &wait);
+        list_remove(&m->waits, &wait.link);
         *code = conclude(m, what, locks, &wait, outcomes, error);
         buf_done(&wait.body);
         buf_done(&wait.signals);

@@ -3,6 +3,7 @@
 // (receive and settle).
 #pragma once
 
+#include "base/list.h"
 #include "mailbox/worker.h"
 #include "ops/mailbox_session.h"
 
@@ -10,7 +11,7 @@ struct engine;
 
 // A message that was handed to the worker's program, or is about to be.
 struct mailbox_lock {
-    struct mailbox_lock *next;
+    struct list_link link; // of `arrived` or `taken`
     uint32_t shard;
     struct lock_ref ref;
     int64_t deadline;
@@ -20,7 +21,7 @@ struct mailbox_lock {
 
 // A request that waits for its answer.
 struct mailbox_wait {
-    struct mailbox_wait *next;
+    struct list_link link; // of `waits`
     uint64_t ticket;
     bool done;
     enum err err;
@@ -35,7 +36,7 @@ struct mailbox_lane { // one shard
 };
 
 struct mailbox_session {
-    struct mailbox_session *next;
+    struct list_link link; // of all sessions
     struct engine *engine;
     struct open_queue *queue; // with a hold
     char worker[WORKER_NAME_MAX + 1];
@@ -50,9 +51,9 @@ struct mailbox_session {
     pthread_cond_t changed;
     struct mailbox_lane *lanes; // one per shard
     uint32_t lanes_len;
-    struct mailbox_lock *arrived, *arrived_tail; // messages that no receive took yet
-    struct mailbox_lock *taken;                  // messages that the program has
-    struct mailbox_wait *waits;
+    struct list arrived; // struct mailbox_lock: messages that no receive took yet
+    struct list taken;   // struct mailbox_lock: messages that the program has
+    struct list waits;   // struct mailbox_wait
     uint64_t tickets;
     uint32_t want; // of all receives
     int64_t lease_ms;
@@ -71,4 +72,4 @@ void session_step(struct mailbox_session *m);
 bool session_is_direct(const struct mailbox_session *m); // with the lock
 bool session_takes(const struct mailbox_session *m);     // with the lock
 void session_set_want(struct mailbox_session *m);        // with the lock
-void lock_row_free(struct mailbox_lock *l);
+void lock_row_free(struct list *of, struct mailbox_lock *l);

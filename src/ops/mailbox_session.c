@@ -23,7 +23,7 @@
 #define STEP_MAX       20 // effects of one shard in one step
 
 struct mailbox_sessions {
-    struct mailbox_session *all; // under the handle's lock
+    struct list all; // struct mailbox_session; under the handle's lock
 };
 
 bool mailbox_wanted(struct engine *e, const char *queue, bool asked)
@@ -44,15 +44,16 @@ bool mailbox_wanted(struct engine *e, const char *queue, bool asked)
 struct mailbox_session *session_find(struct engine *e, const char *queue, const char *worker,
                                      size_t skip)
 {
-    struct mailbox_session *found = NULL;
     if (!atomic_load(&e->ops->mailboxes)) return NULL;
     LOCKED(&e->lock);
-    for (struct mailbox_session *m = atomic_load(&e->ops->mailboxes)->all; m && !found; m = m->next)
-        if (strcmp(m->queue->row.name, queue) == 0 && (!worker || strcmp(m->worker, worker) == 0) &&
-            skip-- == 0)
-            found = m;
-    if (found) found->users++;
-    return found;
+    LIST_EACH(m, &atomic_load(&e->ops->mailboxes)->all, struct mailbox_session, link) {
+        if (strcmp(m->queue->row.name, queue) != 0 || (worker && strcmp(m->worker, worker) != 0))
+            continue;
+        if (skip-- > 0) continue;
+        m->users++;
+        return m;
+    }
+    return NULL;
 }
 
 bool mailbox_session_exists(struct engine *e, const char *queue, const char *worker)
@@ -61,25 +62,20 @@ bool mailbox_session_exists(struct engine *e, const char *queue, const char *wor
     return m;
 }
 
-void lock_row_free(struct mailbox_lock *l)
+void lock_row_free(struct list *of, struct mailbox_lock *l)
 {
+    list_remove(of, &l->link);
     bytes_free(l->message);
     memory_free(l);
 }
 
 static void session_free(struct mailbox_session *m)
 {
-    while (m->arrived) {
-        struct mailbox_lock *l = m->arrived;
-        m->arrived = l->next;
-        lock_row_free(l);
-    }
-    while (m->taken) {
-        struct mailbox_lock *l = m->taken;
-        m->taken = l->next;
-        lock_row_free(l);
-    }
-    CHECK(!m->waits);
+    LIST_EACH(l, &m->arrived, struct mailbox_lock, link)
+        lock_row_free(&m->arrived, l);
+    LIST_EACH(l, &m->taken, struct mailbox_lock, link)
+        lock_row_free(&m->taken, l);
+    CHECK(!m->waits.first);
     for (uint32_t i = 0; i < m->lanes_len; i++)
         mailbox_worker_free(m->lanes[i].box);
     memory_free(m->lanes);
@@ -233,15 +229,14 @@ enum sluice_code mailbox_join(struct engine *e, const char *queue, const struct 
         return code;
     }
     LOCKED(&e->lock);
-    m->next = all->all;
-    all->all = m;
+    list_add_first(&all->all, &m->link);
     return SLUICE_OK;
 }
 
 // The messages that no receive took return to their places.
 static void release_arrived(struct mailbox_session *m)
 {
-    for (struct mailbox_lock *l = m->arrived; l; l = l->next) {
+    LIST_EACH(l, &m->arrived, struct mailbox_lock, link) {
         struct lock_name lock = {.shard = l->shard, .ref = l->ref};
         settle_locks(m->queue, OP_RELEASE, "", &lock, 1);
     }
@@ -251,17 +246,16 @@ static struct mailbox_session *take_session(struct engine *e, const char *queue,
 {
     LOCKED(&e->lock);
     struct mailbox_sessions *all = atomic_load(&e->ops->mailboxes);
-    struct mailbox_session **at = all ? &all->all : NULL;
-    while (at && *at && worker &&
-           (strcmp((*at)->worker, worker) != 0 || strcmp((*at)->queue->row.name, queue) != 0))
-        at = &(*at)->next;
-    struct mailbox_session *m = at ? *at : NULL;
-    if (m) {
-        *at = m->next;
+    if (!all) return NULL;
+    LIST_EACH(m, &all->all, struct mailbox_session, link) {
+        if (worker && (strcmp(m->worker, worker) != 0 || strcmp(m->queue->row.name, queue) != 0))
+            continue;
+        list_remove(&all->all, &m->link);
         m->over = true;
         m->users++;
+        return m;
     }
-    return m;
+    return NULL;
 }
 
 void mailbox_leave(struct engine *e, const char *queue, const char *worker)
@@ -312,20 +306,18 @@ static void add_message(struct mailbox_session *m, uint32_t shard, const struct 
                                .deadline = e->deadline,
                                .has_signals = e->has_signals,
                                .message = bytes_copy(e->body)};
-    *(m->arrived_tail ? &m->arrived_tail->next : &m->arrived) = l;
-    m->arrived_tail = l;
+    list_add(&m->arrived, &l->link);
 }
 
 static void add_reply(struct mailbox_session *m, const struct mailbox_effect *e)
 {
-    struct mailbox_wait *w = m->waits;
-    while (w && w->ticket != e->ticket)
-        w = w->next;
-    if (!w) return; // its caller does not wait any more
-    w->done = true;
-    w->err = e->err;
-    buf_put(&w->body, e->body);
-    buf_put(&w->signals, e->signals);
+    LIST_EACH(w, &m->waits, struct mailbox_wait, link) { // none: its caller does not wait any more
+        if (w->ticket != e->ticket) continue;
+        w->done = true;
+        w->err = e->err;
+        buf_put(&w->body, e->body);
+        buf_put(&w->signals, e->signals);
+    }
 }
 
 static void write_object(struct mailbox_session *m, struct mailbox_lane *lane,
