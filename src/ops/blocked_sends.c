@@ -15,10 +15,10 @@
 struct blocked_sends {
     struct pool_task task; // first; it wakes the sends
     pthread_mutex_t lock;
-    struct local_call *first; // the sends that wait, in the order of their numbers
-    uint64_t number;          // of the last send
-    size_t blocked;           // sends that wait or try, in all queues
-    pthread_cond_t ended;     // `blocked` is 0
+    struct list sends;    // struct local_call: those that wait, in the order of their numbers
+    uint64_t number;      // of the last send
+    size_t blocked;       // sends that wait or try, in all queues
+    pthread_cond_t ended; // `blocked` is 0
     bool stopping;
 };
 
@@ -28,38 +28,33 @@ static size_t width_of(const struct send_line *line)
 }
 
 // Takes the sends that may try now. Returns when the next one may.
-static int64_t take_due(struct blocked_sends *l, struct local_call **due)
+static int64_t take_due(struct blocked_sends *l, struct list *due)
 {
     int64_t now = clock_boot_ms(), next = TASK_NEVER;
-    struct local_call **end = due;
     LOCKED(&l->lock);
-    for (struct local_call **at = &l->first; *at;) {
-        struct local_call *c = *at;
+    LIST_EACH(c, &l->sends, struct local_call, place.link) {
         struct send_line *line = &c->queue->calls->line;
         bool room = line->trying < width_of(line);
         c->place.last = l->stopping || c->until <= now;
         if (c->place.last || (room && line->try_at <= now)) {
-            *at = c->place.next;
-            c->place.next = NULL;
+            list_remove(&l->sends, &c->place.link);
+            list_add(due, &c->place.link);
             c->place.tries = true;
             line->trying++;
-            *end = c;
-            end = &c->place.next;
             continue;
         }
         int64_t then = room && line->try_at < c->until ? line->try_at : c->until;
         if (then < next) next = then;
-        at = &c->place.next;
     }
     return next;
 }
 
 static int64_t wake_sends(struct pool_task *task)
 {
-    struct local_call *due = NULL;
+    struct list due = {0};
     int64_t next = take_due((struct blocked_sends *)task, &due);
-    for (struct local_call *c = due, *after; c; c = after) {
-        after = c->place.next;
+    LIST_EACH(c, &due, struct local_call, place.link) {
+        list_remove(&due, &c->place.link); // it may wait again
         call_note_resumed(c, c->place.last);
     }
     return next;
@@ -96,7 +91,7 @@ void blocked_sends_stop(struct blocked_sends *l)
 void blocked_sends_free(struct blocked_sends *l)
 {
     if (!l) return;
-    CHECK(!l->first && l->blocked == 0);
+    CHECK(!l->sends.first && l->blocked == 0);
     (void)pthread_cond_destroy(&l->ended);
     (void)pthread_mutex_destroy(&l->lock);
     memory_free(l);
@@ -112,11 +107,10 @@ bool blocked_send_enter(struct local_call *c)
 
 static void insert(struct blocked_sends *l, struct local_call *c)
 {
-    struct local_call **at = &l->first;
-    while (*at && (*at)->place.number < c->place.number)
-        at = &(*at)->place.next;
-    c->place.next = *at;
-    *at = c;
+    struct local_call *at = LIST_FIRST(&l->sends, struct local_call, place.link);
+    while (at && at->place.number < c->place.number)
+        at = LIST_NEXT(at, struct local_call, place.link);
+    list_add_before(&l->sends, &c->place.link, at ? &at->place.link : NULL);
 }
 
 static void tried(struct send_line *line, struct local_call *c)
@@ -168,7 +162,7 @@ void blocked_send_leave(struct local_call *c, bool plenty)
     line->blocked--;
     c->place.blocked = false;
     if (--l->blocked == 0) (void)pthread_cond_broadcast(&l->ended);
-    if (l->first && !l->stopping) task_schedule(&l->task);
+    if (l->sends.first && !l->stopping) task_schedule(&l->task);
 }
 
 size_t blocked_sends_count(struct engine *e, const char *queue)

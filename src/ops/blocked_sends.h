@@ -5,6 +5,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/list.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,7 +27,7 @@ struct send_line {
 
 // The place of one send. All zeros: it is in no line.
 struct blocked_place {
-    struct local_call *next;
+    struct list_link link;
     uint64_t number; // rises with every send; 0: none yet
     bool blocked;    // it waits or tries
     bool tries;

@@ -106,11 +106,11 @@ struct local_call {
     // Side by side: a call above CALL_BYTES_MAX takes a longer way through malloc.
     bool owns; // the arguments were copied
     bool owns_error;
-    bool claim_repeated; // a claim may have been made at an owner before
-    bool is_waiting;     // it is in the queue's list of receives that wait
-    bool released;       // the call has dropped its own reference
-    bool *forwarded;     // messages or locks that an owner did; NULL: none
-    struct local_call *next_waiting, *previous_waiting; // under the handle's lock
+    bool claim_repeated;        // a claim may have been made at an owner before
+    bool is_waiting;            // it is in the queue's list of receives that wait
+    bool released;              // the call has dropped its own reference
+    bool *forwarded;            // messages or locks that an owner did; NULL: none
+    struct list_link waiting;   // under the handle's lock
     struct blocked_place place; // a send that waits for space (blocked_sends.h)
     struct request_turn turn;   // a receive whose request id may be repeated (same_request.h)
     int64_t pause_ms;           // of a send whose thread waits

@@ -3,6 +3,7 @@
 // queue (struct engine_hooks).
 #pragma once
 
+#include "base/list.h"
 #include "ops/blocked_sends.h"
 #include "queues/queues.h"
 
@@ -14,7 +15,7 @@ struct queue_calls {
     struct local_call *turns[TURN_BUCKETS];
     struct send_line line;      // sends that wait for space (blocked_sends.h)
     struct await_hub *hubs;     // its polls at other nodes (awaits.c); under the engine's lock
-    struct local_call *waiting; // receives that wait; under the engine's lock
+    struct list waiting;        // struct local_call: receives that wait; under the engine's lock
     struct pool_job upkeep_job; // moves its dead letters, or closes it
     bool upkeep_runs;           // the job waits or runs; under the engine's lock
     struct mailbox_rounds *mailbox_rounds; // of its shards that this node owns; the job's

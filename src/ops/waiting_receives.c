@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ops/waiting_receives.h"
 
-#include "base/memory.h"
+#include "base/array.h"
 #include "ops/queue_calls.h"
 #include "os/lock.h"
 
@@ -11,9 +11,7 @@ void waiting_begin(struct local_call *c)
     if (c->state.kind == STEP_SERVED) return; // it stays here
     if (!c->caller || c->is_waiting || !c->engine->links || receive_left_ms(c) == 0) return;
     LOCKED(&c->engine->lock);
-    c->next_waiting = q->calls->waiting;
-    if (q->calls->waiting) q->calls->waiting->previous_waiting = c;
-    q->calls->waiting = c;
+    list_add_first(&q->calls->waiting, &c->waiting);
     c->is_waiting = true;
 }
 
@@ -21,25 +19,18 @@ void waiting_end(struct local_call *c)
 {
     if (!c->is_waiting) return;
     LOCKED(&c->engine->lock);
-    if (c->next_waiting) c->next_waiting->previous_waiting = c->previous_waiting;
-    if (c->previous_waiting)
-        c->previous_waiting->next_waiting = c->next_waiting;
-    else
-        c->queue->calls->waiting = c->next_waiting;
+    list_remove(&c->queue->calls->waiting, &c->waiting);
     c->is_waiting = false;
 }
 
 void queue_reroute(struct open_queue *q)
 {
     struct local_call **all = NULL;
-    size_t len = 0, max = 0;
+    size_t len = 0, room = 0;
     (void)pthread_mutex_lock(&q->engine->lock);
-    for (struct local_call *c = q->calls->waiting; c; c = c->next_waiting)
-        max++;
-    all = memory_zeroed(max + 1, sizeof(struct local_call *));
-    for (struct local_call *c = q->calls->waiting; c; c = c->next_waiting) {
+    LIST_EACH(c, &q->calls->waiting, struct local_call, waiting) {
         atomic_fetch_add(&c->refs, 1);
-        all[len++] = c;
+        *ARRAY_ADD(all, len, room) = c;
     }
     (void)pthread_mutex_unlock(&q->engine->lock);
     for (size_t i = 0; i < len; i++) {
