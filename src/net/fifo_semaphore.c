@@ -10,7 +10,7 @@
 #include <time.h>
 
 struct semaphore_waiter {
-    struct semaphore_waiter *next;
+    struct list_link link;
     pthread_cond_t called;
     bool has; // the waiter has received its permit
 };
@@ -24,48 +24,20 @@ void fifo_semaphore_init(struct fifo_semaphore *t, size_t count)
 
 void fifo_semaphore_done(struct fifo_semaphore *t)
 {
-    CHECK(!t->first);
+    CHECK(!t->waiters.first);
     (void)pthread_mutex_destroy(&t->lock);
-}
-
-static void waiter_init(struct semaphore_waiter *w)
-{
-    *w = (struct semaphore_waiter){0};
-    clock_cond_init(&w->called);
-}
-
-static void join(struct fifo_semaphore *t, struct semaphore_waiter *w)
-{
-    if (t->last)
-        t->last->next = w;
-    else
-        t->first = w;
-    t->last = w;
-}
-
-static void leave(struct fifo_semaphore *t, struct semaphore_waiter *w)
-{
-    struct semaphore_waiter *before = NULL;
-    struct semaphore_waiter *at = t->first;
-    for (; at != w; at = at->next)
-        before = at;
-    if (before)
-        before->next = w->next;
-    else
-        t->first = w->next;
-    if (t->last == w) t->last = before;
 }
 
 // With the lock held.
 static bool wait_in_line(struct fifo_semaphore *t, int64_t wait_ms)
 {
     int64_t until = clock_boot_ms() + wait_ms;
-    struct semaphore_waiter w;
-    waiter_init(&w);
-    join(t, &w);
+    struct semaphore_waiter w = {.has = false};
+    clock_cond_init(&w.called);
+    list_add(&t->waiters, &w.link);
     while (!w.has && clock_wait(&w.called, &t->lock, until))
         ;
-    if (!w.has) leave(t, &w);
+    if (!w.has) list_remove(&t->waiters, &w.link);
     (void)pthread_cond_destroy(&w.called);
     return w.has;
 }
@@ -89,9 +61,9 @@ bool fifo_semaphore_take_free(struct fifo_semaphore *t)
 void fifo_semaphore_give(struct fifo_semaphore *t)
 {
     LOCKED(&t->lock);
-    struct semaphore_waiter *w = t->first;
+    struct semaphore_waiter *w = LIST_FIRST(&t->waiters, struct semaphore_waiter, link);
     if (w) {
-        leave(t, w);
+        list_remove(&t->waiters, &w->link);
         w->has = true;
         (void)pthread_cond_signal(&w->called);
     } else {

@@ -2,6 +2,8 @@
 // A counting semaphore whose waiters are served in the order of their arrival.
 #pragma once
 
+#include "base/list.h"
+
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,8 +12,7 @@
 struct fifo_semaphore {
     pthread_mutex_t lock;
     size_t free;
-    struct semaphore_waiter *first; // NULL while `free` is above 0
-    struct semaphore_waiter *last;
+    struct list waiters; // none while `free` is above 0
 };
 
 void fifo_semaphore_init(struct fifo_semaphore *t, size_t count);

@@ -35,7 +35,7 @@ static void *ask(void *arg)
 static struct semaphore_waiter *last_in_line(struct fifo_semaphore *t)
 {
     (void)pthread_mutex_lock(&t->lock);
-    struct semaphore_waiter *last = t->last;
+    struct semaphore_waiter *last = (struct semaphore_waiter *)t->waiters.last; // its first field
     (void)pthread_mutex_unlock(&t->lock);
     return last;
 }
