@@ -28,7 +28,7 @@ static void put_id(struct buf *to, struct subscriber *s)
 {
     bool first = true;
     buf_put(to, bytes_str("id: "));
-    for (const struct subscription *p = s->parts; p; p = p->next) {
+    LIST_EACH(p, &s->parts, struct subscription, link) {
         if (p->joining) continue;
         struct stream_position places[STREAM_SHARDS_MAX];
         for (uint32_t i = 0; i < p->shards; i++)
@@ -155,7 +155,7 @@ static void write_beat(struct subscriber *s)
 
 static bool all_began(const struct subscriber *s)
 {
-    for (const struct subscription *p = s->parts; p; p = p->next)
+    LIST_EACH(p, &s->parts, struct subscription, link)
         if (!p->began) return false;
     return true;
 }
@@ -192,10 +192,7 @@ static void part_free(struct subscription *p)
 
 static void part_remove(struct subscription *p)
 {
-    struct subscription **at = &p->owner->parts;
-    while (*at != p)
-        at = &(*at)->next;
-    *at = p->next;
+    list_remove(&p->owner->parts, &p->link);
     p->owner->shards -= p->shards;
     if (p->source) source_leave(p);
     part_free(p);
@@ -206,7 +203,7 @@ void part_ended(struct subscription *p, const char *why)
     struct subscriber *s = p->owner;
     write_word(s, "end", about_queue(p, why));
     part_remove(p);
-    if (!s->parts && !s->all) s->over = true;
+    if (!s->parts.first && !s->all) s->over = true;
 }
 
 static void part_add(struct subscriber *s, const struct stream_queue *q)
@@ -221,8 +218,7 @@ static void part_add(struct subscriber *s, const struct stream_queue *q)
     p->by_shard = memory_zeroed(q->shards, sizeof *p->by_shard);
     for (uint32_t i = 0; q->places && i < q->shards; i++)
         p->by_shard[i] = (struct part_shard){.at = q->places[i], .resumes = q->places[i].slot > 0};
-    p->next = s->parts;
-    s->parts = p;
+    list_add_first(&s->parts, &p->link);
     s->shards += q->shards;
     struct source *from = q->now ? source_shared(s->hub, q) : source_new(s->hub, q, true);
     source_join(from, p);
@@ -273,8 +269,7 @@ bool hub_subscribe(struct hub *h, struct exchange *x, const struct stream_reques
     for (size_t i = 0; i < request->len; i++)
         part_add(s, &request->queues[i]);
     if (request->len == 0) write_beat(s); // there is nothing from before
-    s->next = h->subscribers;
-    h->subscribers = s;
+    list_add_first(&h->subscribers, &s->link);
     h->len++;
     (void)pthread_mutex_unlock(&h->lock);
     task_schedule_at(&h->tick, clock_boot_ms() + TICK_MS);
@@ -305,7 +300,7 @@ static void subscriber_end(struct subscriber *s)
 static bool may_read(const struct subscriber *s)
 {
     if (s->all) return auth_may(s->exchange, SCOPE_READ, NULL);
-    for (const struct subscription *p = s->parts; p; p = p->next)
+    LIST_EACH(p, &s->parts, struct subscription, link)
         if (!auth_may(s->exchange, SCOPE_READ, p->queue)) return false;
     return auth_still(s->exchange);
 }
@@ -323,25 +318,20 @@ static void check_token(struct subscriber *s)
 }
 
 // Removes the subscribers that have ended. Needs the lock.
-static struct subscriber *take_ended(struct hub *h)
+static void take_ended(struct hub *h, struct list *ended)
 {
-    struct subscriber *ended = NULL;
-    for (struct subscriber **at = &h->subscribers; *at;) {
-        struct subscriber *s = *at;
+    LIST_EACH(s, &h->subscribers, struct subscriber, link) {
         check_token(s);
         if (!has_ended(s)) {
             if (clock_boot_ms() >= s->beat_at || s->dirty) write_beat(s);
-            at = &s->next;
             continue;
         }
-        while (s->parts)
-            part_remove(s->parts);
-        *at = s->next;
-        s->next = ended;
-        ended = s;
+        LIST_EACH(p, &s->parts, struct subscription, link)
+            part_remove(p);
+        list_remove(&h->subscribers, &s->link);
+        list_add(ended, &s->link);
         h->len--;
     }
-    return ended;
 }
 
 // Starts sources that had no thread or no place, and closes those without subscribers. Needs the
@@ -350,67 +340,54 @@ static void look_at_source(struct source *s)
 {
     int64_t now = clock_boot_ms();
     source_start(s);
-    if (s->parts)
+    if (s->parts.first)
         s->unused_ms = 0;
     else if (s->unused_ms == 0)
         s->unused_ms = now;
-    if (!s->parts && !s->over && (s->alone || now >= s->unused_ms + UNUSED_MS)) source_close(s);
+    if (!s->parts.first && !s->over && (s->alone || now >= s->unused_ms + UNUSED_MS))
+        source_close(s);
 }
 
 // Removes the sources that are closed. Those whose wait is under way are cancelled. Needs the lock.
-static struct source *take_closed(struct hub *h, struct source **cancel)
+static void take_closed(struct hub *h, struct list *closed, struct source **cancel)
 {
-    struct source *closed = NULL;
-    *cancel = NULL;
-    for (struct source **at = &h->sources; *at;) {
-        struct source *s = *at;
+    LIST_EACH(s, &h->sources, struct source, link) {
         look_at_source(s);
         if (s->over && s->waiting && !*cancel) *cancel = s;
-        if (!source_is_closed(s)) {
-            at = &s->next;
-            continue;
-        }
-        *at = s->next;
-        s->next = closed;
-        closed = s;
+        if (!source_is_closed(s)) continue;
+        list_remove(&h->sources, &s->link);
+        list_add(closed, &s->link);
     }
-    return closed;
 }
 
 // Frees what has ended. Only the tick and hub_free do this, one at a time.
 static void sweep(struct hub *h)
 {
-    struct source *cancel;
+    struct source *cancel = NULL;
+    struct list ended = {0}, closed = {0};
     (void)pthread_mutex_lock(&h->lock);
-    struct subscriber *ended = take_ended(h);
-    struct source *closed = take_closed(h, &cancel);
+    take_ended(h, &ended);
+    take_closed(h, &closed, &cancel);
     (void)pthread_mutex_unlock(&h->lock);
-    while (ended) {
-        struct subscriber *next = ended->next;
-        subscriber_end(ended);
-        ended = next;
-    }
-    while (closed) {
-        struct source *next = closed->next;
-        source_free(closed);
-        closed = next;
-    }
+    LIST_EACH(s, &ended, struct subscriber, link)
+        subscriber_end(s);
+    LIST_EACH(s, &closed, struct source, link)
+        source_free(s);
     if (cancel) async_cancel(h->server->engine, &cancel->wait);
 }
 
 static bool wants_all(struct hub *h)
 {
-    (void)pthread_mutex_lock(&h->lock);
+    LOCKED(&h->lock);
     bool all = false;
-    for (const struct subscriber *s = h->subscribers; s && !all; s = s->next)
-        all = s->all;
-    (void)pthread_mutex_unlock(&h->lock);
+    LIST_EACH(s, &h->subscribers, struct subscriber, link)
+        all = all || s->all;
     return all && clock_boot_ms() >= h->listed_ms + LIST_MS;
 }
 
 static bool has_queue(const struct subscriber *s, const char *name)
 {
-    for (const struct subscription *p = s->parts; p; p = p->next)
+    LIST_EACH(p, &s->parts, struct subscription, link)
         if (strcmp(p->queue, name) == 0) return true;
     return false;
 }
@@ -419,8 +396,8 @@ static bool is_missed(struct hub *h, const char *name)
 {
     LOCKED(&h->lock);
     bool missed = false;
-    for (const struct subscriber *s = h->subscribers; s && !missed; s = s->next)
-        missed = s->all && !has_queue(s, name);
+    LIST_EACH(s, &h->subscribers, struct subscriber, link)
+        missed = missed || (s->all && !has_queue(s, name));
     return missed;
 }
 
@@ -430,7 +407,7 @@ static void add_new_queue(struct hub *h, const char *name)
     struct stream_queue q;
     if (!is_missed(h, name) || stream_queue_find(h->server, name, &q, NULL)) return;
     LOCKED(&h->lock);
-    for (struct subscriber *s = h->subscribers; s; s = s->next)
+    LIST_EACH(s, &h->subscribers, struct subscriber, link)
         if (s->all && !has_queue(s, name) && s->shards + q.shards <= STREAM_SHARDS_MAX)
             part_add(s, &q);
 }
@@ -453,7 +430,7 @@ static int64_t run_tick(struct pool_task *task)
     hub_bus_look(h);
     if (wants_all(h)) look_for_queues(h);
     (void)pthread_mutex_lock(&h->lock);
-    bool idle = !h->subscribers && !h->sources && !h->bus;
+    bool idle = !h->subscribers.first && !h->sources.first && !h->bus;
     (void)pthread_mutex_unlock(&h->lock);
     return idle ? TASK_NEVER : clock_boot_ms() + TICK_MS;
 }
@@ -472,9 +449,9 @@ struct hub *hub_new(struct server *s)
 static bool is_empty(struct hub *h)
 {
     LOCKED(&h->lock);
-    for (struct source *s = h->sources; s; s = s->next)
-        if (!s->parts) source_close(s);
-    return !h->sources && !h->subscribers;
+    LIST_EACH(s, &h->sources, struct source, link)
+        if (!s->parts.first) source_close(s);
+    return !h->sources.first && !h->subscribers.first;
 }
 
 void hub_free(struct hub *h)

@@ -31,7 +31,7 @@ static void changed(void *ctx, bool up)
     struct hub *h = ctx;
     LOCKED(&h->lock);
     h->bus_up = up;
-    for (struct source *s = h->sources; s; s = s->next) {
+    LIST_EACH(s, &h->sources, struct source, link) {
         bus_progress_begin(&s->bus, up);
         if (s->added && !s->over) task_schedule(&s->task);
     }
@@ -41,7 +41,7 @@ static bool is_wanted(struct hub *h)
 {
     bool on = atomic_load(&h->server->flags[CAPABILITY_STREAM]) == ROLLOUT_ON;
     LOCKED(&h->lock);
-    return on && h->sources && h->server->config.bus;
+    return on && h->sources.first && h->server->config.bus;
 }
 
 void hub_bus_close(struct hub *h)

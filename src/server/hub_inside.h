@@ -7,6 +7,7 @@
 //                own source, until its events and the shared source's meet --> shared source
 #pragma once
 
+#include "base/list.h"
 #include "events/bus_progress.h"
 #include "os/thread_pool.h"
 #include "server/hub.h"
@@ -15,8 +16,8 @@
 
 // One queue of a subscriber.
 struct subscription {
-    struct subscription *next;    // of the subscriber
-    struct subscription *next_in; // of the source
+    struct list_link link; // of the subscriber
+    struct list_link in;   // of the source
     struct subscriber *owner;
     struct source *source;
     char queue[QUEUE_NAME_MAX + 1];
@@ -42,14 +43,14 @@ struct recent_events {
 };
 
 struct source {
-    struct source *next;
+    struct list_link link;
     struct hub *hub;
     char queue[QUEUE_NAME_MAX + 1];
     char life[33];
     uint32_t shards;
-    bool alone; // of one subscriber that catches up
-    struct subscription *parts;
-    bool live;    // all events that existed were read
+    bool alone;        // of one subscriber that catches up
+    struct list parts; // struct subscription, by `in`
+    bool live;         // all events that existed were read
     bool over;    // the queue is deleted, or the source has no subscribers: the next tick frees it
     bool waiting; // a wait is under way
     int64_t unused_ms; // clock_boot_ms since when it has no subscribers; 0: it has some
@@ -73,13 +74,13 @@ struct source {
 
 struct subscriber {
     struct share share; // first; under the server's lock
-    struct subscriber *next;
+    struct list_link link;
     struct hub *hub;
     struct httpd_stream *http;
     struct exchange *exchange; // valid until the stream ends
     uint64_t token_changes;    // of the server, when the token was last checked
     struct stream_filter filter;
-    struct subscription *parts;
+    struct list parts; // struct subscription, by `link`
     bool all;
     bool over;        // the next tick ends it
     bool cut;         // ... without waiting for the client
@@ -92,8 +93,8 @@ struct subscriber {
 struct hub {
     struct server *server;
     pthread_mutex_t lock;
-    struct source *sources;
-    struct subscriber *subscribers;
+    struct list sources;
+    struct list subscribers;
     size_t len;
     size_t catching; // sources of one subscriber that are open
     struct pool_task tick;

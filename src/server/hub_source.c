@@ -85,16 +85,15 @@ static void source_tell(struct source *s, struct stream_event *t)
         keep_recent(s, t);
     else
         shard->dropped = t->place;
-    for (struct subscription *p = s->parts, *next; p; p = next) {
-        next = p->next_in;
+    LIST_EACH(p, &s->parts, struct subscription, in)
         part_tell(p, t);
-    }
 }
 
 static bool stalls(struct source *s)
 {
     LOCKED(&s->hub->lock);
-    return s->alone && s->parts && part_stalls(s->parts);
+    const struct subscription *first = LIST_FIRST(&s->parts, struct subscription, in);
+    return s->alone && first && part_stalls(first);
 }
 
 static void print_event(const struct source *s, const struct sluice_event *e, struct buf *to)
@@ -131,7 +130,7 @@ static bool drain(struct source *s)
 
 struct source *source_find_shared(struct hub *h, const char *life)
 {
-    for (struct source *s = h->sources; s; s = s->next)
+    LIST_EACH(s, &h->sources, struct source, link)
         if (!s->alone && !s->over && strcmp(s->life, life) == 0) return s;
     return NULL;
 }
@@ -167,7 +166,7 @@ static void share(struct source *s)
 // that has no event that the subscriber misses.
 static void meet(struct source *s)
 {
-    struct subscription *p = s->parts;
+    struct subscription *p = LIST_FIRST(&s->parts, struct subscription, in);
     struct source *shared = source_find_shared(s->hub, s->life);
     if (p && !shared) share(s);
     if (!p || !shared || !shared->live || !has_all_since(shared, p)) return;
@@ -183,10 +182,8 @@ static void read_all(struct source *s)
     bool first = !s->live;
     s->live = true;
     if (first) bus_progress_begin(&s->bus, s->hub->bus_up);
-    for (struct subscription *p = s->parts, *next; first && p; p = next) {
-        next = p->next_in;
-        part_began(p);
-    }
+    LIST_EACH(p, &s->parts, struct subscription, in)
+        if (first) part_began(p);
     if (s->alone) meet(s);
 }
 
@@ -194,8 +191,8 @@ static void end(struct source *s, const char *why)
 {
     LOCKED(&s->hub->lock);
     source_close(s);
-    while (s->parts)
-        part_ended(s->parts, why);
+    LIST_EACH(p, &s->parts, struct subscription, in)
+        part_ended(p, why);
 }
 
 static bool open_events(struct source *s)
@@ -320,8 +317,7 @@ struct source *source_new(struct hub *h, const struct stream_queue *q, bool alon
     bus_progress_init(&s->bus, q->shards);
     if (!alone) s->recent = memory_zeroed(RECENT, sizeof *s->recent);
     s->wait.done = wait_ended;
-    s->next = h->sources;
-    h->sources = s;
+    list_add_first(&h->sources, &s->link);
     return s;
 }
 
@@ -348,16 +344,12 @@ void source_join(struct source *s, struct subscription *p)
 {
     CHECK(!p->source);
     p->source = s;
-    p->next_in = s->parts;
-    s->parts = p;
+    list_add_first(&s->parts, &p->in);
 }
 
 void source_leave(struct subscription *p)
 {
-    struct subscription **at = &p->source->parts;
-    while (*at != p)
-        at = &(*at)->next_in;
-    *at = p->next_in;
+    list_remove(&p->source->parts, &p->in);
     p->source = NULL;
 }
 
@@ -374,7 +366,7 @@ bool source_is_closed(const struct source *s)
 
 void source_free(struct source *s)
 {
-    CHECK(!s->parts && s->over);
+    CHECK(!s->parts.first && s->over);
     if (s->added) task_remove(&s->task);
     if (s->events) sluice_events_close(s->events);
     bus_progress_done(&s->bus);
