@@ -2,7 +2,6 @@
 // Digits, with one table for each direction.
 #include "base/digits.h"
 
-
 static const char hex[] = "0123456789abcdef";
 
 char *digits_put(char *at, uint64_t n)

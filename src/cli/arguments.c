@@ -23,13 +23,13 @@ const struct cli_option global_options[] = {
                             PLACE_FORMS ";\n"
                                         "default: $SLUICE_STORE, else ~/.local/share/sluice\n"
                                         "($XDG_DATA_HOME/sluice if that is set)"),
-    [GLOBAL_JSON] = FLAG("json", 0, "print one JSON object per line, also for errors"),
-    [GLOBAL_QUIET] = FLAG("quiet", 'q', "print results only"),
+    [GLOBAL_JSON] = FLAG_OPTION("json", 0, "print one JSON object per line, also for errors"),
+    [GLOBAL_QUIET] = FLAG_OPTION("quiet", 'q', "print results only"),
     [GLOBAL_TIMEOUT] = OPTION(DURATION, "timeout", "D",
                               "time limit for a command that makes few requests, if a\n"
                               "bucket does not answer; default 2m",
                               .min = 1, .max = (int64_t)24 * 3600 * 1000),
-    [GLOBAL_HELP] = FLAG("help", 'h', "print this text"),
+    [GLOBAL_HELP] = FLAG_OPTION("help", 'h', "print this text"),
 };
 const size_t global_options_len = COUNT_OF(global_options);
 

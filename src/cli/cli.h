@@ -59,8 +59,8 @@ struct cli_option {
     {                                                                                              \
         .name = (option), .value = (placeholder), .kind = OPTION_##kind_of, .help = __VA_ARGS__    \
     }
-// FLAG("watch", 'w', "show it again and again"); without a letter: 0.
-#define FLAG(option, short_form, text)                                                             \
+// FLAG_OPTION("watch", 'w', "show it again and again"); without a letter: 0.
+#define FLAG_OPTION(option, short_form, text)                                                      \
     {                                                                                              \
         .name = (option), .letter = (short_form), .help = (text)                                   \
     }

@@ -10,7 +10,7 @@ enum { REASON, YES, FILTER };
 
 static const struct cli_option options[] = {
     [REASON] = OPTION_OF(cancel, "reason", "TEXT", "the reason, kept with the message"),
-    [YES] = FLAG("yes", 'y', "with a filter: do not ask for confirmation"),
+    [YES] = FLAG_OPTION("yes", 'y', "with a filter: do not ask for confirmation"),
     FILTER_ROWS(FILTER, "with a filter: ready, delayed or dead; default: ready and\n"
                         "delayed"),
 };

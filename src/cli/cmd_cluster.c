@@ -16,10 +16,10 @@
 
 enum { WATCH, INTERVAL, MEMBERS, COORD };
 static const struct cli_option status_options[] = {
-    [WATCH] = FLAG("watch", 'w', "show it again and again until stopped"),
+    [WATCH] = FLAG_OPTION("watch", 'w', "show it again and again until stopped"),
     [INTERVAL] = OPTION(DURATION, "interval", "D", "the pause between two pictures (1s)",
                         .min = 100, .max = 3600000),
-    [MEMBERS] = FLAG("members", 0, "JSON: an object for each node instead of each shard"),
+    [MEMBERS] = FLAG_OPTION("members", 0, "JSON: an object for each node instead of each shard"),
     [COORD] =
         OPTION(TEXT, "coord", "URL", "on a store: the coordination service of the nodes (store:)"),
 };
@@ -52,7 +52,7 @@ static int run_status(const struct cli *cli, const struct arguments *args, struc
 
 enum { ALL };
 static const struct cli_option plan_options[] = {
-    [ALL] = FLAG("all", 0, "also the shards that stay where they are"),
+    [ALL] = FLAG_OPTION("all", 0, "also the shards that stay where they are"),
 };
 
 static void plan_print(const struct cli *cli, const struct sluice_plan *p, bool all)
@@ -127,7 +127,7 @@ static int run_leave(const struct cli *cli, const struct arguments *args, struct
 
 enum { FOLLOW, FROM };
 static const struct cli_option events_options[] = {
-    [FOLLOW] = FLAG("follow", 'f', "continue with new events until stopped"),
+    [FOLLOW] = FLAG_OPTION("follow", 'f', "continue with new events until stopped"),
     [FROM] = OPTION(TEXT, "from", "ID",
                     "start after this event, or \"now\" for new events only;\n"
                     "default: the oldest that the node keeps"),

@@ -14,8 +14,8 @@ enum { COORD, CHECK_ONLY, YES };
 static const struct cli_option options[] = {
     [COORD] = OPTION(TEXT, "coord", "URL",
                      "the service to follow: store:, etcd://h1,h2 or consul://host"),
-    [CHECK_ONLY] = FLAG("check", 0, "only report what would change"),
-    [YES] = FLAG("yes", 'y', "do not ask for confirmation"),
+    [CHECK_ONLY] = FLAG_OPTION("check", 0, "only report what would change"),
+    [YES] = FLAG_OPTION("yes", 'y', "do not ask for confirmation"),
 };
 
 struct run {

@@ -18,7 +18,7 @@
 enum { FOLLOW, FROM, BUS, TYPE, WORKFLOW, TASK, POSITION };
 
 static const struct cli_option options[] = {
-    [FOLLOW] = FLAG("follow", 'f', "continue with new events until stopped"),
+    [FOLLOW] = FLAG_OPTION("follow", 'f', "continue with new events until stopped"),
     [FROM] = OPTION(TEXT, "from", "POS",
                     "start at this position of the journal, or \"now\" for new\n"
                     "events only; default: the oldest that is kept"),

@@ -14,7 +14,7 @@ static const struct cli_option options[] = {
     [STATE] = OPTION(TEXT, "state", "STATES",
                      "which jobs of a tube: ready, delayed, buried, several of\n"
                      "them with commas, or all; ready,delayed by default"),
-    [KEEP] = FLAG("keep", 0, "delete nothing at the source"),
+    [KEEP] = FLAG_OPTION("keep", 0, "delete nothing at the source"),
     [RECORD] = OPTION(TEXT, "record", "FILE",
                       "where the import writes what it has done, to go on after\n"
                       "an interruption; by default a file of its own in\n"

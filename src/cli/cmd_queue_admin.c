@@ -8,10 +8,10 @@
 enum { YES, DEAD };
 
 static const struct cli_option delete_options[] = {
-    [YES] = FLAG("yes", 'y', "do not ask for confirmation"),
+    [YES] = FLAG_OPTION("yes", 'y', "do not ask for confirmation"),
 };
 static const struct cli_option purge_options[] = {
-    [YES] = FLAG("yes", 'y', "do not ask for confirmation"),
+    [YES] = FLAG_OPTION("yes", 'y', "do not ask for confirmation"),
     [DEAD] = OPTION_OF(purge, "dead", NULL, "delete the dead messages instead of the waiting ones"),
 };
 

@@ -11,7 +11,7 @@ enum { TO, MAX, YES, FILTER };
 static const struct cli_option options[] = {
     [TO] = OPTION_OF(redrive, "to", "QUEUE", "target of dead letters; default: the queue of each"),
     [MAX] = OPTION_OF(redrive, "max", "N", "the most messages to send; default: all", .min = 1),
-    [YES] = FLAG("yes", 'y', "with a filter: do not ask for confirmation"),
+    [YES] = FLAG_OPTION("yes", 'y', "with a filter: do not ask for confirmation"),
     FILTER_ROWS(FILTER, "with a filter: dead, or ready for dead letters; default: both"),
 };
 

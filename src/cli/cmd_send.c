@@ -35,7 +35,7 @@ static const struct cli_option options[] = {
     [FROM] = OPTION(TEXT, "from", "ID",
                     "send this message again; BODY and options replace what it\n"
                     "has; QUEUE/ID for a message of another queue"),
-    [CREATE] = FLAG("create", 0, "create a missing queue with default settings"),
+    [CREATE] = FLAG_OPTION("create", 0, "create a missing queue with default settings"),
 };
 
 enum sluice_code sending_batch(struct send_input *sending, const struct sluice_send *messages,

@@ -44,7 +44,8 @@ static const struct cli_option options[] = {
     [BUS] = OPTION(TEXT, "bus", "URL", "message bus for events: nats://h1,h2 or tls://host"),
     [CAPACITY] =
         OPTION(TEXT, "capacity", "N", "share of the shards, relative to other nodes: 1 to 64"),
-    [OBSERVE_ONLY] = FLAG("observe-only", 0, "show plans of the cluster, but claim no shard"),
+    [OBSERVE_ONLY] =
+        FLAG_OPTION("observe-only", 0, "show plans of the cluster, but claim no shard"),
     [CONFIG] = OPTION(TEXT, "config", "FILE",
                       "read settings from a file; the environment and the\noptions override it"),
     [TOKENS] =
@@ -53,11 +54,11 @@ static const struct cli_option options[] = {
                            "use TLS with this certificate and its chain (PEM)"),
     [KEY] = OPTION(TEXT, "tls-key", "FILE", "the certificate's key (PEM)"),
     [SET] = OPTION(TEXTS, "set", "KEY=VALUE", "any setting of the file; may be repeated"),
-    [INSECURE] = FLAG("insecure", 0,
-                      "listen beyond this machine without tokens, so that\n"
-                      "every client that reaches the node may do everything"),
-    [ACCESS_LOG] = FLAG("access-log", 0, "print a line on standard error for every request"),
-    [CHECK] = FLAG("check", 0, "print the settings and their sources, then exit"),
+    [INSECURE] = FLAG_OPTION("insecure", 0,
+                             "listen beyond this machine without tokens, so that\n"
+                             "every client that reaches the node may do everything"),
+    [ACCESS_LOG] = FLAG_OPTION("access-log", 0, "print a line on standard error for every request"),
+    [CHECK] = FLAG_OPTION("check", 0, "print the settings and their sources, then exit"),
 };
 
 static const struct {

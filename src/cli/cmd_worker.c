@@ -7,7 +7,7 @@
 
 enum { YES };
 static const struct cli_option evict_options[] = {
-    [YES] = FLAG("yes", 0, "confirm: its locks end, its work is lost"),
+    [YES] = FLAG_OPTION("yes", 0, "confirm: its locks end, its work is lost"),
 };
 
 static int order(const struct cli *cli, struct sluice *s, const struct arguments *args,

@@ -21,7 +21,7 @@
 enum { WATCH, INTERVAL };
 
 static const struct cli_option options[] = {
-    [WATCH] = FLAG("watch", 'w', "show a live screen; q or Ctrl-C ends it"),
+    [WATCH] = FLAG_OPTION("watch", 'w', "show a live screen; q or Ctrl-C ends it"),
     [INTERVAL] = OPTION(DURATION, "interval", "D", "interval of --watch; default 1s", .min = 100,
                         .max = 3600 * 1000),
 };

@@ -15,9 +15,9 @@
 
 struct json;
 
-struct json *json_new(void);        // an empty object
-struct json *json_list_new(void);   // an empty list
-void json_free(struct json *value); // accepts NULL
+struct json *json_new(void);                        // an empty object
+struct json *json_list_new(void);                   // an empty list
+void json_free(struct json *value);                 // accepts NULL
 static inline void json_let_go(struct json **value) // for CLEANUP
 {
     json_free(*value);

@@ -204,7 +204,7 @@ struct store_ops {
     STORE_WRITES(STORE_OP)
     STORE_READS(STORE_OP)
 #undef STORE_OP
-        void (*free)(struct store *s);
+    void (*free)(struct store *s);
     // A backend may leave the following operations NULL.
     enum err (*seal)(struct store *s, const char *log, struct store_answer *a);
     void (*rest)(struct store *s, const char *log);

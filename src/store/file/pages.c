@@ -23,7 +23,6 @@
 // over. So for each folder of step 2, the page of its number is fenced or never existed.
 #include "store/file/log.h"
 
-
 #include <assert.h>
 #include <dirent.h>
 #include <errno.h>

@@ -9,7 +9,6 @@
 
 #include "base/check.h"
 
-
 #define TIME "local t=redis.call('TIME') local now=t[1]*1000+math.floor(t[2]/1000)\n"
 #define NOW  TIME "local function n(x) return string.format('%.0f',x) end\n"
 #define SLOT_OF                                                                                    \
