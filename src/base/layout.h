@@ -6,8 +6,11 @@
 //     static const struct layout_field plan_row_fields[] = {
 //         U32(shard.shard), U32(owner), ENUM(reason, MOVE_REASONS), I64(moved_at),
 //     };
-//     static const struct layout plan_row_layout = LAYOUT(plan_row_fields);
+//     const struct layout plan_row_layout = LAYOUT(plan_row_fields);
 //     #undef LAYOUT_OF
+//
+// A table of its folder names it (base/layout_table.h). From there it comes into the table of
+// docs/format.md and into the test of all layouts.
 //
 // The bytes are those of the fields in the order of the list, without padding. Each macro takes the
 // member and, if needed, bounds: U64(seq, .min = 1), I64(wait_ms, .max = LEASE_MAX_MS). The writer
@@ -17,6 +20,7 @@
 //     I64              a signed integer; with a .max, only 0 to .max
 //     FLAG             a bool: u8, 0 or 1
 //     ENUM             u8, less than the number of values
+//     MARK             a number that is always the same and has no member: MARK(1, "version", 1)
 //     FIXED            the bytes of the member: an id
 //     HASH             a struct hash128
 //     BYTES            a struct bytes: u32 length, then the bytes; .min and .max are of the length
@@ -38,13 +42,14 @@
 enum layout_kind {
     LAYOUT_UNSIGNED,
     LAYOUT_SIGNED,
+    LAYOUT_MARK, // the number is `min`
     LAYOUT_FIXED,
     LAYOUT_HASH,
     LAYOUT_BYTES,
     LAYOUT_TEXT,
     LAYOUT_REST,
     LAYOUT_PART,
-    LAYOUT_ROWS,
+    LAYOUT_ROWS, // this one and those after it have a count
     LAYOUT_ARRAY,
 };
 
@@ -63,12 +68,13 @@ struct layout_field {
 struct layout {
     const struct layout_field *fields;
     size_t fields_len;
-    size_t size; // of the struct
+    size_t size;  // of the struct
+    size_t fixed; // if it is set: all its rows have so many bytes, and any bytes are good
 };
 
-#define LAYOUT(list)                                                                               \
+#define LAYOUT(list, ...)                                                                          \
     LAYOUT_FIELD(.fields = (list), .fields_len = sizeof(list) / sizeof *(list),                    \
-                 .size = sizeof(LAYOUT_OF))
+                 .size = sizeof(LAYOUT_OF), __VA_ARGS__)
 
 #define LAYOUT_FIELD(...)                                                                          \
     {                                                                                              \
@@ -97,6 +103,10 @@ struct layout {
 #define FLAG(m, ...) LAYOUT_FIELD(LAYOUT_NUMBER(UNSIGNED, m, 1, 1, 1), .max = 1, __VA_ARGS__)
 #define ENUM(m, values, ...)                                                                       \
     LAYOUT_FIELD(LAYOUT_NUMBER(UNSIGNED, m, 1, 1, 4), .max = (values)-1, __VA_ARGS__)
+#define MARK(width, text, value)                                                                   \
+    {                                                                                              \
+        .name = (text), .kind = LAYOUT_MARK, .written = (width), .min = (value)                    \
+    }
 #define FIXED(m, ...)        LAYOUT_FIELD(LAYOUT_WHOLE(FIXED, m), __VA_ARGS__)
 #define HASH(m, ...)         LAYOUT_FIELD(LAYOUT_WHOLE(HASH, m), __VA_ARGS__)
 #define TEXT(m, ...)         LAYOUT_FIELD(LAYOUT_WHOLE(TEXT, m), __VA_ARGS__)
@@ -119,6 +129,9 @@ void layout_put(const struct layout *layout, struct buf *to, const void *from);
 // reader. Then *to has no arrays.
 bool layout_read(const struct layout *layout, struct reader *from, void *to);
 
+// As layout_read, and refuses more bytes than that.
+bool layout_read_all(const struct layout *layout, struct bytes from, void *to);
+
 // Reads a row of ROWS. The rows were checked: it fails only at their end.
 static inline bool layout_next(const struct layout *layout, struct reader *rows, void *to)
 {
@@ -133,3 +146,6 @@ uint64_t layout_hash(const struct layout *layout, uint64_t seed, const void *of)
 
 // The least number of bytes that the layout takes.
 size_t layout_bytes_min(const struct layout *layout);
+
+// Reads one of rows whose layout has `fixed`. CHECKs that there are so many.
+void layout_at(const struct layout *layout, struct bytes rows, size_t index, void *to);
