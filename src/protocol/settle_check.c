@@ -56,15 +56,15 @@ bool carried_put(struct buf *extras, const struct sluice_ack *acks,
 {
     struct outcome_extra extra = {0};
     if (acks && acks[i].result) {
-        extra.has_result = true;
+        extra.has |= EXTRA_RESULT;
         extra.result = bytes_of(acks[i].result, acks[i].result_len);
         extra.content_type = text_of(acks[i].content_type);
     }
     if (renewals && renewals[i].has_progress) {
-        extra.has_progress = true;
+        extra.has |= EXTRA_PROGRESS;
         extra.percent = (uint8_t)renewals[i].percent;
         extra.text = text_of(renewals[i].text);
     }
     outcome_extra_put(extras, &extra);
-    return extra.has_result || extra.has_progress;
+    return extra.has != 0;
 }

@@ -295,7 +295,7 @@ static void the_small_ops_come_back_as_they_went(void **state)
     struct op_redrive redrive;
     put_any(&b, OP_REDRIVE);
     assert_int_equal(redrive_decode(buf_bytes(&b), &redrive), ERR_OK);
-    assert_int_equal(redrive_seq(&redrive, 1), 2);
+    assert_int_equal(op_seq(redrive.seqs, 1), 2);
     buf_clear(&b);
     struct op_configure configure;
     put_any(&b, OP_CONFIGURE);

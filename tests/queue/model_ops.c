@@ -394,7 +394,7 @@ static enum reason do_redrive(struct model *m, struct bytes payload)
     if (m->deleted) return REASON_DELETED;
     uint64_t before = m->sent;
     for (uint32_t i = 0; i < op.count; i++) {
-        uint64_t seq = redrive_seq(&op, i);
+        uint64_t seq = op_seq(op.seqs, i);
         if (seq >= 1 && seq <= m->sent && at(m, seq)->state == STATE_DEAD) redrive_one(m, seq);
     }
     for (uint32_t i = 0; op.count == 0 && i < op.max; i++) {

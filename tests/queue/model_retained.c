@@ -12,7 +12,7 @@ bool model_extras_ok(uint16_t kind, const struct op_outcome *op)
     if (kind != OP_ACK && kind != OP_RENEW) return false;
     for (uint32_t i = 0; i < op->count; i++) {
         struct outcome_extra extra = outcome_extra_of(op, i);
-        if (kind == OP_ACK ? extra.has_progress : extra.has_result) return false;
+        if (extra.has & (kind == OP_ACK ? EXTRA_PROGRESS : EXTRA_RESULT)) return false;
     }
     return true;
 }
@@ -36,12 +36,12 @@ void model_says(struct model *m, const struct op_outcome *op, uint32_t index, ui
 {
     struct model_message *x = at(m, seq);
     struct outcome_extra extra = outcome_extra_of(op, index);
-    if (extra.has_progress) {
+    if (extra.has & EXTRA_PROGRESS) {
         x->has_progress = true;
         x->percent = extra.percent;
         x->progress_at = m->now;
     }
-    if (!extra.has_result || !x->kept) return;
+    if (!(extra.has & EXTRA_RESULT) || !x->kept) return;
     CHECK(extra.result.len < sizeof x->result);
     x->has_result = true;
     x->result_len = extra.result.len;

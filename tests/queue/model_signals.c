@@ -69,7 +69,7 @@ static enum reason do_cancel(struct model *m, struct bytes payload)
     buf_put_u32(&m->body, op.count);
     size_t rows_at = m->body.len;
     for (uint32_t i = 0; i < op.count; i++) {
-        struct outcome_row row = cancel_one(m, cancel_seq(&op, i), op.reason);
+        struct outcome_row row = cancel_one(m, op_seq(op.seqs, i), op.reason);
         any = any || row.reason == REASON_NONE;
         if (first == REASON_NONE) first = row.reason;
         outcome_row_put(&m->body, rows_at, &row);
@@ -92,7 +92,7 @@ static enum reason do_lock(struct model *m, struct bytes payload)
     buf_put_u8(&m->body, 0);
     buf_put_u32(&m->body, 0);
     for (uint32_t i = 0; i < op.count; i++) {
-        uint64_t seq = lock_seq(&op, i);
+        uint64_t seq = op_seq(op.seqs, i);
         if (seq < 1 || seq > m->sent || at(m, seq)->state != STATE_READY) continue;
         if (!model_has_its_turn(m, seq)) continue;
         model_grant(m, seq, worker, op.seed, m->from + lease, false);
@@ -390,7 +390,7 @@ static enum reason do_signal(struct model *m, struct bytes payload)
     if (count > 0) return put_rows(m, rows, count);
     if (op.target == SIGNAL_TO_MESSAGES) {
         for (uint32_t i = 0; i < op.count; i++)
-            rows[count++] = send_one(m, &op, signal_seq(&op, i));
+            rows[count++] = send_one(m, &op, op_seq(op.seqs, i));
         return put_rows(m, rows, count);
     }
     static uint64_t targets[MODEL_ROWS_MAX];

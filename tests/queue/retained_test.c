@@ -21,12 +21,12 @@ static void say(struct rig *r, uint16_t kind, const struct said *rows, uint32_t 
         bool has = rows[i].text;
         struct outcome_extra extra = {0};
         if (has && kind == OP_ACK)
-            extra = (struct outcome_extra){.has_result = true,
+            extra = (struct outcome_extra){.has = EXTRA_RESULT,
                                            .content_type = bytes_str("text/plain"),
                                            .result = bytes_str(rows[i].text)};
         if (has && kind == OP_RENEW)
             extra = (struct outcome_extra){
-                .has_progress = true, .percent = 40, .text = bytes_str(rows[i].text)};
+                .has = EXTRA_PROGRESS, .percent = 40, .text = bytes_str(rows[i].text)};
         buf_put_u64(&refs, rows[i].grant->seq);
         buf_put_u64(&refs, rows[i].grant->token.lo);
         buf_put_u64(&refs, rows[i].grant->token.hi);

@@ -7,7 +7,8 @@ static enum reason raise_to(struct rig *r, uint16_t to)
 {
     struct buf b;
     buf_init(&b, 64);
-    raise_encode(&b, &(struct op_raise){.to = to});
+    raise_encode(&b, &(struct op_raise){.to = 1});
+    le_put(b.data + b.len - 2, to, 2); // also one that the encoder refuses
     rig_op(r, OP_RAISE, &b);
     rig_commit(r);
     return rig_reason(r, 0);

@@ -8,7 +8,11 @@ static void spend(struct rig *r, uint64_t writes, uint64_t reads, uint64_t delet
 {
     struct buf b;
     buf_init(&b, 256);
-    spent_encode(&b, &(struct op_spent){.cost = {writes, reads, deletes}});
+    spent_encode(&b, &(struct op_spent){0});
+    b.len -= 3 * 8;
+    buf_put_u64(&b, writes); // also those that the encoder refuses
+    buf_put_u64(&b, reads);
+    buf_put_u64(&b, deletes);
     rig_op(r, OP_SPENT, &b);
     rig_commit(r);
 }

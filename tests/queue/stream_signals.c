@@ -152,8 +152,7 @@ struct bytes stream_extras(struct stream *s, uint16_t kind, uint32_t count, stru
         bool renew = kind == OP_RENEW;
         if (chance(s, 2)) renew = !renew; // malformed
         if (chance(s, 70)) {
-            extra.has_result = !renew;
-            extra.has_progress = renew;
+            extra.has = renew ? EXTRA_PROGRESS : EXTRA_RESULT;
             if (renew) extra.percent = (uint8_t)below(s, 101);
             if (!renew && chance(s, 80)) extra.result = bytes_of(text, (size_t)len);
             if (renew) extra.text = bytes_of(text, (size_t)len);

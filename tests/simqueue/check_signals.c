@@ -227,7 +227,7 @@ static void on_signal(struct reference *g, const struct walk_op *o)
     uint64_t seen[HELD_LOCKS_MAX] = {0};
     for (uint32_t i = 0; i < result.count && signal_row_next(&result, &row); i++) {
         bool named = op.target == SIGNAL_TO_MESSAGES;
-        bool right = named ? row.seq == signal_seq(&op, i)
+        bool right = named ? row.seq == op_seq(op.seqs, i)
                            : row.seq > last && row.seq <= g->rows_len &&
                                  is_target(&op, &g->rows[row.seq - 1]);
         if (!right) signal_wrong(g, row.seq, row.number, "was not meant");
@@ -321,7 +321,7 @@ static void on_cancel(struct reference *g, const struct walk_op *o)
     if (cancel_decode(o->op->payload, &op) || result_open(o->body, OP_CANCEL, &result)) return;
     size_t at = 0;
     for (uint32_t i = 0; i < op.count && outcome_row_next(&result, &answer); i++) {
-        uint64_t seq = cancel_seq(&op, i);
+        uint64_t seq = op_seq(op.seqs, i);
         struct row *row = reference_row(g, seq);
         bool dead = row && row->state == STATE_DEAD;
         bool idle =

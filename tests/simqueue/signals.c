@@ -307,10 +307,10 @@ struct bytes signals_extras(struct world *w, const struct sim_call *a, struct bu
         struct outcome_extra extra = {0};
         bool has = a->request.bytes[i] % 2 == 0;
         if (has && a->kind == OP_ACK) {
-            extra.has_result = true;
+            extra.has = EXTRA_RESULT;
             extra.result = bytes_str(text);
         } else if (has) {
-            extra.has_progress = true;
+            extra.has = EXTRA_PROGRESS;
             extra.percent = a->request.bytes[i] % 101;
         }
         outcome_extra_put(out, &extra);

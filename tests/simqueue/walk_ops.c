@@ -244,8 +244,8 @@ static void apply_word(struct reference *g, const struct walk_op *o, const struc
     if (kind == OP_RENEW) {
         if (answer->until > signals_limit(g, row)) odd(g, o, "a renewal passes an interrupt");
         row->deadline = answer->until;
-        if (extra->has_progress) row->percent = extra->percent;
-        row->has_progress = row->has_progress || extra->has_progress;
+        if (extra->has & EXTRA_PROGRESS) row->percent = extra->percent;
+        row->has_progress = row->has_progress || extra->has & EXTRA_PROGRESS;
         shorten_holds(g, row->token, answer->until);
         return;
     }
@@ -253,7 +253,7 @@ static void apply_word(struct reference *g, const struct walk_op *o, const struc
     if (kind == OP_ACK) {
         reference_move(g, row, STATE_PROCESSED);
         row->acked_by = op->request;
-        row->has_result = extra->has_result;
+        row->has_result = extra->has & EXTRA_RESULT;
         row->result = hash128_of(extra->result);
         row->result_slot = g->slot;
         row->opened = false;

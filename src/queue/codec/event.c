@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "base/mutant.h"
 #include "base/text.h"
+#include "queue/codec/layouts.h"
 #include "queue/core/state.h"
 
 #include <stdio.h>
@@ -17,6 +18,21 @@ static const char *const names[EVENT_COUNT] = {
     EVENT_LIST(EVENT_NAME)
 #undef EVENT_NAME
 };
+
+#define LAYOUT_OF struct event_origin
+static const struct layout_field event_origin_fields[] = {
+    FIXED(id),
+    U32(shard),
+    U64(seq),
+    U32(retries),
+    I64(died_at),
+    U32(deliveries),
+    BYTES(queue, .max = QUEUE_NAME_MAX),
+    BYTES(reason, .max = FAIL_REASON_MAX),
+    BYTES(worker, .max = WORKER_NAME_MAX),
+};
+const struct layout event_origin_layout = LAYOUT(event_origin_fields);
+#undef LAYOUT_OF
 
 const char *event_name(enum event_kind kind)
 {
@@ -93,18 +109,8 @@ bool event_origin(const struct events *list, const struct event *e, struct event
 {
     if (e->origin_len == 0) return false;
     CHECK((size_t)e->origin_at + e->origin_len <= list->text.len);
-    struct reader r = reader_of(bytes_of(list->text.data + e->origin_at, e->origin_len));
-    struct bytes id = read_bytes(&r, sizeof out->id.bytes);
-    if (id.len > 0) memcpy(out->id.bytes, id.data, id.len);
-    out->shard = read_u32(&r);
-    out->seq = read_u64(&r);
-    out->retries = read_u32(&r);
-    out->died_at = read_i64(&r);
-    out->deliveries = read_u32(&r);
-    out->queue = read_sized(&r, QUEUE_NAME_MAX);
-    out->reason = read_sized(&r, FAIL_REASON_MAX);
-    out->worker = read_sized(&r, WORKER_NAME_MAX);
-    CHECK(reader_end(&r)); // emit_origin wrote it
+    struct bytes text = bytes_of(list->text.data + e->origin_at, e->origin_len);
+    CHECK(layout_read_all(&event_origin_layout, text, out)); // emit_origin wrote it
     return true;
 }
 
@@ -235,15 +241,16 @@ void emit_origin(struct machine *m, const struct op_arrive *a)
     struct event *e = &list->rows[list->len - 1];
     CHECK(e->kind == EVENT_MESSAGE_ENQUEUED);
     size_t at = list->text.len;
-    buf_put(&list->text, bytes_of(a->source.bytes, sizeof a->source.bytes));
-    buf_put_u32(&list->text, a->source_shard);
-    buf_put_u64(&list->text, a->origin_seq);
-    buf_put_u32(&list->text, a->retries);
-    buf_put_i64(&list->text, a->died_at);
-    buf_put_u32(&list->text, a->deliveries);
-    buf_put_sized(&list->text, a->origin);
-    buf_put_sized(&list->text, arrive_reason(a));
-    buf_put_sized(&list->text, arrive_worker(a));
+    layout_put(&event_origin_layout, &list->text,
+               &(struct event_origin){.id = a->source,
+                                      .shard = a->source_shard,
+                                      .seq = a->origin_seq,
+                                      .retries = a->retries,
+                                      .died_at = a->died_at,
+                                      .deliveries = a->deliveries,
+                                      .queue = a->origin,
+                                      .reason = arrive_reason(a),
+                                      .worker = arrive_worker(a)});
     if (list->text.bad) return;
     e->origin_at = (uint32_t)at;
     e->origin_len = (uint32_t)(list->text.len - at);

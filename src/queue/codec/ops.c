@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// The codecs of all ops except send (send_codec.c). A payload is a version, the request id, then
-// the op's fields.
+// The ops, except send (send_codec.c), those of signals and those of workers: one list of fields
+// for each. A payload is a version, the request id, then the op's fields.
 #include "queue/codec/ops.h"
 
 #include "base/check.h"
+#include "base/layout_inline.h"
 #include "queue/codec/ops_signals.h"
 #include "queue/codec/send_codec.h"
 #include "queue/core/rules.h"
@@ -12,147 +13,202 @@
 
 #define SEQS_MAX REFS_MAX
 
+struct seq_row {
+    uint64_t seq;
+};
+
+#define LAYOUT_OF struct seq_row
+static const struct layout_field seq_fields[] = {U64(seq)};
+const struct layout seq_layout = LAYOUT(seq_fields, .fixed = 8);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_plain
+static const struct layout_field op_plain_fields[] = {OP_HEAD};
+const struct layout op_plain_layout = LAYOUT(op_plain_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_claim
+static const struct layout_field op_claim_fields[] = {
+    OP_HEAD,
+    FIXED(seed),
+    U32(max, .max = CLAIM_COUNT_MAX),
+    I64(lease_ms, .max = LEASE_MAX_MS),
+    BYTES(worker, .min = 1, .max = WORKER_NAME_MAX),
+};
+const struct layout op_claim_layout = LAYOUT(op_claim_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct lock_ref
+static const struct layout_field lock_ref_fields[] = {U64(seq), HASH(token)};
+const struct layout lock_ref_layout = LAYOUT(lock_ref_fields, .fixed = LOCK_REF_BYTES);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_outcome
+static const struct layout_field op_outcome_fields[] = {
+    OP_HEAD,
+    FIXED(queue),
+    U32(shard),
+    I64(arrived_at),
+    I64(wait_ms, .max = LEASE_MAX_MS),
+    BYTES(reason, .max = FAIL_REASON_MAX),
+    ROWS(refs, count, lock_ref_layout, .max = REFS_MAX),
+    REST(extras),
+};
+const struct layout op_outcome_layout = LAYOUT(op_outcome_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct ticket_row
+static const struct layout_field ticket_row_fields[] = {
+    U32(max, .max = CLAIM_COUNT_MAX),
+    BYTES(worker, .min = 1, .max = WORKER_NAME_MAX),
+};
+const struct layout ticket_row_layout = LAYOUT(ticket_row_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_publish
+static const struct layout_field op_publish_fields[] = {
+    OP_HEAD,
+    FIXED(seed),
+    I64(ticket_ms, .max = LEASE_MAX_MS),
+    ROWS(rows, count, ticket_row_layout, .max = PUBLISH_ROWS_MAX),
+};
+const struct layout op_publish_layout = LAYOUT(op_publish_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_configure
+static const struct layout_field op_configure_fields[] = {OP_HEAD, U64(expected)};
+const struct layout op_configure_layout = LAYOUT(op_configure_fields); // then the configuration
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_purge
+static const struct layout_field op_purge_fields[] = {OP_HEAD, FLAG(dead)};
+const struct layout op_purge_layout = LAYOUT(op_purge_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_redrive
+static const struct layout_field op_redrive_fields[] = {
+    OP_HEAD,
+    U32(max, .max = SEQS_MAX),
+    ROWS(seqs, count, seq_layout, .max = SEQS_MAX),
+};
+const struct layout op_redrive_layout = LAYOUT(op_redrive_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_arrive
+static const struct layout_field op_arrive_fields[] = {
+    OP_HEAD,
+    FIXED(source),
+    U32(source_shard),
+    U64(number, .min = 1),
+    U64(origin_seq),
+    U32(retries),
+    U32(deliveries),
+    ENUM(cause, DEAD_CAUSE_COUNT),
+    I64(died_at),
+    BYTES(origin, .max = QUEUE_NAME_MAX),
+    BYTES(reason, .max = FAIL_REASON_MAX),
+};
+const struct layout op_arrive_layout = LAYOUT(op_arrive_fields); // then the message
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_outbox
+static const struct layout_field op_outbox_fields[] = {OP_HEAD, U64(upto)};
+const struct layout op_outbox_layout = LAYOUT(op_outbox_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_spent
+static const struct layout_field op_spent_fields[] = {
+    OP_HEAD,
+    U64(cost.writes, .max = SPENT_MAX),
+    U64(cost.reads, .max = SPENT_MAX),
+    U64(cost.deletes, .max = SPENT_MAX),
+};
+const struct layout op_spent_layout = LAYOUT(op_spent_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_raise
+static const struct layout_field op_raise_fields[] = {OP_HEAD, U16(to, .min = RULES_FIRST)};
+const struct layout op_raise_layout = LAYOUT(op_raise_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_published
+static const struct layout_field op_published_fields[] = {
+    OP_HEAD,
+    U64(slot),
+    U64(sequence),
+    U8(flags, .max = PUBLISHED_FLAGS_ALL),
+};
+const struct layout op_published_layout = LAYOUT(op_published_fields);
+#undef LAYOUT_OF
+
+OP_CODEC_INLINE(claim)
+OP_CODEC(plain)
+OP_CODEC(purge)
+OP_CODEC(redrive)
+OP_CODEC(outbox)
+OP_CODEC(spent)
+OP_CODEC(raise)
+OP_CODEC(published)
+
 void op_head_put(struct buf *out, const struct request_id *request)
 {
-    buf_put_u8(out, OPS_VERSION);
-    buf_put(out, bytes_of(request->bytes, sizeof request->bytes));
+    LAYOUT_PUT(op_plain_fields, out, request);
 }
 
-void op_head_read(struct reader *r, struct request_id *request)
+bool op_head_read(struct reader *r, struct request_id *request)
 {
-    if (read_u8(r) != OPS_VERSION) r->bad = true;
-    struct bytes id = read_bytes(r, sizeof request->bytes);
-    if (id.len > 0) memcpy(request->bytes, id.data, sizeof request->bytes);
+    return LAYOUT_READ(op_plain_fields, r, request);
 }
 
 bool op_request(const struct op *op, struct request_id *out)
 {
     struct reader r = reader_of(op->payload);
-    op_head_read(&r, out);
-    return reader_ok(&r);
+    return op_head_read(&r, out);
 }
 
-static void read_fixed(struct reader *r, void *to, size_t len)
+uint64_t op_seq(struct bytes seqs, uint32_t index)
 {
-    struct bytes from = read_bytes(r, len);
-    CHECK(from.len == len || r->bad);
-    if (from.len > 0) memcpy(to, from.data, len);
-}
-
-static int64_t read_ms(struct reader *r, int64_t max)
-{
-    CHECK(max > 0);
-    int64_t ms = read_i64(r);
-    if (ms < 0 || ms > max) r->bad = true;
-    return ms;
-}
-
-static struct bytes read_worker(struct reader *r)
-{
-    struct bytes name = read_sized(r, WORKER_NAME_MAX);
-    if (name.len == 0) r->bad = true;
-    return name;
-}
-
-static uint32_t read_count(struct reader *r, uint32_t max)
-{
-    CHECK(max > 0);
-    uint32_t count = read_u32(r);
-    if (count > max) r->bad = true;
-    return r->bad ? 0 : count;
-}
-
-static enum err end(const struct reader *r)
-{
-    return reader_end(r) ? ERR_OK : ERR_INVALID;
-}
-
-void claim_encode(struct buf *out, const struct op_claim *op)
-{
-    CHECK(op->worker.len > 0 && op->worker.len <= WORKER_NAME_MAX); // as claim_decode asks
-    CHECK(op->max <= CLAIM_COUNT_MAX && op->lease_ms >= 0 && op->lease_ms <= LEASE_MAX_MS);
-    op_head_put(out, &op->request);
-    buf_put(out, bytes_of(op->seed, sizeof op->seed));
-    buf_put_u32(out, op->max);
-    buf_put_i64(out, op->lease_ms);
-    buf_put_sized(out, op->worker);
-}
-
-enum err claim_decode(struct bytes payload, struct op_claim *out)
-{
-    struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    read_fixed(&r, out->seed, sizeof out->seed);
-    out->max = read_count(&r, CLAIM_COUNT_MAX);
-    out->lease_ms = read_ms(&r, LEASE_MAX_MS);
-    out->worker = read_worker(&r);
-    return end(&r);
+    struct seq_row row;
+    layout_at(&seq_layout, seqs, index, &row);
+    return row.seq;
 }
 
 void lock_ref_put(struct buf *out, const struct lock_ref *ref)
 {
-    buf_put_u64(out, ref->seq);
-    buf_put_hash128(out, ref->token);
-}
-
-static uint64_t load_u64(const uint8_t *at)
-{
-    uint64_t v = 0;
-    for (int i = 0; i < 8; i++)
-        v |= (uint64_t)at[i] << (8 * i);
-    return v;
+    LAYOUT_PUT(lock_ref_fields, out, ref);
 }
 
 struct lock_ref outcome_ref(const struct op_outcome *op, uint32_t index)
 {
+    struct lock_ref ref;
     CHECK(index < op->count);
-    const uint8_t *at = op->refs.data + (size_t)index * LOCK_REF_BYTES;
-    return (struct lock_ref){.seq = load_u64(at), .token = {load_u64(at + 8), load_u64(at + 16)}};
+    struct reader r =
+        reader_of(bytes_of(op->refs.data + (size_t)index * LOCK_REF_BYTES, LOCK_REF_BYTES));
+    CHECK(LAYOUT_READ(lock_ref_fields, &r, &ref));
+    return ref;
 }
 
 void outcome_encode(struct buf *out, const struct op_outcome *op)
 {
-    CHECK(op->refs.len == (size_t)op->count * LOCK_REF_BYTES);
-    CHECK(op->count <= REFS_MAX && op->reason.len <= FAIL_REASON_MAX); // as outcome_decode asks
-    op_head_put(out, &op->request);
-    buf_put(out, bytes_of(op->queue.bytes, sizeof op->queue.bytes));
-    buf_put_u32(out, op->shard);
-    buf_put_i64(out, op->arrived_at);
-    buf_put_i64(out, op->wait_ms);
-    buf_put_sized(out, op->reason);
-    buf_put_u32(out, op->count);
-    buf_put(out, op->refs);
-    buf_put(out, op->extras);
+    LAYOUT_PUT(op_outcome_fields, out, op);
 }
 
-// Reads one extra for each ref. At least one is not empty, so each op has one encoding.
-static bool read_extras(struct reader *r, struct op_outcome *out)
+// There is one extra for each ref. At least one is not empty, so each op has one encoding.
+static bool extras_ok(const struct op_outcome *op)
 {
-    bool any = false;
-    const uint8_t *start = r->at;
+    struct reader r = reader_of(op->extras);
     struct outcome_extra extra;
-    for (uint32_t i = 0; i < out->count && outcome_extra_next(r, &extra); i++)
-        any = any || extra.has_result || extra.has_progress;
-    if (r->bad || !any) return false;
-    out->extras = bytes_of(start, (size_t)(r->at - start));
-    return true;
+    unsigned has = 0;
+    for (uint32_t i = 0; i < op->count && outcome_extra_next(&r, &extra); i++)
+        has |= extra.has;
+    return reader_end(&r) && has != 0;
 }
 
 enum err outcome_decode(struct bytes payload, struct op_outcome *out)
 {
     struct reader r = reader_of(payload);
-    out->extras = BYTES_EMPTY;
-    op_head_read(&r, &out->request);
-    read_fixed(&r, out->queue.bytes, sizeof out->queue.bytes);
-    out->shard = read_u32(&r);
-    out->arrived_at = read_i64(&r);
-    out->wait_ms = read_ms(&r, LEASE_MAX_MS);
-    out->reason = read_sized(&r, FAIL_REASON_MAX);
-    out->count = read_count(&r, REFS_MAX);
-    out->refs = read_bytes(&r, (size_t)out->count * LOCK_REF_BYTES);
-    if (r.left > 0 && (r.bad || !read_extras(&r, out))) return ERR_INVALID;
-    CHECK(r.bad || out->refs.len == (size_t)out->count * LOCK_REF_BYTES); // as outcome_ref needs
-    return end(&r);
+    if (!LAYOUT_READ(op_outcome_fields, &r, out)) return ERR_INVALID;
+    return out->extras.len == 0 || extras_ok(out) ? ERR_OK : ERR_INVALID;
 }
 
 bool outcome_has_extras(const struct op *op)
@@ -164,115 +220,41 @@ bool outcome_has_extras(const struct op *op)
 
 void ticket_row_put(struct buf *rows, const struct ticket_row *row)
 {
-    CHECK(row->worker.len > 0 && row->worker.len <= WORKER_NAME_MAX);
-    buf_put_u32(rows, row->max);
-    buf_put_sized(rows, row->worker);
+    layout_put(&ticket_row_layout, rows, row);
 }
 
 bool ticket_row_next(struct reader *rows, struct ticket_row *out)
 {
-    out->max = read_count(rows, CLAIM_COUNT_MAX);
-    out->worker = read_worker(rows);
-    return reader_ok(rows);
+    return layout_next(&ticket_row_layout, rows, out);
 }
 
 void publish_encode(struct buf *out, const struct op_publish *op)
 {
-    CHECK(op->count <= PUBLISH_ROWS_MAX && op->ticket_ms >= 0 && op->ticket_ms <= LEASE_MAX_MS);
-    op_head_put(out, &op->request);
-    buf_put(out, bytes_of(op->seed, sizeof op->seed));
-    buf_put_i64(out, op->ticket_ms);
-    buf_put_u32(out, op->count);
-    buf_put(out, op->rows);
+    layout_put(&op_publish_layout, out, op);
 }
 
 enum err publish_decode(struct bytes payload, struct op_publish *out)
 {
-    struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    read_fixed(&r, out->seed, sizeof out->seed);
-    out->ticket_ms = read_ms(&r, LEASE_MAX_MS);
-    out->count = read_count(&r, PUBLISH_ROWS_MAX);
-    out->rows = bytes_of(r.at, r.left);
+    if (!layout_read_all(&op_publish_layout, payload, out)) return ERR_INVALID;
+    struct reader r = reader_of(out->rows);
+    struct ticket_row row;
     uint64_t sum = 0;
-    for (uint32_t i = 0; i < out->count; i++) {
-        struct ticket_row row;
-        if (!ticket_row_next(&r, &row)) return ERR_INVALID;
+    while (ticket_row_next(&r, &row))
         sum += row.max;
-    }
-    return sum <= CLAIM_COUNT_MAX ? end(&r) : ERR_INVALID;
+    return sum <= CLAIM_COUNT_MAX ? ERR_OK : ERR_INVALID;
 }
 
 void configure_encode(struct buf *out, const struct op_configure *op)
 {
-    op_head_put(out, &op->request);
-    buf_put_u64(out, op->expected);
+    layout_put(&op_configure_layout, out, op);
     config_encode(&op->config, out);
 }
 
 enum err configure_decode(struct bytes payload, struct op_configure *out)
 {
     struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    out->expected = read_u64(&r);
-    if (config_decode(&r, &out->config) != ERR_OK) return ERR_INVALID;
-    return end(&r);
-}
-
-void plain_encode(struct buf *out, const struct op_plain *op)
-{
-    op_head_put(out, &op->request);
-}
-
-enum err plain_decode(struct bytes payload, struct op_plain *out)
-{
-    struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    return end(&r);
-}
-
-void purge_encode(struct buf *out, const struct op_purge *op)
-{
-    op_head_put(out, &op->request);
-    buf_put_u8(out, op->dead);
-}
-
-enum err purge_decode(struct bytes payload, struct op_purge *out)
-{
-    struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    uint8_t dead = read_u8(&r);
-    out->dead = dead == 1;
-    return dead <= 1 ? end(&r) : ERR_INVALID;
-}
-
-void redrive_encode(struct buf *out, const struct op_redrive *op)
-{
-    CHECK(op->seqs.len == (size_t)op->count * 8);
-    CHECK(op->max <= SEQS_MAX && op->count <= SEQS_MAX);
-    op_head_put(out, &op->request);
-    buf_put_u32(out, op->max);
-    buf_put_u32(out, op->count);
-    buf_put(out, op->seqs);
-}
-
-enum err redrive_decode(struct bytes payload, struct op_redrive *out)
-{
-    struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    out->max = read_count(&r, SEQS_MAX);
-    out->count = read_count(&r, SEQS_MAX);
-    out->seqs = read_bytes(&r, (size_t)out->count * 8);
-    CHECK(r.bad || out->seqs.len == (size_t)out->count * 8); // as redrive_seq needs
-    return end(&r);
-}
-
-uint64_t redrive_seq(const struct op_redrive *op, uint32_t index)
-{
-    CHECK(index < op->count);
-    CHECK(op->seqs.len == (size_t)op->count * 8);
-    struct reader r = reader_of(bytes_of(op->seqs.data + (size_t)index * 8, 8));
-    return read_u64(&r);
+    if (!layout_read(&op_configure_layout, &r, out)) return ERR_INVALID;
+    return config_decode(&r, &out->config) == ERR_OK && reader_end(&r) ? ERR_OK : ERR_INVALID;
 }
 
 static const char *const cause_names[DEAD_CAUSE_COUNT] = {"failed", "expired", "max-deliveries"};
@@ -299,112 +281,23 @@ struct bytes arrive_worker(const struct op_arrive *op)
     return worker.len <= WORKER_NAME_MAX ? worker : BYTES_EMPTY;
 }
 
+// A dead letter requires no labels and ends no workflow.
+static bool can_arrive(const struct message *m)
+{
+    return m->requires.len == 0 && !m->workflow_last;
+}
+
 void arrive_encode(struct buf *out, const struct op_arrive *op)
 {
-    CHECK(op->number > 0 && (unsigned)op->cause < DEAD_CAUSE_COUNT); // as arrive_decode asks
-    CHECK(op->origin.len <= QUEUE_NAME_MAX && op->reason.len <= FAIL_REASON_MAX);
-    CHECK(op->message.requires.len == 0 && !op->message.workflow_last);
-    op_head_put(out, &op->request);
-    buf_put(out, bytes_of(op->source.bytes, sizeof op->source.bytes));
-    buf_put_u32(out, op->source_shard);
-    buf_put_u64(out, op->number);
-    buf_put_u64(out, op->origin_seq);
-    buf_put_u32(out, op->retries);
-    buf_put_u32(out, op->deliveries);
-    buf_put_u8(out, (uint8_t)op->cause);
-    buf_put_i64(out, op->died_at);
-    buf_put_sized(out, op->origin);
-    buf_put_sized(out, op->reason);
+    CHECK(can_arrive(&op->message));
+    layout_put(&op_arrive_layout, out, op);
     send_add(out, &op->message);
 }
 
 enum err arrive_decode(struct bytes payload, struct op_arrive *out)
 {
     struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    read_fixed(&r, out->source.bytes, sizeof out->source.bytes);
-    out->source_shard = read_u32(&r);
-    out->number = read_u64(&r);
-    out->origin_seq = read_u64(&r);
-    out->retries = read_u32(&r);
-    out->deliveries = read_u32(&r);
-    uint8_t cause = read_u8(&r);
-    if (cause >= DEAD_CAUSE_COUNT || out->number == 0) r.bad = true;
-    out->cause = r.bad ? DEAD_FAILED : (enum dead_cause)cause;
-    out->died_at = read_i64(&r);
-    out->origin = read_sized(&r, QUEUE_NAME_MAX);
-    out->reason = read_sized(&r, FAIL_REASON_MAX);
+    if (!layout_read(&op_arrive_layout, &r, out)) return ERR_INVALID;
     if (!message_read(&r, &out->message)) return ERR_INVALID;
-    // A dead letter requires no labels and ends no workflow.
-    if (out->message.requires.len > 0 || out->message.workflow_last) r.bad = true;
-    return end(&r);
-}
-
-void outbox_encode(struct buf *out, const struct op_outbox *op)
-{
-    op_head_put(out, &op->request);
-    buf_put_u64(out, op->upto);
-}
-
-enum err outbox_decode(struct bytes payload, struct op_outbox *out)
-{
-    struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    out->upto = read_u64(&r);
-    return end(&r);
-}
-
-void spent_encode(struct buf *out, const struct op_spent *op)
-{
-    op_head_put(out, &op->request);
-    buf_put_u64(out, op->cost.writes);
-    buf_put_u64(out, op->cost.reads);
-    buf_put_u64(out, op->cost.deletes);
-}
-
-enum err spent_decode(struct bytes payload, struct op_spent *out)
-{
-    struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    out->cost.writes = read_u64(&r);
-    out->cost.reads = read_u64(&r);
-    out->cost.deletes = read_u64(&r);
-    const struct cost *c = &out->cost;
-    if (c->writes > SPENT_MAX || c->reads > SPENT_MAX || c->deletes > SPENT_MAX) r.bad = true;
-    return end(&r);
-}
-
-void raise_encode(struct buf *out, const struct op_raise *op)
-{
-    op_head_put(out, &op->request);
-    buf_put_u16(out, op->to);
-}
-
-enum err raise_decode(struct bytes payload, struct op_raise *out)
-{
-    struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    out->to = read_u16(&r);
-    if (out->to < RULES_FIRST) r.bad = true;
-    return end(&r);
-}
-
-void published_encode(struct buf *out, const struct op_published *op)
-{
-    CHECK(op->flags <= PUBLISHED_FLAGS_ALL);
-    op_head_put(out, &op->request);
-    buf_put_u64(out, op->slot);
-    buf_put_u64(out, op->sequence);
-    buf_put_u8(out, op->flags);
-}
-
-enum err published_decode(struct bytes payload, struct op_published *out)
-{
-    struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    out->slot = read_u64(&r);
-    out->sequence = read_u64(&r);
-    out->flags = read_u8(&r);
-    if (out->flags > PUBLISHED_FLAGS_ALL) r.bad = true;
-    return end(&r);
+    return can_arrive(&out->message) && reader_end(&r) ? ERR_OK : ERR_INVALID;
 }

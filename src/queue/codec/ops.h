@@ -43,7 +43,6 @@ enum op_kind {
     OP_KIND_END
 };
 
-#define OPS_VERSION       1
 #define SEND_COUNT_MAX    10000
 #define CLAIM_COUNT_MAX   10000
 #define REFS_MAX          10000
@@ -235,12 +234,13 @@ struct op_redrive {
     struct request_id request;
     uint32_t max; // the longest dead first; ignored if seqs are given
     uint32_t count;
-    struct bytes seqs; // count * 8 bytes, little-endian
+    struct bytes seqs; // count * 8 bytes, little-endian; read with op_seq
 };
+
+uint64_t op_seq(struct bytes seqs, uint32_t index); // one of the numbers of messages that an op has
 
 void redrive_encode(struct buf *out, const struct op_redrive *op);
 MUST_USE enum err redrive_decode(struct bytes payload, struct op_redrive *out);
-uint64_t redrive_seq(const struct op_redrive *op, uint32_t index);
 
 enum dead_cause { DEAD_FAILED, DEAD_EXPIRED, DEAD_DELIVERIES, DEAD_CAUSE_COUNT };
 const char *dead_cause_name(enum dead_cause cause);

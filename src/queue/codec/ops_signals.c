@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The codecs of signals, of cancel, and of what acks and renewals carry. Each op has one encoding:
-// a field that its kind does not use is zero or empty.
+// The ops of signals, cancel, lock, and what acks and renewals carry. Each op has one encoding: a
+// field that its kind does not use is zero or empty.
 #include "queue/codec/ops_signals.h"
 
 #include "base/check.h"
@@ -8,7 +8,86 @@
 
 #include <string.h>
 
-#define SEQ_BYTES 8
+#define LAYOUT_OF struct op_signal
+static const struct layout_field op_signal_fields[] = {
+    OP_HEAD,
+    ENUM(kind, SIGNAL_KIND_COUNT),
+    U8(flags),
+    ENUM(then, SIGNAL_THEN_COUNT),
+    I64(ttl_ms),
+    I64(grace_ms),
+    BYTES(payload, .max = SIGNAL_PAYLOAD_MAX),
+    BYTES(reason, .max = FAIL_REASON_MAX),
+    ENUM(target, SIGNAL_TARGET_COUNT),
+    BYTES(name, .max = MESSAGE_WORKFLOW_MAX),
+    ROWS(seqs, count, seq_layout),
+};
+const struct layout op_signal_layout = LAYOUT(op_signal_fields);
+
+// What only a further op of a signal has.
+static const struct layout_field op_signal_further_fields[] = {U64(after, .min = 1), FIXED(signal)};
+const struct layout op_signal_further_layout = LAYOUT(op_signal_further_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct signal_answer
+static const struct layout_field signal_answer_fields[] = {
+    PART(ref, lock_ref_layout),
+    U32(number),
+    ENUM(act, SIGNAL_ACT_COUNT),
+    BYTES(answer, .max = SIGNAL_ANSWER_MAX),
+};
+const struct layout signal_answer_layout = LAYOUT(signal_answer_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_signal_settle
+static const struct layout_field op_signal_settle_fields[] = {
+    OP_HEAD,
+    FIXED(queue),
+    U32(shard),
+    I64(arrived_at),
+    ROWS(rows, count, signal_answer_layout, .max = REFS_MAX),
+};
+const struct layout op_signal_settle_layout = LAYOUT(op_signal_settle_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_signal_withdraw
+static const struct layout_field op_signal_withdraw_fields[] = {OP_HEAD, FIXED(signal), U64(seq)};
+const struct layout op_signal_withdraw_layout = LAYOUT(op_signal_withdraw_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_cancel
+static const struct layout_field op_cancel_fields[] = {
+    OP_HEAD,
+    BYTES(reason, .max = FAIL_REASON_MAX),
+    ROWS(seqs, count, seq_layout, .max = REFS_MAX),
+};
+const struct layout op_cancel_layout = LAYOUT(op_cancel_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_lock
+static const struct layout_field op_lock_fields[] = {
+    OP_HEAD,
+    FIXED(seed),
+    I64(lease_ms, .max = LEASE_MAX_MS),
+    BYTES(worker, .min = 1, .max = WORKER_NAME_MAX),
+    ROWS(seqs, count, seq_layout, .max = CLAIM_COUNT_MAX),
+};
+const struct layout op_lock_layout = LAYOUT(op_lock_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct outcome_extra
+static const struct layout_field outcome_extra_fields[] = {
+    U8(has, .max = EXTRA_ALL),
+    BYTES(content_type, .max = MESSAGE_CONTENT_TYPE_MAX, WHEN(has, EXTRA_RESULT)),
+    BYTES(result, .max = RESULT_CONTENT_MAX, WHEN(has, EXTRA_RESULT)),
+    U8(percent, .max = PROGRESS_PERCENT_MAX, WHEN(has, EXTRA_PROGRESS)),
+    BYTES(text, .max = PROGRESS_TEXT_MAX, WHEN(has, EXTRA_PROGRESS)),
+};
+const struct layout outcome_extra_layout = LAYOUT(outcome_extra_fields);
+#undef LAYOUT_OF
+
+OP_CODEC(cancel)
+OP_CODEC(lock)
 
 static const char *const kind_names[SIGNAL_KIND_COUNT] = {"steer", "ask", "interrupt"};
 static const char *const state_names[SIGNAL_STATE_COUNT] = {
@@ -24,31 +103,6 @@ const char *signal_state_name(enum signal_state state)
 {
     CHECK((unsigned)state < SIGNAL_STATE_COUNT);
     return state_names[state];
-}
-
-static uint64_t seq_at(struct bytes seqs, uint32_t index)
-{
-    CHECK(((size_t)index + 1) * SEQ_BYTES <= seqs.len);
-    struct reader r = reader_of(bytes_of(seqs.data + (size_t)index * SEQ_BYTES, SEQ_BYTES));
-    return read_u64(&r);
-}
-
-uint64_t signal_seq(const struct op_signal *op, uint32_t index)
-{
-    CHECK(index < op->count);
-    return seq_at(op->seqs, index);
-}
-
-uint64_t cancel_seq(const struct op_cancel *op, uint32_t index)
-{
-    CHECK(index < op->count);
-    return seq_at(op->seqs, index);
-}
-
-uint64_t lock_seq(const struct op_lock *op, uint32_t index)
-{
-    CHECK(index < op->count);
-    return seq_at(op->seqs, index);
 }
 
 static bool target_ok(const struct op_signal *op)
@@ -75,217 +129,74 @@ static bool signal_ok(const struct op_signal *op)
 
 void signal_encode(struct buf *out, const struct op_signal *op)
 {
-    CHECK(signal_ok(op) && op->seqs.len == (size_t)op->count * SEQ_BYTES);
-    op_head_put(out, &op->request);
-    buf_put_u8(out, (uint8_t)op->kind);
-    buf_put_u8(out, op->flags);
-    buf_put_u8(out, (uint8_t)op->then);
-    buf_put_i64(out, op->ttl_ms);
-    buf_put_i64(out, op->grace_ms);
-    buf_put_sized(out, op->payload);
-    buf_put_sized(out, op->reason);
-    buf_put_u8(out, (uint8_t)op->target);
-    buf_put_sized(out, op->name);
-    buf_put_u32(out, op->count);
-    buf_put(out, op->seqs);
-    if (op->after == 0) return;
-    buf_put_u64(out, op->after);
-    buf_put(out, bytes_of(op->signal.bytes, sizeof op->signal.bytes));
-}
-
-static uint8_t read_below(struct reader *r, uint8_t count)
-{
-    uint8_t v = read_u8(r);
-    if (v >= count) r->bad = true;
-    return r->bad ? 0 : v;
-}
-
-// What only a further op of a signal has.
-static void read_further(struct reader *r, struct op_signal *out)
-{
-    out->after = read_u64(r);
-    struct bytes id = read_bytes(r, sizeof out->signal.bytes);
-    if (id.len > 0) memcpy(out->signal.bytes, id.data, id.len);
-    if (out->after == 0) r->bad = true;
+    CHECK(signal_ok(op));
+    layout_put(&op_signal_layout, out, op);
+    if (op->after > 0) layout_put(&op_signal_further_layout, out, op);
 }
 
 enum err signal_decode(struct bytes payload, struct op_signal *out)
 {
     struct reader r = reader_of(payload);
     *out = (struct op_signal){0};
-    op_head_read(&r, &out->request);
-    out->kind = (enum signal_kind)read_below(&r, SIGNAL_KIND_COUNT);
-    out->flags = read_u8(&r);
-    out->then = (enum signal_then)read_below(&r, SIGNAL_THEN_COUNT);
-    out->ttl_ms = read_i64(&r);
-    out->grace_ms = read_i64(&r);
-    out->payload = read_sized(&r, SIGNAL_PAYLOAD_MAX);
-    out->reason = read_sized(&r, FAIL_REASON_MAX);
-    out->target = (enum signal_target)read_below(&r, SIGNAL_TARGET_COUNT);
-    out->name = read_sized(&r, MESSAGE_WORKFLOW_MAX);
-    out->count = read_u32(&r);
-    if (r.bad || !signal_ok(out)) return ERR_INVALID;
-    out->seqs = read_bytes(&r, (size_t)out->count * SEQ_BYTES);
+    if (!layout_read(&op_signal_layout, &r, out) || !signal_ok(out)) return ERR_INVALID;
     out->signal = out->request;
-    if (r.left > 0) read_further(&r, out);
+    if (r.left > 0) (void)layout_read(&op_signal_further_layout, &r, out);
     return reader_end(&r) && target_ok(out) ? ERR_OK : ERR_INVALID;
+}
+
+static bool answer_ok(const struct signal_answer *row)
+{
+    return row->act == SIGNAL_ACK || row->answer.len <= FAIL_REASON_MAX;
 }
 
 void signal_answer_put(struct buf *rows, const struct signal_answer *row)
 {
-    CHECK((unsigned)row->act < SIGNAL_ACT_COUNT);
-    CHECK(row->answer.len <= (row->act == SIGNAL_ACK ? SIGNAL_ANSWER_MAX : FAIL_REASON_MAX));
-    lock_ref_put(rows, &row->ref);
-    buf_put_u32(rows, row->number);
-    buf_put_u8(rows, (uint8_t)row->act);
-    buf_put_sized(rows, row->answer);
+    CHECK(answer_ok(row));
+    layout_put(&signal_answer_layout, rows, row);
 }
 
 bool signal_answer_next(struct reader *rows, struct signal_answer *out)
 {
-    *out = (struct signal_answer){.ref.seq = read_u64(rows)};
-    out->ref.token = read_hash128(rows);
-    out->number = read_u32(rows);
-    out->act = (enum signal_act)read_below(rows, SIGNAL_ACT_COUNT);
-    out->answer = read_sized(rows, out->act == SIGNAL_ACK ? SIGNAL_ANSWER_MAX : FAIL_REASON_MAX);
+    if (!layout_next(&signal_answer_layout, rows, out)) return false;
+    if (!answer_ok(out)) rows->bad = true;
     return reader_ok(rows);
 }
 
 void signal_settle_encode(struct buf *out, const struct op_signal_settle *op)
 {
-    CHECK(op->count <= REFS_MAX);
-    op_head_put(out, &op->request);
-    buf_put(out, bytes_of(op->queue.bytes, sizeof op->queue.bytes));
-    buf_put_u32(out, op->shard);
-    buf_put_i64(out, op->arrived_at);
-    buf_put_u32(out, op->count);
-    buf_put(out, op->rows);
+    layout_put(&op_signal_settle_layout, out, op);
 }
 
 enum err signal_settle_decode(struct bytes payload, struct op_signal_settle *out)
 {
-    struct reader r = reader_of(payload);
-    *out = (struct op_signal_settle){0};
-    op_head_read(&r, &out->request);
-    struct bytes queue = read_bytes(&r, sizeof out->queue.bytes);
-    if (queue.len > 0) memcpy(out->queue.bytes, queue.data, queue.len);
-    out->shard = read_u32(&r);
-    out->arrived_at = read_i64(&r);
-    out->count = read_u32(&r);
-    if (!reader_ok(&r) || out->count > REFS_MAX) return ERR_INVALID;
-    out->rows = bytes_of(r.at, r.left);
-    for (uint32_t i = 0; i < out->count; i++) {
-        struct signal_answer row;
-        if (!signal_answer_next(&r, &row)) return ERR_INVALID;
-    }
+    if (!layout_read_all(&op_signal_settle_layout, payload, out)) return ERR_INVALID;
+    struct reader r = reader_of(out->rows);
+    struct signal_answer row;
+    while (signal_answer_next(&r, &row))
+        continue;
     return reader_end(&r) ? ERR_OK : ERR_INVALID;
 }
 
 void signal_withdraw_encode(struct buf *out, const struct op_signal_withdraw *op)
 {
     CHECK(request_id_set(&op->signal));
-    op_head_put(out, &op->request);
-    buf_put(out, bytes_of(op->signal.bytes, sizeof op->signal.bytes));
-    buf_put_u64(out, op->seq);
+    layout_put(&op_signal_withdraw_layout, out, op);
 }
 
 enum err signal_withdraw_decode(struct bytes payload, struct op_signal_withdraw *out)
 {
-    struct reader r = reader_of(payload);
-    *out = (struct op_signal_withdraw){0};
-    op_head_read(&r, &out->request);
-    struct bytes id = read_bytes(&r, sizeof out->signal.bytes);
-    if (id.len > 0) memcpy(out->signal.bytes, id.data, id.len);
-    out->seq = read_u64(&r);
-    return reader_end(&r) && request_id_set(&out->signal) ? ERR_OK : ERR_INVALID;
+    bool right = layout_read_all(&op_signal_withdraw_layout, payload, out);
+    return right && request_id_set(&out->signal) ? ERR_OK : ERR_INVALID;
 }
-
-void cancel_encode(struct buf *out, const struct op_cancel *op)
-{
-    CHECK(op->count <= REFS_MAX && op->seqs.len == (size_t)op->count * SEQ_BYTES);
-    CHECK(op->reason.len <= FAIL_REASON_MAX);
-    op_head_put(out, &op->request);
-    buf_put_sized(out, op->reason);
-    buf_put_u32(out, op->count);
-    buf_put(out, op->seqs);
-}
-
-enum err cancel_decode(struct bytes payload, struct op_cancel *out)
-{
-    struct reader r = reader_of(payload);
-    *out = (struct op_cancel){0};
-    op_head_read(&r, &out->request);
-    out->reason = read_sized(&r, FAIL_REASON_MAX);
-    out->count = read_u32(&r);
-    if (!reader_ok(&r) || out->count > REFS_MAX) return ERR_INVALID;
-    out->seqs = read_bytes(&r, (size_t)out->count * SEQ_BYTES);
-    return reader_end(&r) ? ERR_OK : ERR_INVALID;
-}
-
-void lock_encode(struct buf *out, const struct op_lock *op)
-{
-    CHECK(op->count <= CLAIM_COUNT_MAX && op->seqs.len == (size_t)op->count * SEQ_BYTES);
-    CHECK(op->worker.len > 0 && op->worker.len <= WORKER_NAME_MAX);
-    CHECK(op->lease_ms >= 0 && op->lease_ms <= LEASE_MAX_MS);
-    op_head_put(out, &op->request);
-    buf_put(out, bytes_of(op->seed, sizeof op->seed));
-    buf_put_i64(out, op->lease_ms);
-    buf_put_sized(out, op->worker);
-    buf_put_u32(out, op->count);
-    buf_put(out, op->seqs);
-}
-
-enum err lock_decode(struct bytes payload, struct op_lock *out)
-{
-    struct reader r = reader_of(payload);
-    *out = (struct op_lock){0};
-    op_head_read(&r, &out->request);
-    struct bytes seed = read_bytes(&r, sizeof out->seed);
-    if (seed.len > 0) memcpy(out->seed, seed.data, sizeof out->seed);
-    out->lease_ms = read_i64(&r);
-    out->worker = read_sized(&r, WORKER_NAME_MAX);
-    out->count = read_u32(&r);
-    bool right = out->lease_ms >= 0 && out->lease_ms <= LEASE_MAX_MS && out->worker.len > 0;
-    if (!reader_ok(&r) || !right || out->count > CLAIM_COUNT_MAX) return ERR_INVALID;
-    out->seqs = read_bytes(&r, (size_t)out->count * SEQ_BYTES);
-    return reader_end(&r) ? ERR_OK : ERR_INVALID;
-}
-
-enum { EXTRA_RESULT = 1, EXTRA_PROGRESS = 2, EXTRA_ALL = 3 };
 
 void outcome_extra_put(struct buf *extras, const struct outcome_extra *extra)
 {
-    CHECK(extra->content_type.len <= MESSAGE_CONTENT_TYPE_MAX);
-    CHECK(extra->result.len <= RESULT_CONTENT_MAX && extra->text.len <= PROGRESS_TEXT_MAX);
-    CHECK(extra->percent <= PROGRESS_PERCENT_MAX);
-    unsigned flags =
-        (extra->has_result ? EXTRA_RESULT : 0U) | (extra->has_progress ? EXTRA_PROGRESS : 0U);
-    buf_put_u8(extras, (uint8_t)flags);
-    if (extra->has_result) {
-        buf_put_sized(extras, extra->content_type);
-        buf_put_sized(extras, extra->result);
-    }
-    if (!extra->has_progress) return;
-    buf_put_u8(extras, extra->percent);
-    buf_put_sized(extras, extra->text);
+    layout_put(&outcome_extra_layout, extras, extra);
 }
 
 bool outcome_extra_next(struct reader *extras, struct outcome_extra *out)
 {
-    uint8_t flags = read_u8(extras);
-    if (flags > EXTRA_ALL) extras->bad = true;
-    *out = (struct outcome_extra){.has_result = flags & EXTRA_RESULT,
-                                  .has_progress = (flags & EXTRA_PROGRESS) != 0};
-    if (out->has_result) {
-        out->content_type = read_sized(extras, MESSAGE_CONTENT_TYPE_MAX);
-        out->result = read_sized(extras, RESULT_CONTENT_MAX);
-    }
-    if (out->has_progress) {
-        out->percent = read_u8(extras);
-        out->text = read_sized(extras, PROGRESS_TEXT_MAX);
-        if (out->percent > PROGRESS_PERCENT_MAX) extras->bad = true;
-    }
-    return reader_ok(extras);
+    return layout_read(&outcome_extra_layout, extras, out);
 }
 
 struct outcome_extra outcome_extra_of(const struct op_outcome *op, uint32_t index)

@@ -71,13 +71,12 @@ struct op_signal {
     struct bytes reason;   // interrupt: up to FAIL_REASON_MAX; else empty
     enum signal_target target;
     uint32_t count;    // SIGNAL_TO_MESSAGES: 1 .. SIGNAL_TARGETS_MAX; else 0
-    struct bytes seqs; // count * 8 bytes, little-endian; read with signal_seq
+    struct bytes seqs; // count * 8 bytes, little-endian; read with op_seq
     struct bytes name; // of the workflow or the worker; else empty
 };
 
 void signal_encode(struct buf *out, const struct op_signal *op);
 MUST_USE enum err signal_decode(struct bytes payload, struct op_signal *out);
-uint64_t signal_seq(const struct op_signal *op, uint32_t index);
 
 // The holder of a lock ends signals. Result: one reason per row (worker_reason_next).
 enum signal_act { SIGNAL_ACK, SIGNAL_DECLINE, SIGNAL_ACT_COUNT };
@@ -119,12 +118,11 @@ struct op_cancel {
     struct request_id request;
     struct bytes reason; // up to FAIL_REASON_MAX
     uint32_t count;      // up to REFS_MAX
-    struct bytes seqs;   // count * 8 bytes, little-endian; read with cancel_seq
+    struct bytes seqs;   // count * 8 bytes, little-endian; read with op_seq
 };
 
 void cancel_encode(struct buf *out, const struct op_cancel *op);
 MUST_USE enum err cancel_decode(struct bytes payload, struct op_cancel *out);
-uint64_t cancel_seq(const struct op_cancel *op, uint32_t index);
 
 // The result has grants, as that of OP_CLAIM: one for each message that was locked. The others are
 // not ready, or wait for another message of their group. A pause does not matter.
@@ -134,22 +132,22 @@ struct op_lock {
     struct bytes worker;
     int64_t lease_ms;  // 0: the queue's visibility timeout
     uint32_t count;    // up to CLAIM_COUNT_MAX
-    struct bytes seqs; // count * 8 bytes, little-endian; read with lock_seq
+    struct bytes seqs; // count * 8 bytes, little-endian; read with op_seq
 };
 
 void lock_encode(struct buf *out, const struct op_lock *op);
 MUST_USE enum err lock_decode(struct bytes payload, struct op_lock *out);
-uint64_t lock_seq(const struct op_lock *op, uint32_t index);
 
 // What one ref of an ack or a renew carries: op_outcome.extras has one for each ref, at the end of
 // the payload. It is empty if no ref carries anything.
+enum { EXTRA_RESULT = 1, EXTRA_PROGRESS = 2, EXTRA_ALL = 3 };
+
 struct outcome_extra {
-    bool has_result; // ack: up to RESULT_CONTENT_MAX bytes
-    bool has_progress;
+    uint8_t has;               // an ack: EXTRA_RESULT; a renewal: EXTRA_PROGRESS
     struct bytes content_type; // up to MESSAGE_CONTENT_TYPE_MAX
-    struct bytes result;
-    uint8_t percent;   // renew: up to PROGRESS_PERCENT_MAX
-    struct bytes text; // up to PROGRESS_TEXT_MAX
+    struct bytes result;       // up to RESULT_CONTENT_MAX
+    uint8_t percent;           // up to PROGRESS_PERCENT_MAX
+    struct bytes text;         // up to PROGRESS_TEXT_MAX
 };
 
 void outcome_extra_put(struct buf *extras, const struct outcome_extra *extra);

@@ -1,12 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// The codecs of the ops about workers: changes of the registry, and the owner's dispatch. A row of
-// a change is: u8 act, u64 instance, u32 capacity, i64 ttl, u32 flags, the name, the labels.
+// The ops about workers: changes of the registry, and the owner's dispatch.
 #include "base/check.h"
 #include "queue/codec/labels.h"
-#include "queue/codec/ops.h"
 #include "queue/codec/send_codec.h"
 
-#include <string.h>
+#define LAYOUT_OF struct worker_change
+static const struct layout_field worker_change_fields[] = {
+    ENUM(act, WORKER_ACT_COUNT),
+    U64(instance),
+    U32(capacity),
+    I64(ttl_ms),
+    U32(flags),
+    BYTES(name, .max = WORKER_NAME_MAX),
+    BYTES(labels, .max = LABELS_TEXT_MAX),
+};
+const struct layout worker_change_layout = LAYOUT(worker_change_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_workers
+static const struct layout_field op_workers_fields[] = {
+    OP_HEAD,
+    ROWS(rows, count, worker_change_layout, .max = WORKER_ROWS_MAX),
+};
+const struct layout op_workers_layout = LAYOUT(op_workers_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct op_dispatch
+static const struct layout_field op_dispatch_fields[] = {
+    OP_HEAD,
+    FIXED(seed),
+    I64(ticket_ms, .max = LEASE_MAX_MS),
+    U32(max, .max = CLAIM_COUNT_MAX),
+};
+const struct layout op_dispatch_layout = LAYOUT(op_dispatch_fields);
+#undef LAYOUT_OF
 
 static bool is_operators(enum worker_act act)
 {
@@ -27,72 +54,30 @@ static bool change_ok(const struct worker_change *c)
 
 void worker_change_put(struct buf *rows, const struct worker_change *row)
 {
-    CHECK((unsigned)row->act < WORKER_ACT_COUNT && change_ok(row));
-    CHECK(row->name.len <= WORKER_NAME_MAX);
-    buf_put_u8(rows, (uint8_t)row->act);
-    buf_put_u64(rows, row->instance);
-    buf_put_u32(rows, row->capacity);
-    buf_put_i64(rows, row->ttl_ms);
-    buf_put_u32(rows, row->flags);
-    buf_put_sized(rows, row->name);
-    buf_put_sized(rows, row->labels);
+    CHECK(change_ok(row));
+    layout_put(&worker_change_layout, rows, row);
 }
 
 bool worker_change_next(struct reader *rows, struct worker_change *out)
 {
-    uint8_t act = read_u8(rows);
-    *out =
-        (struct worker_change){.act = act < WORKER_ACT_COUNT ? (enum worker_act)act : WORKER_JOIN};
-    out->instance = read_u64(rows);
-    out->capacity = read_u32(rows);
-    out->ttl_ms = read_i64(rows);
-    out->flags = read_u32(rows);
-    out->name = read_sized(rows, WORKER_NAME_MAX);
-    out->labels = read_sized(rows, LABELS_TEXT_MAX);
-    if (act >= WORKER_ACT_COUNT || rows->bad || !change_ok(out)) rows->bad = true;
+    if (!layout_next(&worker_change_layout, rows, out)) return false;
+    if (!change_ok(out)) rows->bad = true;
     return reader_ok(rows);
 }
 
+OP_CODEC(dispatch)
+
 void workers_encode(struct buf *out, const struct op_workers *op)
 {
-    CHECK(op->count <= WORKER_ROWS_MAX);
-    op_head_put(out, &op->request);
-    buf_put_u32(out, op->count);
-    buf_put(out, op->rows);
+    layout_put(&op_workers_layout, out, op);
 }
 
 enum err workers_decode(struct bytes payload, struct op_workers *out)
 {
-    struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    out->count = read_u32(&r);
-    if (!reader_ok(&r) || out->count > WORKER_ROWS_MAX) return ERR_INVALID;
-    out->rows = bytes_of(r.at, r.left);
-    for (uint32_t i = 0; i < out->count; i++) {
-        struct worker_change row;
-        if (!worker_change_next(&r, &row)) return ERR_INVALID;
-    }
-    return reader_end(&r) ? ERR_OK : ERR_INVALID;
-}
-
-void dispatch_encode(struct buf *out, const struct op_dispatch *op)
-{
-    CHECK(op->max <= CLAIM_COUNT_MAX && op->ticket_ms >= 0 && op->ticket_ms <= LEASE_MAX_MS);
-    op_head_put(out, &op->request);
-    buf_put(out, bytes_of(op->seed, sizeof op->seed));
-    buf_put_i64(out, op->ticket_ms);
-    buf_put_u32(out, op->max);
-}
-
-enum err dispatch_decode(struct bytes payload, struct op_dispatch *out)
-{
-    struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
-    struct bytes seed = read_bytes(&r, sizeof out->seed);
-    if (seed.len > 0) memcpy(out->seed, seed.data, sizeof out->seed);
-    out->ticket_ms = read_i64(&r);
-    out->max = read_u32(&r);
-    if (out->ticket_ms < 0 || out->ticket_ms > LEASE_MAX_MS || out->max > CLAIM_COUNT_MAX)
-        return ERR_INVALID;
+    if (!layout_read_all(&op_workers_layout, payload, out)) return ERR_INVALID;
+    struct reader r = reader_of(out->rows);
+    struct worker_change row;
+    while (worker_change_next(&r, &row))
+        continue;
     return reader_end(&r) ? ERR_OK : ERR_INVALID;
 }

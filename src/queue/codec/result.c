@@ -3,15 +3,42 @@
 #include "queue/codec/result.h"
 
 #include "base/check.h"
+#include "base/layout_inline.h"
+#include "queue/codec/layouts.h"
 #include "queue/codec/ops_signals.h"
 
 #include <assert.h>
 
-#define GRANT_BYTES       72
-#define SEND_RUN_BYTES    13 // u32 count, u8 reason, u64 first number
-#define OUTCOME_RUN_BYTES 14 // u32 count, u8 reason, u8 status, i64 until
-#define REASON_RUN_BYTES  5  // u32 count, u8 reason
-#define SIGNAL_ROW_BYTES  22 // u64 message, u32 number, u8 reason, u8 state, i64 until
+#define LAYOUT_OF struct send_row
+static const struct layout_field send_row_fields[] = {ENUM(reason, REASON_COUNT), U64(seq)};
+const struct layout send_row_layout = LAYOUT(send_row_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct outcome_row
+static const struct layout_field outcome_row_fields[] = {
+    ENUM(reason, REASON_COUNT),
+    ENUM(status, OUTCOME_STATUS_COUNT),
+    I64(until),
+};
+const struct layout outcome_row_layout = LAYOUT(outcome_row_fields);
+static const struct layout_field reason_row_fields[] = {ENUM(reason, REASON_COUNT)};
+const struct layout reason_row_layout = LAYOUT(reason_row_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct signal_row
+static const struct layout_field signal_row_fields[] = {
+    U64(seq), U32(number), ENUM(reason, REASON_COUNT), ENUM(state, SIGNAL_STATE_COUNT), I64(until),
+};
+const struct layout signal_row_layout = LAYOUT(signal_row_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct grant
+static const struct layout_field grant_fields[] = {
+    U64(seq),      U64(place.slot), U32(place.skip), HASH(token), U64(fence),
+    I64(deadline), U32(deliveries), U32(retries),    U64(order),  U32(worker_row),
+};
+const struct layout grant_layout = LAYOUT(grant_fields);
+#undef LAYOUT_OF
 
 static const char *const status_names[OUTCOME_STATUS_COUNT] = {
     "none", "processed", "retrying", "dead-lettered", "cancelled", "purged"};
@@ -22,29 +49,30 @@ const char *outcome_status_name(enum outcome_status s)
     return status_names[s];
 }
 
+// The bytes of a row, without the count of a run. 0: the result has no rows.
 static size_t row_bytes(uint16_t kind)
 {
     switch (kind) {
     case OP_SEND:
-        return SEND_RUN_BYTES;
+        return LAYOUT_BYTES_MIN(send_row_fields);
     case OP_CLAIM:
     case OP_TAKE:
     case OP_PUBLISH:
     case OP_DISPATCH:
     case OP_LOCK:
-        return GRANT_BYTES;
+        return LAYOUT_BYTES_MIN(grant_fields);
     case OP_WORKERS:
     case OP_SIGNAL_SETTLE:
-        return REASON_RUN_BYTES;
+        return LAYOUT_BYTES_MIN(reason_row_fields);
     case OP_SIGNAL:
     case OP_SIGNAL_WITHDRAW:
-        return SIGNAL_ROW_BYTES;
+        return LAYOUT_BYTES_MIN(signal_row_fields);
     case OP_RENEW:
     case OP_ACK:
     case OP_FAIL:
     case OP_RELEASE:
     case OP_CANCEL:
-        return OUTCOME_RUN_BYTES;
+        return LAYOUT_BYTES_MIN(outcome_row_fields);
     default:
         return 0;
     }
@@ -62,29 +90,30 @@ static_assert(SEND_COUNT_MAX <= ROWS_MAX && CLAIM_COUNT_MAX <= ROWS_MAX && REFS_
                   WORKER_ROWS_MAX <= ROWS_MAX,
               "an op has no more rows than this");
 
-// Returns whether the rows add up to the count.
+// Returns whether the rows, or runs of them, add up to the count.
 static bool rows_ok(const struct result *out, size_t size)
 {
+    const size_t grant = LAYOUT_BYTES_MIN(grant_fields),
+                 signal = LAYOUT_BYTES_MIN(signal_row_fields);
     struct reader r = out->rows;
-    CHECK(size > sizeof(uint32_t));
-    if (out->count > ROWS_MAX || r.left % size != 0) return false;
-    if (size == GRANT_BYTES || size == SIGNAL_ROW_BYTES) return r.left / size == out->count;
+    if (out->count > ROWS_MAX) return false;
+    if (size == grant || size == signal) return r.left == out->count * size;
     uint64_t sum = 0;
     while (r.left > 0) {
         uint32_t run = read_u32(&r);
         if (run == 0) return false;
         sum += run;
-        (void)read_bytes(&r, size - 4);
+        (void)read_bytes(&r, size);
     }
-    return sum == out->count;
+    return reader_ok(&r) && sum == out->count;
 }
 
 // The workers that the grants name: u32 count, then the names.
 static bool open_names(struct result *out)
 {
     struct reader r = out->rows;
-    if (out->count > ROWS_MAX || r.left / GRANT_BYTES < out->count) return false;
-    out->rows = reader_of(read_bytes(&r, (size_t)out->count * GRANT_BYTES));
+    if (out->count > ROWS_MAX) return false;
+    out->rows = reader_of(read_bytes(&r, out->count * LAYOUT_BYTES_MIN(grant_fields)));
     out->names = r;
     uint32_t count = read_u32(&r);
     if (count > out->count) return false;
@@ -116,93 +145,46 @@ static bool repeats(enum reason reason)
     return reason != REASON_NONE && reason != REASON_DUPLICATE;
 }
 
+// Reads a run's row unless the last one goes on.
+static bool run_next(struct result *r, const struct layout *rows, void *row)
+{
+    if (r->run > 0) return r->run--, true;
+    if (r->rows.left == 0) return false;
+    r->run = read_u32(&r->rows) - 1;
+    CHECK(r->run < ROWS_MAX); // rows_ok refuses an empty run
+    return layout_read(rows, &r->rows, row);
+}
+
 bool send_row_next(struct result *r, struct send_row *out)
 {
-    if (r->run > 0) {
-        r->run--;
-        if (!repeats(r->sent.reason)) r->sent.seq++;
-    } else if (r->rows.left == 0) {
-        return false;
-    } else {
-        r->run = read_u32(&r->rows) - 1;
-        CHECK(r->run < ROWS_MAX); // rows_ok refuses an empty run
-        r->sent.reason = read_reason(&r->rows);
-        r->sent.seq = read_u64(&r->rows);
-    }
+    if (r->run > 0 && !repeats(r->sent.reason)) r->sent.seq++;
+    if (!run_next(r, &send_row_layout, &r->sent)) return false;
     *out = r->sent;
-    return reader_ok(&r->rows);
-}
-
-void grant_read(struct reader *r, struct grant *out)
-{
-    size_t before = r->left;
-    out->seq = read_u64(r);
-    out->place.slot = read_u64(r);
-    out->place.skip = read_u32(r);
-    out->token = read_hash128(r);
-    out->fence = read_u64(r);
-    out->deadline = read_i64(r);
-    out->deliveries = read_u32(r);
-    out->retries = read_u32(r);
-    out->order = read_u64(r);
-    out->worker_row = read_u32(r);
-    CHECK(r->bad || before - r->left == GRANT_BYTES); // as grant_put writes
-}
-
-bool grant_next(struct result *r, struct grant *out)
-{
-    if (r->rows.left == 0) return false;
-    CHECK(r->rows.left >= GRANT_BYTES);
-    grant_read(&r->rows, out);
-    return reader_ok(&r->rows);
+    return true;
 }
 
 bool outcome_row_next(struct result *r, struct outcome_row *out)
 {
-    if (r->run > 0) {
-        r->run--;
-    } else if (r->rows.left == 0) {
-        return false;
-    } else {
-        r->run = read_u32(&r->rows) - 1;
-        CHECK(r->run < ROWS_MAX);
-        r->outcome.reason = read_reason(&r->rows);
-        uint8_t status = read_u8(&r->rows);
-        if (status >= OUTCOME_STATUS_COUNT) r->rows.bad = true;
-        r->outcome.status = r->rows.bad ? OUTCOME_NONE : (enum outcome_status)status;
-        r->outcome.until = read_i64(&r->rows);
-    }
+    if (!run_next(r, &outcome_row_layout, &r->outcome)) return false;
     *out = r->outcome;
-    return reader_ok(&r->rows);
+    return true;
 }
 
 bool worker_reason_next(struct result *r, enum reason *out)
 {
-    if (r->run > 0) {
-        r->run--;
-    } else if (r->rows.left == 0) {
-        return false;
-    } else {
-        r->run = read_u32(&r->rows) - 1;
-        CHECK(r->run < ROWS_MAX);
-        r->outcome.reason = read_reason(&r->rows);
-    }
+    if (!run_next(r, &reason_row_layout, &r->outcome)) return false;
     *out = r->outcome.reason;
-    return reader_ok(&r->rows);
+    return true;
+}
+
+bool grant_next(struct result *r, struct grant *out)
+{
+    return r->rows.left > 0 && LAYOUT_READ(grant_fields, &r->rows, out);
 }
 
 bool signal_row_next(struct result *r, struct signal_row *out)
 {
-    if (r->rows.left == 0) return false;
-    CHECK(r->rows.left >= SIGNAL_ROW_BYTES);
-    out->seq = read_u64(&r->rows);
-    out->number = read_u32(&r->rows);
-    out->reason = read_reason(&r->rows);
-    uint8_t state = read_u8(&r->rows);
-    if (state >= SIGNAL_STATE_COUNT) r->rows.bad = true;
-    out->state = r->rows.bad ? SIGNAL_PENDING : (enum signal_state)state;
-    out->until = read_i64(&r->rows);
-    return reader_ok(&r->rows);
+    return layout_next(&signal_row_layout, &r->rows, out);
 }
 
 bool dispatch_worker(const struct result *r, uint32_t worker_row, struct bytes *name)
@@ -223,82 +205,67 @@ void result_begin(struct buf *out, enum reason reason)
     buf_put_u8(out, (uint8_t)reason);
 }
 
-// Returns the length of the last run of `size` bytes, to be extended; 0: there is none.
-static uint32_t last_run(const struct buf *out, size_t rows_at, size_t size, struct reader *row)
+// Returns the bytes of the last run's row, to be compared, and its count in *run; NULL: there is
+// none.
+static const uint8_t *last_run(const struct buf *out, size_t rows_at, size_t row_bytes,
+                               uint32_t *run)
 {
-    CHECK(size > sizeof(uint32_t) && (out->bad || out->len >= rows_at));
-    if (out->bad || out->len < rows_at + size) return 0;
-    *row = reader_of(bytes_of(out->data + out->len - size, size));
-    return read_u32(row);
+    CHECK(out->bad || out->len >= rows_at);
+    if (out->bad || out->len < rows_at + 4 + row_bytes) return NULL;
+    const uint8_t *row = out->data + out->len - row_bytes;
+    *run = (uint32_t)le_get(row - 4, 4);
+    CHECK(*run > 0 && *run < ROWS_MAX);
+    return row;
 }
 
 void send_row_put(struct buf *out, size_t rows_at, enum reason reason, uint64_t seq)
 {
-    struct reader row;
-    uint32_t run = last_run(out, rows_at, SEND_RUN_BYTES, &row);
-    CHECK((unsigned)reason < REASON_COUNT && run < ROWS_MAX);
-    if (run > 0 && read_u8(&row) == reason && read_u64(&row) + (repeats(reason) ? 0 : run) == seq) {
-        buf_set_u32(out, out->len - SEND_RUN_BYTES, run + 1);
+    const size_t size = LAYOUT_BYTES_MIN(send_row_fields);
+    uint32_t run;
+    const uint8_t *last = last_run(out, rows_at, size, &run);
+    if (last && last[0] == reason && le_get(last + 1, 8) + (repeats(reason) ? 0 : run) == seq) {
+        buf_set_u32(out, out->len - size - 4, run + 1);
         return;
     }
     buf_put_u32(out, 1);
-    buf_put_u8(out, (uint8_t)reason);
-    buf_put_u64(out, seq);
+    LAYOUT_PUT(send_row_fields, out, (&(struct send_row){reason, seq}));
 }
 
-void grant_put(struct buf *out, const struct grant *g)
+// Drops a run of one row that was just added if the last run before it has the same row.
+static void join_run(struct buf *out, size_t rows_at, size_t row_bytes)
 {
-    size_t at = out->len;
-    CHECK(g->seq > 0);
-    buf_put_u64(out, g->seq);
-    buf_put_u64(out, g->place.slot);
-    buf_put_u32(out, g->place.skip);
-    buf_put_hash128(out, g->token);
-    buf_put_u64(out, g->fence);
-    buf_put_i64(out, g->deadline);
-    buf_put_u32(out, g->deliveries);
-    buf_put_u32(out, g->retries);
-    buf_put_u64(out, g->order);
-    buf_put_u32(out, g->worker_row);
-    CHECK(out->bad || out->len - at == GRANT_BYTES);
+    uint32_t run;
+    size_t at = out->len - row_bytes;
+    if (out->bad || at < rows_at + 4 + 4 + row_bytes) return;
+    out->len = at - 4;
+    const uint8_t *last = last_run(out, rows_at, row_bytes, &run);
+    if (memcmp(last, out->data + at, row_bytes) == 0)
+        buf_set_u32(out, out->len - row_bytes - 4, run + 1);
+    else
+        out->len = at + row_bytes;
 }
 
 void outcome_row_put(struct buf *out, size_t rows_at, const struct outcome_row *row)
 {
-    struct reader last;
-    uint32_t run = last_run(out, rows_at, OUTCOME_RUN_BYTES, &last);
-    CHECK((unsigned)row->reason < REASON_COUNT && run < ROWS_MAX);
-    CHECK((unsigned)row->status < OUTCOME_STATUS_COUNT); // as outcome_row_next asks
-    if (run > 0 && read_u8(&last) == row->reason && read_u8(&last) == row->status &&
-        read_i64(&last) == row->until) {
-        buf_set_u32(out, out->len - OUTCOME_RUN_BYTES, run + 1);
-        return;
-    }
     buf_put_u32(out, 1);
-    buf_put_u8(out, (uint8_t)row->reason);
-    buf_put_u8(out, (uint8_t)row->status);
-    buf_put_i64(out, row->until);
-}
-
-void signal_row_put(struct buf *out, const struct signal_row *row)
-{
-    CHECK((unsigned)row->reason < REASON_COUNT && (unsigned)row->state < SIGNAL_STATE_COUNT);
-    buf_put_u64(out, row->seq);
-    buf_put_u32(out, row->number);
-    buf_put_u8(out, (uint8_t)row->reason);
-    buf_put_u8(out, (uint8_t)row->state);
-    buf_put_i64(out, row->until);
+    LAYOUT_PUT(outcome_row_fields, out, row);
+    join_run(out, rows_at, LAYOUT_BYTES_MIN(outcome_row_fields));
 }
 
 void worker_reason_put(struct buf *out, size_t rows_at, enum reason reason)
 {
-    struct reader last;
-    uint32_t run = last_run(out, rows_at, REASON_RUN_BYTES, &last);
-    CHECK((unsigned)reason < REASON_COUNT && run < ROWS_MAX);
-    if (run > 0 && read_u8(&last) == reason) {
-        buf_set_u32(out, out->len - REASON_RUN_BYTES, run + 1);
-        return;
-    }
     buf_put_u32(out, 1);
-    buf_put_u8(out, (uint8_t)reason);
+    layout_put(&reason_row_layout, out, &(struct outcome_row){.reason = reason});
+    join_run(out, rows_at, LAYOUT_BYTES_MIN(reason_row_fields));
+}
+
+void grant_put(struct buf *out, const struct grant *g)
+{
+    CHECK(g->seq > 0);
+    LAYOUT_PUT(grant_fields, out, g);
+}
+
+void signal_row_put(struct buf *out, const struct signal_row *row)
+{
+    layout_put(&signal_row_layout, out, row);
 }

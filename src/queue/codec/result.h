@@ -67,7 +67,6 @@ struct grant {
     uint32_t worker_row; // OP_PUBLISH: index of the row that got it
 };
 bool grant_next(struct result *r, struct grant *out);
-void grant_read(struct reader *r, struct grant *out); // what grant_put wrote
 
 bool outcome_row_next(struct result *r, struct outcome_row *out);
 

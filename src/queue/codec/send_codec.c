@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Messages as bytes: u32 length of the rest, u16 with a bit per present field, the fields in the
-// order of the bits, then the body. With the length a reader can skip messages.
+// Messages as bytes: u32 length of the rest, then the list of fields, which are there if their bits
+// are set. With the length a reader can skip messages.
 #include "queue/codec/send_codec.h"
 
 #include "base/check.h"
@@ -22,6 +22,31 @@ enum message_field {
     FIELD_ALL = 2047
 };
 
+struct stored_message {
+    uint32_t fields;
+    struct message m;
+};
+
+#define NAMED(member, most, bit) BYTES(m.member, .min = 1, .max = (most), WHEN(fields, bit))
+#define LAYOUT_OF                struct stored_message
+static const struct layout_field message_fields[] = {
+    U16(fields, .max = FIELD_ALL),
+    NAMED(group, MESSAGE_GROUP_MAX, FIELD_GROUP),
+    U8(m.priority, .min = 1, .max = MESSAGE_PRIORITY_MAX, WHEN(fields, FIELD_PRIORITY)),
+    I64(m.when_ms, WHEN(fields, FIELD_DELAY | FIELD_DUE)),
+    NAMED(dedup, MESSAGE_DEDUP_MAX, FIELD_DEDUP),
+    NAMED(content_type, MESSAGE_CONTENT_TYPE_MAX, FIELD_CONTENT_TYPE),
+    NAMED(workflow, MESSAGE_WORKFLOW_MAX, FIELD_WORKFLOW),
+    NAMED(headers, MESSAGE_HEADERS_MAX, FIELD_HEADERS),
+    NAMED(reference.name, BODY_NAME_LEN, FIELD_REFERENCE),
+    U64(m.reference.len, WHEN(fields, FIELD_REFERENCE)),
+    I64(m.reference.uploaded_at, WHEN(fields, FIELD_REFERENCE)),
+    NAMED(requires, LABELS_TEXT_MAX, FIELD_REQUIRES),
+    REST(m.body),
+};
+const struct layout message_layout = LAYOUT(message_fields); // after u32 length of it
+#undef LAYOUT_OF
+
 static unsigned fields_of(const struct message *m)
 {
     unsigned fields = 0;
@@ -39,109 +64,53 @@ static unsigned fields_of(const struct message *m)
     return fields;
 }
 
-static void check_limits(const struct message *m)
+// What the fields alone do not say.
+static bool reference_ok(const struct message *m)
 {
-    CHECK(m->group.len <= MESSAGE_GROUP_MAX);
-    CHECK(m->priority <= MESSAGE_PRIORITY_MAX);
-    CHECK(m->when != WHEN_DELAY || (m->when_ms >= 0 && m->when_ms <= DELAY_MAX_MS));
-    CHECK(m->dedup.len <= MESSAGE_DEDUP_MAX);
-    CHECK(m->content_type.len <= MESSAGE_CONTENT_TYPE_MAX);
-    CHECK(m->workflow.len <= MESSAGE_WORKFLOW_MAX);
-    CHECK(m->headers.len <= MESSAGE_HEADERS_MAX);
-    CHECK(m->reference.name.len == 0 || m->reference.name.len == BODY_NAME_LEN);
-    CHECK(m->body.len <= MESSAGE_BODY_MAX);
-    CHECK(m->reference.name.len == 0 || m->body.len == 0);
-    CHECK(m->requires.len == 0 || labels_are_canonical(m->requires));
-}
-
-static void put_fields(struct buf *out, const struct message *m)
-{
-    if (m->group.len > 0) buf_put_sized(out, m->group);
-    if (m->priority > 0) buf_put_u8(out, m->priority);
-    if (m->when != WHEN_NOW) buf_put_i64(out, m->when_ms);
-    if (m->dedup.len > 0) buf_put_sized(out, m->dedup);
-    if (m->content_type.len > 0) buf_put_sized(out, m->content_type);
-    if (m->workflow.len > 0) buf_put_sized(out, m->workflow);
-    if (m->headers.len > 0) buf_put_sized(out, m->headers);
-    if (m->reference.name.len > 0) {
-        buf_put_sized(out, m->reference.name);
-        buf_put_u64(out, m->reference.len);
-        buf_put_i64(out, m->reference.uploaded_at);
-    }
-    if (m->requires.len > 0) buf_put_sized(out, m->requires);
+    struct body_name name;
+    return m->body.len == 0 && body_name_parse(m->reference.name, &name) &&
+           name.uploaded_at == m->reference.uploaded_at;
 }
 
 void send_add(struct buf *out, const struct message *m)
 {
-    check_limits(m);
-    size_t start = out->len;
     unsigned fields = fields_of(m);
+    CHECK(m->when != WHEN_DELAY || (m->when_ms >= 0 && m->when_ms <= DELAY_MAX_MS));
+    CHECK(m->body.len <= MESSAGE_BODY_MAX);
+    CHECK(m->reference.name.len == 0 ||
+          (m->reference.name.len == BODY_NAME_LEN && m->body.len == 0));
+    CHECK(m->requires.len == 0 || labels_are_canonical(m->requires));
+    size_t start = out->len;
     buf_put_u32(out, 0);
-    buf_put_u16(out, (uint16_t)fields);
-    if (fields) put_fields(out, m);
-    buf_put(out, m->body);
+    if (fields) {
+        layout_put(&message_layout, out, &(struct stored_message){fields, *m});
+    } else { // most messages: only a body
+        buf_put_u16(out, 0);
+        buf_put(out, m->body);
+    }
     buf_set_u32(out, start, (uint32_t)(out->len - start - 4));
 }
 
-static struct bytes read_named(struct reader *r, size_t max)
+static bool read_stored(struct reader *r, struct message *out)
 {
-    struct bytes name = read_sized(r, max);
-    if (name.len == 0) r->bad = true;
-    return name;
-}
-
-static void read_when(struct reader *r, unsigned fields, struct message *out)
-{
-    out->when = fields & FIELD_DELAY ? WHEN_DELAY : WHEN_DUE;
-    out->when_ms = read_i64(r);
-    if ((fields & FIELD_DELAY) && (fields & FIELD_DUE)) r->bad = true;
-    if (out->when_ms < 0 || (out->when == WHEN_DELAY && out->when_ms > DELAY_MAX_MS)) r->bad = true;
-}
-
-static void read_reference(struct reader *r, struct body_reference *out)
-{
-    out->name = read_named(r, BODY_NAME_LEN);
-    out->len = read_u64(r);
-    out->uploaded_at = read_i64(r);
-    struct body_name name;
-    if (!body_name_parse(out->name, &name) || name.uploaded_at != out->uploaded_at) r->bad = true;
-}
-
-static void read_fields(struct reader *r, unsigned fields, struct message *out)
-{
-    if (fields & FIELD_GROUP) out->group = read_named(r, MESSAGE_GROUP_MAX);
-    if (fields & FIELD_PRIORITY) {
-        out->priority = read_u8(r);
-        if (out->priority == 0 || out->priority > MESSAGE_PRIORITY_MAX) r->bad = true;
-    }
-    if (fields & (FIELD_DELAY | FIELD_DUE)) read_when(r, fields, out);
-    if (fields & FIELD_DEDUP) out->dedup = read_named(r, MESSAGE_DEDUP_MAX);
-    if (fields & FIELD_CONTENT_TYPE) out->content_type = read_named(r, MESSAGE_CONTENT_TYPE_MAX);
-    if (fields & FIELD_WORKFLOW) out->workflow = read_named(r, MESSAGE_WORKFLOW_MAX);
-    if (fields & FIELD_HEADERS) {
-        out->headers = read_named(r, MESSAGE_HEADERS_MAX);
-        if (!headers_ok(out->headers)) r->bad = true;
-    }
-    if (fields & FIELD_REFERENCE) read_reference(r, &out->reference);
-    if (fields & FIELD_REQUIRES) {
-        out->requires = read_named(r, LABELS_TEXT_MAX);
-        if (!labels_are_canonical(out->requires)) r->bad = true;
-    }
+    struct stored_message stored;
+    if (!layout_read(&message_layout, r, &stored)) return false;
+    unsigned fields = stored.fields;
+    *out = stored.m;
+    bool delay = fields & FIELD_DELAY, due = fields & FIELD_DUE;
+    out->when = delay ? WHEN_DELAY : due ? WHEN_DUE : WHEN_NOW;
     out->workflow_last = (fields & FIELD_LAST) != 0;
-    if ((fields & FIELD_REFERENCE) && r->left > 0) r->bad = true; // either a body or a reference
-    if (fields > FIELD_ALL) r->bad = true;
-}
-
-static uint32_t load_u32(const uint8_t *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+    if ((delay && due) || out->when_ms < 0 || (delay && out->when_ms > DELAY_MAX_MS)) return false;
+    if ((fields & FIELD_REFERENCE) && !reference_ok(out)) return false;
+    return headers_ok(out->headers) && out->body.len <= MESSAGE_BODY_MAX &&
+           (!(fields & FIELD_REQUIRES) || labels_are_canonical(out->requires));
 }
 
 // Most messages have only a body, so a fast path reads them. False: read it field by field.
 static bool read_plain(struct reader *r, struct bytes *body)
 {
     if (r->bad || r->left < 6 || r->at[4] != 0 || r->at[5] != 0) return false;
-    uint32_t len = load_u32(r->at);
+    uint32_t len = (uint32_t)le_get(r->at, 4);
     if (len < 2 || len > r->left - 4 || len - 2 > MESSAGE_BODY_MAX) return false;
     *body = bytes_of(r->at + 6, len - 2);
     r->at += 4 + len;
@@ -153,13 +122,8 @@ bool message_read(struct reader *r, struct message *out)
 {
     *out = (struct message){0};
     if (read_plain(r, &out->body)) return true;
-    uint32_t len = read_u32(r);
-    struct reader own = reader_of(read_bytes(r, len));
-    unsigned fields = read_u16(&own);
-    if (fields) read_fields(&own, fields, out);
-    if (own.left > MESSAGE_BODY_MAX) own.bad = true;
-    out->body = read_bytes(&own, own.left);
-    if (own.bad) r->bad = true;
+    struct reader own = reader_of(read_bytes(r, read_u32(r)));
+    if (!reader_ok(r) || !read_stored(&own, out)) r->bad = true;
     return reader_ok(r);
 }
 
@@ -181,7 +145,7 @@ void send_end(struct buf *out, size_t start, uint32_t count)
 static bool send_head(struct bytes payload, struct op_send *out)
 {
     struct reader r = reader_of(payload);
-    op_head_read(&r, &out->request);
+    (void)op_head_read(&r, &out->request);
     out->count = read_u32(&r);
     out->messages = r;
     return reader_ok(&r) && out->count <= SEND_COUNT_MAX;

@@ -239,7 +239,7 @@ enum reason apply_redrive(struct machine *m, struct bytes payload)
     uint64_t first = m->seq_next;
     CHECK(machine_is_sound(m));
     for (uint32_t i = 0; i < op.count; i++) {
-        uint32_t h = map_find(&m->by_seq, redrive_seq(&op, i));
+        uint32_t h = map_find(&m->by_seq, op_seq(op.seqs, i));
         if (h != MAP_NONE && msg_at(m, h)->state == STATE_DEAD) redrive_one(m, h);
     }
     for (uint32_t i = 0; op.count == 0 && i < op.max && m->dead_first; i++)

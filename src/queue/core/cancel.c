@@ -66,7 +66,7 @@ enum reason apply_cancel(struct machine *m, struct bytes payload)
     buf_put_u32(&m->result, op.count);
     size_t rows_at = m->result.len;
     for (uint32_t i = 0; i < op.count; i++) {
-        struct outcome_row row = cancel_one(m, cancel_seq(&op, i), op.reason);
+        struct outcome_row row = cancel_one(m, op_seq(op.seqs, i), op.reason);
         applied += row.reason == REASON_NONE;
         if (first == REASON_NONE) first = row.reason;
         outcome_row_put(&m->result, rows_at, &row);

@@ -138,7 +138,7 @@ enum reason apply_lock(struct machine *m, struct bytes payload)
     struct overtaken_batch o = overtaking_begin(m);
     for (uint32_t i = 0; i < op.count && !gives_only_tickets(m); i++) {
         uint32_t h =
-            lock_grant_chosen(m, lock_seq(&op, i), worker, op.seed, m->deadline_base + lease);
+            lock_grant_chosen(m, op_seq(op.seqs, i), worker, op.seed, m->deadline_base + lease);
         if (!h) continue;
         overtaking_look(m, &o, h);
         claimed(m, h, worker);

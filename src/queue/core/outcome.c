@@ -110,7 +110,7 @@ static void renew(struct machine *m, const struct op_outcome *op, uint32_t h,
     lock_extend(m, h, row->until);
     struct event *e = emit(m, EVENT_LOCK_RENEWED, h);
     if (e) emit_worker(m, e, lock_of(m, msg_at(m, h))->worker);
-    if (carried->extra.has_progress)
+    if (carried->extra.has & EXTRA_PROGRESS)
         progress_note(m, msg_at(m, h)->seq, carried->extra.percent, carried->index);
     if (taken && m->signals.boxes_used > 0) signals_deliver(m, h);
 }
@@ -119,7 +119,7 @@ static void ack(struct machine *m, uint32_t h, const struct ref_extra *carried,
                 struct outcome_row *row)
 {
     struct retained_source result = {.result = true};
-    if (carried->extra.has_result) {
+    if (carried->extra.has & EXTRA_RESULT) {
         result.place = (struct op_place){m->slot, m->op_index, carried->index};
         result.bytes = (uint32_t)carried->extra.result.len;
     }
@@ -226,7 +226,7 @@ static bool extras_ok(uint16_t kind, const struct op_outcome *op)
     struct reader r = reader_of(op->extras);
     struct outcome_extra extra;
     while (r.left > 0 && outcome_extra_next(&r, &extra))
-        if (kind == OP_ACK ? extra.has_progress : extra.has_result) return false;
+        if (extra.has & (kind == OP_ACK ? EXTRA_PROGRESS : EXTRA_RESULT)) return false;
     CHECK(reader_ok(&r));
     return true;
 }

@@ -61,7 +61,7 @@ static uint64_t *targets_of(const struct machine *m, const struct op_signal *op,
     if (w) cap = m->workers[w].open;
     uint64_t *seqs = memory_new((cap + 1) * sizeof *seqs);
     for (uint32_t i = 0; i < op->count; i++)
-        seqs[len++] = signal_seq(op, i);
+        seqs[len++] = op_seq(op->seqs, i);
     if (op->target == SIGNAL_TO_WORKFLOW) len = workflow_unfinished(m, op->name, seqs);
     for (uint32_t h = 1; w && h < m->msgs_len; h++) {
         const struct msg *msg = msg_at(m, h);
