@@ -20,6 +20,7 @@
 
 #include "base/bytes.h"
 #include "base/err.h"
+#include "base/layout_table.h"
 #include "cluster/identity.h"
 
 #define PLACEMENT_MEMBERS_MAX  1024
@@ -105,6 +106,8 @@ void plan_encode(const struct plan *p,
                  struct buf *out); // bad: it is longer than the buffer's limit
 // False: the bytes are no plan. `out` is initialised.
 MUST_USE bool plan_decode(struct bytes from, struct plan *out);
+#define PLAN_LAYOUTS(X) X(plan) X(plan_node) X(plan_queue) X(plan_row)
+PLAN_LAYOUTS(LAYOUT_DECLARE)
 bool plan_same_owners(const struct plan *a, const struct plan *b); // of the same shards
 
 struct placement_input {

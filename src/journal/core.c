@@ -4,6 +4,7 @@
 
 #include "base/array.h"
 #include "base/check.h"
+#include "base/layout.h"
 #include "base/memory.h"
 #include "base/mutant.h"
 
@@ -231,28 +232,35 @@ uint64_t core_digest(const struct core *c)
     return hash64_mix(h, c->sessions_hash);
 }
 
+#define LAYOUT_OF struct session
+static const struct layout_field session_fields[] = {
+    HASH(writer),
+    U64(sequence),
+    I64(time),
+};
+const struct layout session_layout = LAYOUT(session_fields);
+#undef LAYOUT_OF
+
+// Then the address, the horizon and the sessions. The reader has the bounds: entries that lie can
+// lead to a state outside of them, which no process loads.
+#define LAYOUT_OF struct core
+static const struct layout_field core_fields[] = {
+    U64(slot), HASH(chain), I64(now), U64(epoch), FLAG(coord_set), FIXED(coord), U64(token),
+};
+const struct layout core_layout = LAYOUT(core_fields);
+#undef LAYOUT_OF
+
 void core_save(const struct core *c, struct buf *out)
 {
     CHECK(c->sessions_len <= UINT32_MAX);
     CHECK(core_is_sound(c));
-    buf_put_u64(out, c->slot);
-    buf_put_hash128(out, c->chain);
-    buf_put_i64(out, c->now);
-    buf_put_u64(out, c->epoch);
-    buf_put_u8(out, c->coord_set);
-    buf_put(out, bytes_of(c->coord, sizeof c->coord));
-    buf_put_u64(out, c->token);
+    layout_put(&core_layout, out, c);
     buf_put_sized(out, bytes_of(c->address, c->address_len));
     buf_put_i64(out, c->horizon);
     buf_put_u32(out, (uint32_t)c->sessions_len);
-    for (size_t i = 0; i < c->sessions_len; i++) {
-        buf_put_hash128(out, c->sessions[i].writer);
-        buf_put_u64(out, c->sessions[i].sequence);
-        buf_put_i64(out, c->sessions[i].time);
-    }
+    for (size_t i = 0; i < c->sessions_len; i++)
+        layout_put(&session_layout, out, &c->sessions[i]);
 }
-
-#define SESSION_ROW_LEN 32
 
 // As in an entry: sums of such times cannot overflow.
 static bool is_time(int64_t time)
@@ -264,34 +272,23 @@ static void load_sessions(struct core *c, struct reader *r)
 {
     CHECK(!c->sessions && c->sessions_len == 0);
     uint32_t len = read_u32(r);
-    if (len > r->left / SESSION_ROW_LEN) r->bad = true;
+    if (len > r->left / layout_bytes_min(&session_layout)) r->bad = true;
     if (!reader_ok(r)) return;
     c->sessions = memory_zeroed(len, sizeof *c->sessions);
     c->sessions_len = c->sessions_cap = len;
-    for (size_t i = 0; i < len; i++) {
+    for (size_t i = 0; i < len && layout_read(&session_layout, r, &c->sessions[i]); i++) {
         struct session *row = &c->sessions[i];
-        row->writer = read_hash128(r);
-        row->sequence = read_u64(r);
-        row->time = read_i64(r);
         if (i > 0 && writer_compare(row[-1].writer, row->writer) >= 0) r->bad = true;
         if (!is_time(row->time)) r->bad = true;
         c->sessions_hash ^= session_hash(row);
     }
-    sessions_find_oldest(c);
+    if (reader_ok(r)) sessions_find_oldest(c);
 }
 
 enum err core_load(struct core *c, struct reader *r)
 {
     core_done(c);
-    c->slot = read_u64(r);
-    c->chain = read_hash128(r);
-    c->now = read_i64(r);
-    c->epoch = read_u64(r);
-    uint8_t coord_set = read_u8(r);
-    struct bytes coord = read_bytes(r, sizeof c->coord);
-    if (reader_ok(r)) memcpy(c->coord, coord.data, coord.len);
-    c->coord_set = coord_set == 1;
-    c->token = read_u64(r);
+    (void)layout_read(&core_layout, r, c);
     struct bytes address = read_sized(r, JOURNAL_ADDRESS_MAX);
     c->address_len = address.len;
     if (address.len > 0) memcpy(c->address, address.data, address.len);
@@ -300,7 +297,7 @@ enum err core_load(struct core *c, struct reader *r)
     bool horizon_ok = c->horizon == TIME_UNKNOWN || is_time(c->horizon - 1);
     bool slot_ok = 0 < c->slot && c->slot <= ENTRY_SLOT_MAX;
     bool epoch_ok = c->epoch <= ENTRY_SLOT_MAX; // the next ones do not wrap
-    if (coord_set > 1 || !slot_ok || !epoch_ok || !is_time(c->now) || !horizon_ok) r->bad = true;
+    if (!slot_ok || !epoch_ok || !is_time(c->now) || !horizon_ok) r->bad = true;
     if (!reader_ok(r)) {
         core_done(c);
         return ERR_CORRUPT;

@@ -3,6 +3,7 @@
 // bytes before it. So it also identifies the entry, and the next entry refers to it.
 #pragma once
 
+#include "base/layout_table.h"
 #include "journal/journal.h"
 
 #define ENTRY_MAGIC         0x314a4c53u // "SLJ1"
@@ -18,6 +19,7 @@
 struct entry {
     struct journal_id id;
     uint16_t rules; // version of the fold's rules; 0 is written as 1
+    uint32_t len;   // decoded: of all its bytes
     uint64_t slot;
     struct hash128 previous; // of the entry in the previous slot; zero for slot 1
     uint64_t epoch;          // 0: written directly
@@ -29,6 +31,10 @@ struct entry {
     size_t ops_len;
     struct hash128 hash; // decoded: the checksum
 };
+
+// Those of the whole folder.
+#define JOURNAL_LAYOUTS(X) X(core) X(entry) X(entry_op) X(floor) X(session)
+JOURNAL_LAYOUTS(LAYOUT_DECLARE)
 
 // Writes header, ops and checksum. out must be empty. If its limit is too small, it turns bad.
 void entry_encode(const struct entry *e, struct buf *out);

@@ -3,10 +3,26 @@
 #include "journal/snapshot.h"
 
 #include "base/check.h"
+#include "base/layout.h"
 
 #include <string.h>
 
 #define CHECKSUM_LEN 16
+
+#define LAYOUT_OF    struct floor
+static const struct layout_field floor_fields[] = {
+    MARK(4, "magic", FLOOR_MAGIC),
+    MARK(2, "format", FLOOR_FORMAT),
+    MARK(2, "reserved", 0),
+    FIXED(id.queue),
+    U32(id.shard),
+    MARK(4, "reserved", 0),
+    U64(index, .min = 1, .max = ENTRY_SLOT_MAX),
+    U64(slot, .min = 1, .max = ENTRY_SLOT_MAX),
+    I64(time, .max = ENTRY_TIME_MAX),
+};
+const struct layout floor_layout = LAYOUT(floor_fields); // then 8 bytes of checksum
+#undef LAYOUT_OF
 
 static void seal(struct buf *out)
 {
@@ -23,12 +39,11 @@ static enum err unseal(struct bytes from, struct bytes *inside)
     return hash128_equal(read_hash128(&end), hash128_of(*inside)) ? ERR_OK : ERR_CORRUPT;
 }
 
-static void put_id(struct buf *out, uint32_t magic, uint16_t format, uint16_t rules,
-                   const struct journal_id *id)
+static void put_head(struct buf *out, uint16_t rules, const struct journal_id *id)
 {
     CHECK(out->bad || out->len == 0);
-    buf_put_u32(out, magic);
-    buf_put_u16(out, format);
+    buf_put_u32(out, SNAPSHOT_MAGIC);
+    buf_put_u16(out, SNAPSHOT_FORMAT);
     buf_put_u16(out, rules);
     buf_put(out, bytes_of(id->queue, sizeof id->queue));
     buf_put_u32(out, id->shard);
@@ -51,39 +66,24 @@ static bool is_floor(uint64_t index, uint64_t slot)
 
 void floor_encode(const struct floor *f, struct buf *out)
 {
-    CHECK(f->index > 0 && is_floor(f->index, f->slot)); // as floor_decode asks
-    CHECK(0 <= f->time && f->time <= ENTRY_TIME_MAX);
-    put_id(out, FLOOR_MAGIC, FLOOR_FORMAT, 0, &f->id);
-    buf_put_u64(out, f->index);
-    buf_put_u64(out, f->slot);
-    buf_put_i64(out, f->time);
-    // 8 + 16 + 8 + 24 bytes so far; the rest of FLOOR_LEN is checksum, cut to 8 bytes.
+    layout_put(&floor_layout, out, f);
     buf_put_u64(out, hash128_of(buf_bytes(out)).lo);
     CHECK(out->bad || out->len == FLOOR_LEN);
 }
 
 enum err floor_decode(struct bytes from, struct floor *out)
 {
-    *out = (struct floor){0};
-    if (from.len != FLOOR_LEN) return ERR_CORRUPT;
     struct reader r = reader_of(from);
-    if (read_u32(&r) != FLOOR_MAGIC || read_u16(&r) != FLOOR_FORMAT || read_u16(&r) != 0)
-        return ERR_CORRUPT;
-    read_id(&r, &out->id);
-    out->index = read_u64(&r);
-    out->slot = read_u64(&r);
-    out->time = read_i64(&r);
+    if (from.len != FLOOR_LEN || !layout_read(&floor_layout, &r, out)) return ERR_CORRUPT;
     bool sum = read_u64(&r) == hash128_of(bytes_of(from.data, FLOOR_LEN - 8)).lo;
-    bool sound = out->index > 0 && is_floor(out->index, out->slot) && out->time >= 0 &&
-                 out->time <= ENTRY_TIME_MAX;
-    return reader_end(&r) && sum && sound ? ERR_OK : ERR_CORRUPT;
+    return reader_end(&r) && sum ? ERR_OK : ERR_CORRUPT;
 }
 
 void snapshot_encode(const struct snapshot *s, struct buf *out)
 {
     CHECK(s->core->slot > 0);
     CHECK(s->machine.len <= SNAPSHOT_LEN_MAX);
-    put_id(out, SNAPSHOT_MAGIC, SNAPSHOT_FORMAT, s->rules > 0 ? s->rules : 1, &s->id);
+    put_head(out, s->rules > 0 ? s->rules : 1, &s->id);
     buf_put_i64(out, s->absent_at);
     buf_put_u64(out, s->floor_index);
     buf_put_u64(out, s->floor_slot);

@@ -5,50 +5,87 @@
 
 #include "base/check.h"
 #include "base/digits.h"
+#include "base/layout.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define HEADER_BYTES   56 // up to the worker's name
 #define CHECKSUM_BYTES 16
+#define LENGTH_AT      8
+
+#define LAYOUT_OF      struct mailbox_row
+static const struct layout_field mailbox_row_fields[] = {
+    U16(kind, .min = MAILBOX_OP, .max = MAILBOX_SIGNALS),
+    U16(code),
+    BYTES(body, .max = MAILBOX_OBJECT_MAX),
+};
+const struct layout mailbox_row_layout = LAYOUT(mailbox_row_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct mailbox_object
+static const struct layout_field mailbox_object_fields[] = {
+    MARK(4, "magic", MAILBOX_MAGIC),
+    MARK(2, "format", MAILBOX_FORMAT),
+    U8(way, .min = MAILBOX_OUT, .max = MAILBOX_IN),
+    U8(flags, .max = MAILBOX_UNKNOWN_WORKER),
+    U32(length),
+    U32(shard),
+    FIXED(queue),
+    U64(instance, .min = 1),
+    U64(number, .min = 1),
+    U64(seen),
+    BYTES(worker, .min = 1, .max = WORKER_NAME_MAX),
+    ROWS(rows, count, mailbox_row_layout, .max = MAILBOX_ROWS_MAX),
+};
+const struct layout mailbox_object_layout = LAYOUT(mailbox_object_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct mailbox_answer
+static const struct layout_field mailbox_answer_fields[] = {FIXED(request), REST(result)};
+const struct layout mailbox_answer_layout = LAYOUT(mailbox_answer_fields);
+#undef LAYOUT_OF
+
+struct mailbox_signal {
+    uint32_t index, waiting;
+};
+
+#define LAYOUT_OF struct mailbox_signal
+static const struct layout_field mailbox_signal_fields[] = {U32(index), U32(waiting)};
+const struct layout mailbox_signal_layout = LAYOUT(mailbox_signal_fields, .fixed = 8);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct mailbox_signals
+static const struct layout_field mailbox_signals_fields[] = {FIXED(request), REST(rows)};
+const struct layout mailbox_signals_layout = LAYOUT(mailbox_signals_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct mailbox_ticket
+static const struct layout_field mailbox_ticket_fields[] = {
+    U64(ref.seq, .min = 1),
+    HASH(ref.token),
+    I64(deadline, .max = INT64_MAX),
+    REST(message),
+};
+const struct layout mailbox_ticket_layout = LAYOUT(mailbox_ticket_fields);
+#undef LAYOUT_OF
 
 void mailbox_row_put(struct buf *rows, const struct mailbox_row *row)
 {
-    CHECK(row->kind >= MAILBOX_OP && row->kind <= MAILBOX_SIGNALS);
-    buf_put_u16(rows, (uint16_t)row->kind);
-    buf_put_u16(rows, row->code);
-    buf_put_sized(rows, row->body);
+    layout_put(&mailbox_row_layout, rows, row);
 }
 
 void mailbox_encode(struct buf *out, const struct mailbox_object *o)
 {
     CHECK(out->len == 0);
-    CHECK(o->way == MAILBOX_OUT || o->way == MAILBOX_IN);
-    CHECK(o->number > 0 && o->instance > 0);
-    CHECK(o->worker.len > 0 && o->worker.len <= WORKER_NAME_MAX);
-    CHECK(o->count <= MAILBOX_ROWS_MAX);
-    buf_put_u32(out, MAILBOX_MAGIC);
-    buf_put_u16(out, MAILBOX_FORMAT);
-    buf_put_u8(out, (uint8_t)o->way);
-    buf_put_u8(out, (uint8_t)o->flags);
-    buf_put_u32(out, 0); // the length, set at the end
-    buf_put_u32(out, o->shard);
-    buf_put(out, bytes_of(o->queue.bytes, sizeof o->queue.bytes));
-    buf_put_u64(out, o->instance);
-    buf_put_u64(out, o->number);
-    buf_put_u64(out, o->seen);
-    CHECK(out->bad || out->len == HEADER_BYTES);
-    buf_put_sized(out, o->worker);
-    buf_put_u32(out, o->count);
-    buf_put(out, o->rows);
-    buf_set_u32(out, 8, (uint32_t)(out->len + CHECKSUM_BYTES));
+    layout_put(&mailbox_object_layout, out, o);
+    buf_set_u32(out, LENGTH_AT, (uint32_t)(out->len + CHECKSUM_BYTES));
     buf_put_hash128(out, hash128_of(buf_bytes(out)));
 }
 
 static enum err check_frame(struct bytes from)
 {
     struct reader r = reader_of(from);
-    if (from.len < HEADER_BYTES + 8 + CHECKSUM_BYTES || from.len > MAILBOX_OBJECT_MAX)
+    if (from.len < LENGTH_AT + 4 + CHECKSUM_BYTES || from.len > MAILBOX_OBJECT_MAX)
         return ERR_CORRUPT;
     if (read_u32(&r) != MAILBOX_MAGIC) return ERR_CORRUPT;
     uint16_t format = read_u16(&r);
@@ -88,37 +125,15 @@ enum err mailbox_decode(struct bytes from, struct mailbox_object *out)
     *out = (struct mailbox_object){0};
     enum err err = check_frame(from);
     if (err) return err;
-    struct reader r = reader_of(bytes_of(from.data, from.len - CHECKSUM_BYTES));
-    (void)read_bytes(&r, 6); // checked by check_frame
-    uint8_t way = read_u8(&r);
-    out->flags = read_u8(&r);
-    (void)read_u32(&r);
-    out->shard = read_u32(&r);
-    struct bytes queue = read_bytes(&r, sizeof out->queue.bytes);
-    if (reader_ok(&r)) memcpy(out->queue.bytes, queue.data, queue.len);
-    out->instance = read_u64(&r);
-    out->number = read_u64(&r);
-    out->seen = read_u64(&r);
-    out->worker = read_sized(&r, WORKER_NAME_MAX);
-    out->count = read_u32(&r);
-    if (!reader_ok(&r)) return ERR_CORRUPT;
-    out->rows = bytes_of(r.at, r.left);
-    bool known_way = way == MAILBOX_OUT || way == MAILBOX_IN;
-    bool known_flags = out->flags == 0 || (way == MAILBOX_IN && out->flags == 1);
-    if (!known_way || !known_flags || out->number == 0 || out->instance == 0) return ERR_CORRUPT;
-    if (out->worker.len == 0 || out->count > MAILBOX_ROWS_MAX) return ERR_CORRUPT;
-    out->way = (enum mailbox_way)way;
-    return rows_fit(out) ? ERR_OK : ERR_CORRUPT;
+    struct bytes inside = bytes_of(from.data, from.len - CHECKSUM_BYTES);
+    if (!layout_read_all(&mailbox_object_layout, inside, out)) return ERR_CORRUPT;
+    bool known_flags = out->flags == 0 || out->way == MAILBOX_IN;
+    return known_flags && rows_fit(out) ? ERR_OK : ERR_CORRUPT;
 }
 
 bool mailbox_row_next(struct reader *rows, struct mailbox_row *out)
 {
-    uint16_t kind = read_u16(rows);
-    *out = (struct mailbox_row){.code = read_u16(rows)};
-    out->body = read_sized(rows, MAILBOX_OBJECT_MAX);
-    if (!reader_ok(rows) || kind < MAILBOX_OP || kind > MAILBOX_SIGNALS) return false;
-    out->kind = (enum mailbox_row_kind)kind;
-    return true;
+    return layout_next(&mailbox_row_layout, rows, out);
 }
 
 // Begins a row whose body is written after it; row_end sets its length.
@@ -138,77 +153,63 @@ void mailbox_answer_put(struct buf *rows, const struct mailbox_answer *a)
 {
     CHECK(request_id_set(&a->request));
     size_t at = row_begin(rows, MAILBOX_ANSWER, (uint16_t)a->err);
-    buf_put(rows, bytes_of(a->request.bytes, sizeof a->request.bytes));
-    buf_put(rows, a->result);
+    layout_put(&mailbox_answer_layout, rows, a);
     row_end(rows, at);
 }
 
 bool mailbox_answer_read(const struct mailbox_row *row, struct mailbox_answer *out)
 {
-    struct reader r = reader_of(row->body);
-    struct bytes request = read_bytes(&r, sizeof out->request.bytes);
-    if (!reader_ok(&r) || row->kind != MAILBOX_ANSWER || row->code >= ERR_COUNT) return false;
-    memcpy(out->request.bytes, request.data, request.len);
+    if (row->kind != MAILBOX_ANSWER || row->code >= ERR_COUNT) return false;
     out->err = (enum err)row->code;
-    out->result = bytes_of(r.at, r.left);
-    return request_id_set(&out->request);
+    return layout_read_all(&mailbox_answer_layout, row->body, out) && request_id_set(&out->request);
 }
-
-#define SIGNAL_ROW_BYTES 8
 
 void mailbox_signal_put(struct buf *rows, uint32_t index, uint32_t waiting)
 {
     CHECK(waiting > 0);
-    buf_put_u32(rows, index);
-    buf_put_u32(rows, waiting);
+    layout_put(&mailbox_signal_layout, rows, &(struct mailbox_signal){index, waiting});
 }
 
 bool mailbox_signal_next(struct reader *rows, uint32_t *index, uint32_t *waiting)
 {
-    *index = read_u32(rows);
-    *waiting = read_u32(rows);
-    return reader_ok(rows);
+    struct mailbox_signal row = {0};
+    bool read = layout_next(&mailbox_signal_layout, rows, &row);
+    *index = row.index;
+    *waiting = row.waiting;
+    return read;
+}
+
+static bool are_signals(struct bytes rows)
+{
+    return rows.len > 0 && rows.len % mailbox_signal_layout.fixed == 0;
 }
 
 void mailbox_signals_put(struct buf *rows, const struct mailbox_signals *s)
 {
-    CHECK(request_id_set(&s->request) && s->rows.len % SIGNAL_ROW_BYTES == 0);
+    CHECK(request_id_set(&s->request) && (s->rows.len == 0 || are_signals(s->rows)));
     size_t at = row_begin(rows, MAILBOX_SIGNALS, 0);
-    buf_put(rows, bytes_of(s->request.bytes, sizeof s->request.bytes));
-    buf_put(rows, s->rows);
+    layout_put(&mailbox_signals_layout, rows, s);
     row_end(rows, at);
 }
 
 bool mailbox_signals_read(const struct mailbox_row *row, struct mailbox_signals *out)
 {
-    struct reader r = reader_of(row->body);
-    struct bytes request = read_bytes(&r, sizeof out->request.bytes);
-    if (!reader_ok(&r) || row->kind != MAILBOX_SIGNALS || row->code != 0) return false;
-    if (r.left == 0 || r.left % SIGNAL_ROW_BYTES != 0) return false;
-    memcpy(out->request.bytes, request.data, request.len);
-    out->rows = bytes_of(r.at, r.left);
-    return request_id_set(&out->request);
+    if (row->kind != MAILBOX_SIGNALS || row->code != 0) return false;
+    return layout_read_all(&mailbox_signals_layout, row->body, out) && are_signals(out->rows) &&
+           request_id_set(&out->request);
 }
 
 void mailbox_ticket_put(struct buf *rows, const struct mailbox_ticket *t)
 {
-    CHECK(t->ref.seq > 0);
     size_t at = row_begin(rows, MAILBOX_TICKET, 0);
-    lock_ref_put(rows, &t->ref);
-    buf_put_i64(rows, t->deadline);
-    buf_put(rows, t->message);
+    layout_put(&mailbox_ticket_layout, rows, t);
     row_end(rows, at);
 }
 
 bool mailbox_ticket_read(const struct mailbox_row *row, struct mailbox_ticket *out)
 {
-    struct reader r = reader_of(row->body);
-    out->ref.seq = read_u64(&r);
-    out->ref.token = read_hash128(&r);
-    out->deadline = read_i64(&r);
-    if (!reader_ok(&r) || row->kind != MAILBOX_TICKET || row->code != 0) return false;
-    out->message = bytes_of(r.at, r.left);
-    return out->ref.seq > 0 && out->deadline >= 0;
+    return row->kind == MAILBOX_TICKET && row->code == 0 &&
+           layout_read_all(&mailbox_ticket_layout, row->body, out);
 }
 
 static bool is_plain(uint8_t c)

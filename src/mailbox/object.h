@@ -11,6 +11,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "base/layout_table.h"
 #include "base/op.h"
 #include "queue/codec/message.h"
 #include "queue/codec/ops.h"
@@ -47,7 +48,8 @@ struct mailbox_row {
 
 struct mailbox_object {
     enum mailbox_way way;
-    uint16_t flags; // in: MAILBOX_UNKNOWN_WORKER
+    uint8_t flags;   // in: MAILBOX_UNKNOWN_WORKER
+    uint32_t length; // of the whole object, once it is encoded
     struct queue_id queue;
     uint32_t shard;
     uint64_t instance; // of the worker
@@ -91,6 +93,15 @@ struct mailbox_ticket {
 };
 void mailbox_ticket_put(struct buf *rows, const struct mailbox_ticket *t);
 bool mailbox_ticket_read(const struct mailbox_row *row, struct mailbox_ticket *out);
+
+#define MAILBOX_LAYOUTS(X)                                                                         \
+    X(mailbox_answer)                                                                              \
+    X(mailbox_object)                                                                              \
+    X(mailbox_row)                                                                                 \
+    X(mailbox_signal)                                                                              \
+    X(mailbox_signals)                                                                             \
+    X(mailbox_ticket)
+MAILBOX_LAYOUTS(LAYOUT_DECLARE)
 
 // The box of a worker, as a part of keys.
 void mailbox_box(char out[static MAILBOX_BOX_MAX + 1], uint64_t instance, struct bytes worker);

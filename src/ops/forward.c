@@ -171,11 +171,11 @@ bool forward_submit(struct local_call *c, const struct call_effect *e, uint32_t 
     struct forwarded_call *a = forward_new(shard, slot, claim);
     struct shard_ask ask = ask_of(c, claim ? SHARD_SUBMIT_CLAIM : SHARD_SUBMIT, shard);
     ask.op = op;
-    ask.tells = c->state.plan.blocks;
+    ask.flags = c->state.plan.blocks ? SHARD_ASK_TELLS : 0;
     if (claim) {
         ask.claim = *receive_claim(c);
         ask.wait_ms = part_of(receive_left_ms(c));
-        ask.repeats = receive_repeats(c);
+        ask.flags |= receive_repeats(c) ? SHARD_ASK_REPEATS : 0;
         claim->part_ended = receive_left_ms(c) > ask.wait_ms;
         a->link.fits = fits;
     }
@@ -192,7 +192,7 @@ bool forward_claim(struct local_call *c, const struct call_effect *e, int64_t wa
     struct shard_ask ask = ask_of(c, SHARD_CLAIM, e->index);
     ask.claim = *receive_claim(c);
     ask.wait_ms = part_of(wait_ms);
-    ask.repeats = receive_repeats(c);
+    ask.flags |= receive_repeats(c) ? SHARD_ASK_REPEATS : 0;
     slot->part_ended = wait_ms > ask.wait_ms;
     a->link.fits = fits;
     shard_ask_put(&a->link.body, &ask);

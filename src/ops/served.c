@@ -156,7 +156,7 @@ static void ended(struct local_call *c)
     const struct call_slot *op = has_op(g) ? op_slot(g) : NULL;
     drop_signals(g);
     if (last && last != op) reserve(g, last);
-    if (op && g->ask.tells) runner_inspect(op->async.runner, check_memory, g);
+    if (op && g->ask.flags & SHARD_ASK_TELLS) runner_inspect(op->async.runner, check_memory, g);
     if (op && g->ask.op.kind == OP_FAIL) engine_wake(c->engine);
 }
 
@@ -385,7 +385,7 @@ void served_lost(struct served_call *g)
 {
     const struct call_slot *claim = call_slot_of(&g->call, STEP_CLAIM, 0);
     bool locks = claim && claim->async.answer.deliveries_len > 0;
-    if (locks && !g->ask.repeats) release_locks(g, &claim->async.answer);
+    if (locks && !(g->ask.flags & SHARD_ASK_REPEATS)) release_locks(g, &claim->async.answer);
     for (uint32_t i = 0; is_await(g) && i < parts_of(g); i++) {
         const struct call_slot *slot = part_slot(g, i);
         if (slot && !slot->err) runner_notify_next(slot->async.runner);

@@ -2,31 +2,77 @@
 #include "protocol/shard_wire.h"
 
 #include "base/check.h"
+#include "base/layout.h"
 #include "base/memory.h"
+#include "queue/codec/layouts.h"
 #include "queue/codec/result.h"
 
 #include <string.h>
 
 #define VERSION         1
-#define FLAG_TELLS      1
-#define FLAG_REPEATS    2
-#define FLAGS           (FLAG_TELLS | FLAG_REPEATS)
-#define TOKEN_BYTES     (LOCK_REF_BYTES + 4)
-#define SIGNAL_BYTES    70 // the fixed part of a signal is more than this
 #define PART_REMEMBERED 1
 #define PART_SIGNALS    2
-#define DELIVERY_BYTES  150 // the fixed part of a delivery ...
-#define GRANT_BYTES     70  // ... is more than this
 
-static void put_head(struct buf *to, const struct shard_ask *ask)
-{
-    buf_put_u8(to, VERSION);
-    buf_put_u8(to, (uint8_t)ask->kind);
-    buf_put(to, bytes_of(ask->queue.bytes, sizeof ask->queue.bytes));
-    buf_put_u32(to, ask->shard);
-    buf_put_i64(to, ask->wait_ms);
-    buf_put_u8(to, (uint8_t)((ask->tells ? FLAG_TELLS : 0) | (ask->repeats ? FLAG_REPEATS : 0)));
-}
+#define LAYOUT_OF       struct shard_ask
+static const struct layout_field shard_ask_fields[] = {
+    MARK(1, "version", VERSION),
+    U8(kind, .min = SHARD_SUBMIT, .max = SHARD_LISTEN),
+    FIXED(queue),
+    U32(shard),
+    I64(wait_ms, .max = INT64_MAX),
+    U8(flags, .max = SHARD_ASK_FLAGS),
+};
+const struct layout shard_ask_layout = LAYOUT(shard_ask_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct listen_ask
+static const struct layout_field listen_ask_fields[] = {U64(ref.seq), HASH(ref.token), U32(after)};
+const struct layout listen_ask_layout = LAYOUT(listen_ask_fields, .fixed = LOCK_REF_BYTES + 4);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct delivery
+static const struct layout_field delivery_fields[] = {
+    PART(grant, grant_layout),
+    I64(sent_at),
+    U32(dead_letter_headers_len),
+    U8(message.priority, .max = MESSAGE_PRIORITY_MAX),
+    BYTES(message.group),
+    BYTES(message.dedup),
+    BYTES(message.content_type),
+    BYTES(message.workflow),
+    BYTES(message.headers),
+    BYTES(message.body),
+    BYTES(message.reference.name),
+    U64(message.reference.len),
+    I64(message.reference.uploaded_at),
+};
+const struct layout delivery_layout = LAYOUT(delivery_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct signal_delivery
+static const struct layout_field signal_delivery_fields[] = {
+    U32(index),
+    ENUM(reason, REASON_COUNT),
+    U32(waiting),
+    FIXED(view.id),
+    U64(view.seq),
+    U32(view.number),
+    ENUM(view.kind, SIGNAL_KIND_COUNT),
+    ENUM(view.state, SIGNAL_STATE_COUNT),
+    U32(view.deliveries),
+    I64(view.sent_at),
+    I64(view.until),
+    I64(view.ended_at),
+    FLAG(kept),
+    BYTES(text, .max = SIGNAL_ANSWER_MAX),
+};
+const struct layout signal_delivery_layout = LAYOUT(signal_delivery_fields);
+#undef LAYOUT_OF
+
+#define LAYOUT_OF struct shard_await_row
+static const struct layout_field shard_await_row_fields[] = {U32(shard), ENUM(err, ERR_COUNT)};
+const struct layout shard_await_row_layout = LAYOUT(shard_await_row_fields);
+#undef LAYOUT_OF
 
 static bool has_op(enum shard_ask_kind kind)
 {
@@ -41,7 +87,7 @@ static bool has_claim(enum shard_ask_kind kind)
 void shard_ask_put(struct buf *to, const struct shard_ask *ask)
 {
     CHECK(has_op(ask->kind) || has_claim(ask->kind));
-    put_head(to, ask);
+    layout_put(&shard_ask_layout, to, ask);
     if (has_op(ask->kind)) {
         buf_put_u16(to, ask->op.kind);
         buf_put_sized(to, ask->op.payload);
@@ -57,7 +103,7 @@ void shard_ask_put_await(struct buf *to, const struct shard_ask *ask, const uint
                          size_t len)
 {
     CHECK(ask->kind == SHARD_AWAIT && len > 0 && len <= SHARD_AWAITS_MAX);
-    put_head(to, ask);
+    layout_put(&shard_ask_layout, to, ask);
     buf_put_sized(to, ask->worker);
     buf_put_u32(to, (uint32_t)len);
     for (size_t i = 0; i < len; i++)
@@ -68,12 +114,10 @@ void shard_ask_put_listen(struct buf *to, const struct shard_ask *ask,
                           const struct shard_listen *what)
 {
     CHECK(ask->kind == SHARD_LISTEN && what->len <= LISTEN_ASKS_MAX && !what->messages);
-    put_head(to, ask);
+    layout_put(&shard_ask_layout, to, ask);
     buf_put_u32(to, (uint32_t)what->len);
-    for (size_t i = 0; i < what->len; i++) {
-        lock_ref_put(to, &what->asks[i].ref);
-        buf_put_u32(to, what->asks[i].after);
-    }
+    for (size_t i = 0; i < what->len; i++)
+        layout_put(&listen_ask_layout, to, &what->asks[i]);
     if (what->len > 0) return;
     buf_put(to, bytes_of(what->signal.bytes, sizeof what->signal.bytes));
     buf_put_u64(to, what->seq);
@@ -83,7 +127,7 @@ static bool read_listen(struct reader *r, struct shard_ask *out)
 {
     out->tokens_len = read_u32(r);
     if (out->tokens_len > LISTEN_ASKS_MAX) return false;
-    out->tokens = read_bytes(r, (size_t)out->tokens_len * TOKEN_BYTES);
+    out->tokens = read_bytes(r, (size_t)out->tokens_len * listen_ask_layout.fixed);
     if (out->tokens_len > 0) return reader_ok(r);
     struct bytes id = read_bytes(r, sizeof out->signal.bytes);
     out->seq = read_u64(r);
@@ -93,12 +137,8 @@ static bool read_listen(struct reader *r, struct shard_ask *out)
 
 struct listen_ask shard_ask_token(const struct shard_ask *ask, uint32_t index)
 {
-    CHECK(index < ask->tokens_len);
-    struct reader r =
-        reader_of(bytes_of(ask->tokens.data + (size_t)index * TOKEN_BYTES, TOKEN_BYTES));
-    struct listen_ask out = {.ref.seq = read_u64(&r)};
-    out.ref.token = read_hash128(&r);
-    out.after = read_u32(&r);
+    struct listen_ask out;
+    layout_at(&listen_ask_layout, ask->tokens, index, &out);
     return out;
 }
 
@@ -107,18 +147,7 @@ bool shard_ask_read(struct bytes from, struct shard_ask *out)
     struct reader r = reader_of(from);
     struct bytes claim = BYTES_EMPTY;
     *out = (struct shard_ask){.kind = SHARD_SUBMIT};
-    if (read_u8(&r) != VERSION) return false;
-    uint8_t kind = read_u8(&r);
-    if (kind < SHARD_SUBMIT || kind > SHARD_LISTEN) return false;
-    out->kind = (enum shard_ask_kind)kind;
-    struct bytes queue = read_bytes(&r, sizeof out->queue.bytes);
-    if (!reader_ok(&r)) return false;
-    memcpy(out->queue.bytes, queue.data, queue.len);
-    out->shard = read_u32(&r);
-    out->wait_ms = read_i64(&r);
-    uint8_t flags = read_u8(&r);
-    out->tells = flags & FLAG_TELLS;
-    out->repeats = flags & FLAG_REPEATS;
+    if (!layout_read(&shard_ask_layout, &r, out)) return false;
     if (has_op(out->kind)) {
         out->op.kind = read_u16(&r);
         out->op.payload = read_sized(&r, JOURNAL_OP_MAX);
@@ -131,7 +160,7 @@ bool shard_ask_read(struct bytes from, struct shard_ask *out)
         out->shards = read_bytes(&r, (size_t)out->shards_len * 4);
     }
     if (out->kind == SHARD_LISTEN && !read_listen(&r, out)) return false;
-    if (!reader_end(&r) || (flags & ~FLAGS) || out->wait_ms < 0) return false;
+    if (!reader_end(&r)) return false;
     return !has_claim(out->kind) || claim_decode(claim, &out->claim) == ERR_OK;
 }
 
@@ -150,112 +179,33 @@ void shard_answer_begin(struct buf *to, bool moved, uint8_t parts)
     buf_put_u8(to, parts);
 }
 
-static void put_delivery(struct buf *to, const struct delivery *d)
-{
-    const struct message *m = &d->message;
-    grant_put(to, &d->grant);
-    buf_put_i64(to, d->sent_at);
-    buf_put_u32(to, (uint32_t)d->dead_letter_headers_len);
-    buf_put_u8(to, m->priority);
-    buf_put_sized(to, m->group);
-    buf_put_sized(to, m->dedup);
-    buf_put_sized(to, m->content_type);
-    buf_put_sized(to, m->workflow);
-    buf_put_sized(to, m->headers);
-    buf_put_sized(to, m->body);
-    buf_put_sized(to, m->reference.name);
-    buf_put_u64(to, m->reference.len);
-    buf_put_i64(to, m->reference.uploaded_at);
-}
-
 static bool read_delivery(struct reader *r, struct delivery *out)
 {
-    struct message *m = &out->message;
-    grant_read(r, &out->grant);
-    out->sent_at = read_i64(r);
-    out->dead_letter_headers_len = read_u32(r);
-    m->priority = read_u8(r);
-    m->group = read_sized(r, UINT32_MAX);
-    m->dedup = read_sized(r, UINT32_MAX);
-    m->content_type = read_sized(r, UINT32_MAX);
-    m->workflow = read_sized(r, UINT32_MAX);
-    m->headers = read_sized(r, UINT32_MAX);
-    m->body = read_sized(r, UINT32_MAX);
-    m->reference.name = read_sized(r, UINT32_MAX);
-    m->reference.len = read_u64(r);
-    m->reference.uploaded_at = read_i64(r);
-    return reader_ok(r) && out->grant.seq > 0 && out->dead_letter_headers_len <= m->headers.len &&
-           m->priority <= MESSAGE_PRIORITY_MAX && headers_ok(m->headers);
-}
-
-static void put_signals(struct buf *to, const struct kept_signals *s)
-{
-    buf_put_u32(to, (uint32_t)s->len);
-    for (size_t i = 0; i < s->len; i++) {
-        const struct signal_delivery *row = &s->rows[i];
-        const struct signal_view *v = &row->view;
-        buf_put_u32(to, row->index);
-        buf_put_u8(to, (uint8_t)row->reason);
-        buf_put_u32(to, row->waiting);
-        buf_put(to, bytes_of(v->id.bytes, sizeof v->id.bytes));
-        buf_put_u64(to, v->seq);
-        buf_put_u32(to, v->number);
-        buf_put_u8(to, (uint8_t)v->kind);
-        buf_put_u8(to, (uint8_t)v->state);
-        buf_put_u32(to, v->deliveries);
-        buf_put_i64(to, v->sent_at);
-        buf_put_i64(to, v->until);
-        buf_put_i64(to, v->ended_at);
-        buf_put_u8(to, row->kept);
-        buf_put_sized(to, row->text);
-    }
-}
-
-static bool read_signal(struct reader *r, struct signal_delivery *row)
-{
-    struct signal_view *v = &row->view;
-    row->index = read_u32(r);
-    uint8_t reason = read_u8(r);
-    row->waiting = read_u32(r);
-    struct bytes id = read_bytes(r, sizeof v->id.bytes);
-    v->seq = read_u64(r);
-    v->number = read_u32(r);
-    uint8_t kind = read_u8(r), state = read_u8(r);
-    v->deliveries = read_u32(r);
-    v->sent_at = read_i64(r);
-    v->until = read_i64(r);
-    v->ended_at = read_i64(r);
-    uint8_t kept = read_u8(r);
-    row->text = read_sized(r, SIGNAL_ANSWER_MAX);
-    if (!reader_ok(r) || reason >= REASON_COUNT || kind >= SIGNAL_KIND_COUNT) return false;
-    memcpy(v->id.bytes, id.data, id.len);
-    row->reason = (enum reason)reason;
-    row->kept = kept;
-    v->kind = (enum signal_kind)kind;
-    v->state = (enum signal_state)state;
-    return state < SIGNAL_STATE_COUNT && kept <= 1;
+    const struct message *m = &out->message;
+    return layout_read(&delivery_layout, r, out) && out->grant.seq > 0 &&
+           out->dead_letter_headers_len <= m->headers.len && headers_ok(m->headers);
 }
 
 static bool read_signals(struct reader *r, struct kept_reply *a)
 {
     uint32_t count = read_u32(r);
-    if (!reader_ok(r) || count > r->left / SIGNAL_BYTES) return false;
+    if (!reader_ok(r) || count > r->left / layout_bytes_min(&signal_delivery_layout)) return false;
     a->signals = kept_signals_new(count);
     for (uint32_t i = 0; i < count; i++)
-        if (!read_signal(r, &a->signals->rows[i])) return false;
+        if (!layout_read(&signal_delivery_layout, r, &a->signals->rows[i])) return false;
     return true;
 }
 
 size_t shard_answer_weight(const struct kept_reply *a)
 {
-    size_t bytes = 0;
+    size_t bytes = a->deliveries_len * layout_bytes_min(&delivery_layout);
     for (size_t i = 0; i < a->deliveries_len; i++) {
         const struct message *m = &a->deliveries[i].message;
-        bytes += DELIVERY_BYTES + m->group.len + m->dedup.len + m->content_type.len +
-                 m->workflow.len + m->headers.len + m->body.len + m->reference.name.len;
+        bytes += m->group.len + m->dedup.len + m->content_type.len + m->workflow.len +
+                 m->headers.len + m->body.len + m->reference.name.len;
     }
     for (size_t i = 0; a->signals && i < a->signals->len; i++)
-        bytes += DELIVERY_BYTES + a->signals->rows[i].text.len;
+        bytes += layout_bytes_min(&signal_delivery_layout) + a->signals->rows[i].text.len;
     return bytes;
 }
 
@@ -268,8 +218,11 @@ void shard_answer_put(struct buf *to, enum err err, bool remembered, const struc
     buf_put_sized(to, buf_bytes(&a->body));
     buf_put_u32(to, (uint32_t)a->deliveries_len);
     for (size_t i = 0; i < a->deliveries_len; i++)
-        put_delivery(to, &a->deliveries[i]);
-    if (a->signals) put_signals(to, a->signals);
+        layout_put(&delivery_layout, to, &a->deliveries[i]);
+    if (!a->signals) return;
+    buf_put_u32(to, (uint32_t)a->signals->len);
+    for (size_t i = 0; i < a->signals->len; i++)
+        layout_put(&signal_delivery_layout, to, &a->signals->rows[i]);
 }
 
 static char *read_why(struct reader *r)
@@ -292,7 +245,9 @@ static bool read_part(struct reader *r, struct shard_part *out, bool is_last)
     uint32_t count = read_u32(r);
     if (!reader_ok(r) || err >= ERR_COUNT || flags > 3) return false;
     // Views of another part would be into a buffer that is not its own.
-    if (count > (is_last ? CLAIM_COUNT_MAX : 0) || count > r->left / GRANT_BYTES) return false;
+    if (count > (is_last ? CLAIM_COUNT_MAX : 0) ||
+        count > r->left / layout_bytes_min(&delivery_layout))
+        return false;
     a->deliveries = memory_zeroed(count, sizeof *a->deliveries);
     for (; a->deliveries_len < count; a->deliveries_len++)
         if (!read_delivery(r, &a->deliveries[a->deliveries_len])) return false;
@@ -331,10 +286,8 @@ void shard_awaited_put(struct buf *to, bool moved, const struct shard_await_row 
     buf_put_u8(to, VERSION);
     buf_put_u8(to, moved);
     buf_put_u32(to, (uint32_t)len);
-    for (size_t i = 0; i < len; i++) {
-        buf_put_u32(to, rows[i].shard);
-        buf_put_u8(to, (uint8_t)rows[i].err);
-    }
+    for (size_t i = 0; i < len; i++)
+        layout_put(&shard_await_row_layout, to, &rows[i]);
 }
 
 size_t shard_awaited_read(struct bytes from, bool *moved, struct shard_await_row *rows, size_t max)
@@ -343,12 +296,8 @@ size_t shard_awaited_read(struct bytes from, bool *moved, struct shard_await_row
     uint8_t version = read_u8(&r), flag = read_u8(&r);
     uint32_t count = read_u32(&r);
     if (!reader_ok(&r) || version != VERSION || flag > 1 || count > max) return SIZE_MAX;
-    for (uint32_t i = 0; i < count; i++) {
-        rows[i].shard = read_u32(&r);
-        uint8_t err = read_u8(&r);
-        if (err >= ERR_COUNT) return SIZE_MAX;
-        rows[i].err = (enum err)err;
-    }
+    for (uint32_t i = 0; i < count; i++)
+        if (!layout_read(&shard_await_row_layout, &r, &rows[i])) return SIZE_MAX;
     *moved = flag;
     return reader_end(&r) ? count : SIZE_MAX;
 }

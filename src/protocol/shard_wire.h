@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Encodes what a process asks the owner of a shard, and the owner's answer. Integers are
-// little-endian. Ops and results have the encodings of queue/codec/ops.h and queue/codec/result.h.
-// Decoders trust no input.
+// Encodes what a process asks the owner of a shard, and the owner's answer. Decoders trust no
+// input.
 //
-//     ask       u8 version, u8 kind, queue id (16 bytes), u32 shard, i64 wait, u8 flags;
-//               submit: u16 op kind, payload (sized); claim: the payload of OP_CLAIM (sized);
+//     ask       head; submit: u16 op kind, payload (sized); claim: the payload of OP_CLAIM (sized);
 //               await: worker (sized), u32 count, u32 shards;
 //               listen: u32 count, each: lock ref, u32 after; count 0: signal (16 bytes), u64 seq
 //     answer    u8 version, u8 0: the node owns the shard, 1: not any more; then for an await u32
-//               count, each: u32 shard, u8 err; otherwise u8 count of parts, each: u8 err, u8
-//               flags (1: remembered, 2: signals), why (sized), result (sized), u32 count of
-//               deliveries, each: grant, i64 sent at, u32 length of a dead letter's headers, u8
-//               priority, group, dedup, content type, workflow, headers, body (sized), reference
-//               (sized name, u64 length, i64 upload time); signals: u32 count, each: u32 index,
-//               u8 reason, u32 waiting, id (16 bytes), u64 seq, u32 number, u8 kind, u8 state,
-//               u32 deliveries, i64 sent at, i64 until, i64 ended at, u8 kept, text (sized)
+//               count and rows; otherwise u8 count of parts, each: u8 err, u8 flags (1: remembered,
+//               2: signals), why (sized), result (sized), u32 count, deliveries; then for flag 2
+//               u32 count, signals
 #pragma once
 
+#include "base/layout_table.h"
 #include "base/op.h"
 #include "queue/codec/ops.h"
 #include "shard/kept_reply.h"
@@ -36,13 +31,19 @@ enum shard_ask_kind {
     SHARD_LISTEN = 5,       // wait for signals, or for the end of one
 };
 
+enum shard_ask_flag {
+    SHARD_ASK_TELLS = 1, // submit: tell whether the shard remembers the answer for the request id
+    SHARD_ASK_REPEATS =
+        2, // claim: the caller may repeat it, so the locks stay if the answer is lost
+    SHARD_ASK_FLAGS = 3
+};
+
 struct shard_ask {
     enum shard_ask_kind kind;
     struct queue_id queue;
     uint32_t shard;
     int64_t wait_ms;
-    bool tells;   // submit: tell whether the shard remembers the answer for the request id
-    bool repeats; // claim: the caller may repeat it, so the locks stay if the answer is lost
+    uint8_t flags; // enum shard_ask_flag
     struct op op;
     struct op_claim claim;
     // A waiting request must stay small.
@@ -88,6 +89,13 @@ struct shard_await_row {
     uint32_t shard;
     enum err err;
 };
+#define SHARD_WIRE_LAYOUTS(X)                                                                      \
+    X(delivery)                                                                                    \
+    X(listen_ask)                                                                                  \
+    X(shard_ask)                                                                                   \
+    X(shard_await_row)                                                                             \
+    X(signal_delivery)
+SHARD_WIRE_LAYOUTS(LAYOUT_DECLARE)
 void shard_awaited_put(struct buf *to, bool moved, const struct shard_await_row *rows, size_t len);
 // Returns the number of rows, at most `max`; SIZE_MAX: the answer is malformed.
 size_t shard_awaited_read(struct bytes from, bool *moved, struct shard_await_row *rows, size_t max);

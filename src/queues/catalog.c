@@ -6,6 +6,7 @@
 #include "base/array.h"
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/layout.h"
 #include "base/memory.h"
 
 #include <stdio.h>
@@ -18,14 +19,21 @@
 #define RECORD_MAX     4096
 #define KEY_MAX        (QUEUE_NAME_MAX + 24)
 
+#define LAYOUT_OF      struct catalog_row
+static const struct layout_field catalog_fields[] = {
+    MARK(4, "magic", CATALOG_MAGIC),
+    MARK(2, "format", CATALOG_FORMAT),
+    MARK(2, "reserved", 0),
+    FIXED(id),
+    I64(created_ms),
+    TEXT(name, .min = 1),
+};
+const struct layout catalog_layout = LAYOUT(catalog_fields); // then the configuration
+#undef LAYOUT_OF
+
 void catalog_encode(const struct catalog_row *row, struct buf *out)
 {
-    buf_put_u32(out, CATALOG_MAGIC);
-    buf_put_u16(out, CATALOG_FORMAT);
-    buf_put_u16(out, 0);
-    buf_put(out, bytes_of(row->id.bytes, sizeof row->id.bytes));
-    buf_put_i64(out, row->created_ms);
-    buf_put_sized(out, bytes_str(row->name));
+    layout_put(&catalog_layout, out, row);
     config_encode(&row->birth, out);
     buf_put_hash128(out, hash128_of(buf_bytes(out)));
 }
@@ -38,15 +46,7 @@ enum err catalog_decode(struct bytes from, struct catalog_row *out)
     struct reader end = reader_of(bytes_of(from.data + inside.len, 16));
     if (!hash128_equal(read_hash128(&end), hash128_of(inside))) return ERR_CORRUPT;
     struct reader r = reader_of(inside);
-    bool known = read_u32(&r) == CATALOG_MAGIC;
-    known = read_u16(&r) == CATALOG_FORMAT && known;
-    known = read_u16(&r) == 0 && known;
-    struct bytes id = read_bytes(&r, sizeof out->id.bytes);
-    out->created_ms = read_i64(&r);
-    struct bytes name = read_sized(&r, QUEUE_NAME_MAX);
-    if (!known || !reader_ok(&r)) return ERR_CORRUPT;
-    memcpy(out->id.bytes, id.data, id.len);
-    memcpy(out->name, name.data, name.len);
+    if (!layout_read(&catalog_layout, &r, out)) return ERR_CORRUPT;
     if (!queue_name_ok(out->name)) return ERR_CORRUPT;
     enum err err = config_decode(&r, &out->birth);
     if (err == ERR_UNAVAILABLE) return err;

@@ -8,6 +8,7 @@
 //     swept/<name>/<life, 8 digits>     nothing is left to delete of its journals
 #pragma once
 
+#include "base/layout_table.h"
 #include "queue/codec/config.h"
 #include "queue/codec/message.h"
 #include "store/store.h"
@@ -51,6 +52,8 @@ typedef void catalog_name_fn(void *ctx, const char *name);
 MUST_USE enum err catalog_names(struct store *s, catalog_name_fn *each, void *ctx,
                                 struct store_answer *a);
 
+#define CATALOG_LAYOUTS(X) X(catalog)
+CATALOG_LAYOUTS(LAYOUT_DECLARE)
 void catalog_encode(const struct catalog_row *row, struct buf *out);
 // ERR_CORRUPT on damage. ERR_UNAVAILABLE: the queue was created with rules of a later release.
 MUST_USE enum err catalog_decode(struct bytes from, struct catalog_row *out);

@@ -48,7 +48,7 @@ static void try_ask(struct bytes in)
     CHECK(bytes_equal(buf_bytes(&b), in));
     CHECK(shard_ask_read(buf_bytes(&b), &again));
     CHECK(again.kind == ask.kind && again.shard == ask.shard && again.wait_ms == ask.wait_ms);
-    CHECK(again.tells == ask.tells && again.repeats == ask.repeats && ask.wait_ms >= 0);
+    CHECK(again.flags == ask.flags && ask.wait_ms >= 0);
     CHECK(ask.shards_len <= SHARD_AWAITS_MAX);
 }
 

@@ -15,8 +15,9 @@ static struct shard_ask ask_of(enum shard_ask_kind kind)
                             .queue.bytes = "0123456789abcde",
                             .shard = 70000,
                             .wait_ms = SHARD_WAIT_MAX_MS,
-                            .tells = kind == SHARD_SUBMIT,
-                            .repeats = kind == SHARD_CLAIM,
+                            .flags = kind == SHARD_SUBMIT  ? SHARD_ASK_TELLS
+                                     : kind == SHARD_CLAIM ? SHARD_ASK_REPEATS
+                                                           : 0,
                             .op = {OP_ACK, bytes_str("an op\xff")},
                             .worker = bytes_str("me"),
                             .claim = {.request.bytes = "request of mine",
@@ -58,8 +59,7 @@ static void asks_of_every_kind_come_out_as_they_went_in(void **state)
         assert_memory_equal(out.queue.bytes, ask.queue.bytes, sizeof ask.queue.bytes);
         assert_int_equal(out.shard, ask.shard);
         assert_int_equal(out.wait_ms, ask.wait_ms);
-        assert_int_equal(out.tells, ask.tells);
-        assert_int_equal(out.repeats, ask.repeats);
+        assert_int_equal(out.flags, ask.flags);
         if (kind == SHARD_SUBMIT || kind == SHARD_SUBMIT_CLAIM) {
             assert_int_equal(out.op.kind, OP_ACK);
             assert_true(bytes_equal(out.op.payload, ask.op.payload));
