@@ -10,7 +10,7 @@ PREFIX       ?= /usr/local
 ARGS         ?=
 
 .DEFAULT_GOAL := build
-.PHONY: help clients deps deps-tests with-tests build-tests deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-clients bench-cluster bench-events bench-node bench-peers bench-redis bench-signals bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers crossings load run demo cluster install deb manifests chart hooks format settings lint clean
+.PHONY: help clients deps deps-tests with-tests build-tests deps-clang deps-lint deps-servers deps-peers build test asan tsan fuzz soak sim bench bench-clients bench-cluster bench-events bench-node bench-peers bench-redis bench-signals bench-workers chaos chaos-bucket chaos-cluster chaos-events chaos-import chaos-node chaos-redis chaos-remount chaos-signals chaos-stop chaos-workers crossings load run demo cluster install deb bundle image dist package-test manifests chart hooks format settings lint clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-13s %s\n", $$1, $$2}' Makefile
@@ -193,6 +193,23 @@ deb: deps ## Debian packages into build-deb/: sluice, libsluice0, libsluice-dev,
 	@packaging/make-deb build-deb
 	@lintian --allow-root --fail-on error,warning --profile debian build-deb/*.changes
 
+bundle: deps build-release/build.ninja ## the program and its libraries in a tarball, for any Linux: build-release/bundle
+	@ninja -C build-release src/cli/sluice
+	@packaging/make-bundle build-release/src/cli/sluice build-release/bundle
+
+image: bundle ## a container image without a registry, with buildah: IMAGE=sluice:latest
+	@tools/deps.sh image
+	@packaging/make-image $$(ls -d build-release/bundle/sluice-*/) $(or $(IMAGE),sluice:latest)
+
+dist: deps $(BUILD)/build.ninja ## the source tarball of the last commit: build/meson-dist
+	@meson dist -C $(BUILD) --no-tests
+
+package-test: deb dist bundle ## packages in a fresh Debian, two equal builds, the image: needs root
+	@tools/deps.sh image
+	@tests/package/debian-root build-deb $(CURDIR)/build-root
+	@tests/package/twice $$(ls $(BUILD)/meson-dist/sluice-*.tar.xz) build-twice
+	@tests/package/image $$(ls -d build-release/bundle/sluice-*/) build-image
+
 manifests: deps ## write packaging/kubernetes from the Helm chart
 	@tools/deps.sh clients
 	@tests/package/helm/chart.sh $(BUILD)/tests/package/helm-modules $(CURDIR) --write
@@ -216,7 +233,7 @@ lint: deps-lint $(BUILD)/build.ninja ## clang-tidy over src/
 	@tools/sources src | grep '\.c$$' | xargs -r -P 2 -n 4 clang-tidy --quiet -p $(BUILD)
 
 clean: ## remove the build directories
-	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-release build-install build-crossings build-deb build-chart
+	@rm -rf $(BUILD) build-asan build-tsan build-fuzz build-release build-install build-crossings build-deb build-chart build-root
 
 # Meson's words are shown only when it fails.
 setup = @words=$$($(1) meson setup $(@D) $(2) 2>&1) || { echo "$$words"; exit 1; }

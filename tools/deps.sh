@@ -14,6 +14,7 @@ declare -A packages=(
     [browser]="chromium nodejs npm ca-certificates util-linux" # the dashboard's tests; npm fetches what tests/web/package-lock.json names
     [clients]="golang-go jq mypy nodejs npm pyflakes3 python3-celery python3-kombu python3-pip python3-redis python3-setuptools python3-wheel" # the languages of clients/, docs/clients.md and docs/events.md, their checkers, and what the Celery transport is for and is compared with; npm fetches what the lists clients/node/tests/package-lock.json and tests/events/package-lock.json name, and pip fetches Dramatiq
     [deb]="debhelper fish lintian po-debconf" # Debian packages and their checker, a shell that completes
+    [image]="buildah ca-certificates debootstrap runc" # a container image, and a fresh Debian to install into
     [peers]="beanstalkd rabbitmq-server librabbitmq-dev" # the servers that bench/peers compares with, and a client library
 )
 
