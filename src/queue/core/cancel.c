@@ -60,19 +60,12 @@ enum reason apply_cancel(struct machine *m, struct bytes payload)
     struct op_cancel op;
     if (cancel_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
-    enum reason first = REASON_NONE;
-    uint32_t applied = 0;
-    result_begin(&m->result, REASON_NONE);
-    buf_put_u32(&m->result, op.count);
-    size_t rows_at = m->result.len;
+    struct result_rows result = result_rows(m, op.count);
     for (uint32_t i = 0; i < op.count; i++) {
         struct outcome_row row = cancel_one(m, op_seq(op.seqs, i), op.reason);
-        applied += row.reason == REASON_NONE;
-        if (first == REASON_NONE) first = row.reason;
-        outcome_row_put(&m->result, rows_at, &row);
+        result_rows_note(&result, row.reason, row.reason == REASON_NONE);
+        outcome_row_put(&m->result, result.at, &row);
     }
     CHECK(machine_is_sound(m));
-    if (applied > 0 || op.count == 0) return REASON_NONE;
-    m->result.data[0] = (uint8_t)first;
-    return first;
+    return result_rows_end(m, &result);
 }

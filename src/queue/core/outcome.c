@@ -236,27 +236,16 @@ enum reason apply_outcome(struct machine *m, uint16_t kind, struct bytes payload
     struct op_outcome op;
     if (outcome_decode(payload, &op) != ERR_OK || !extras_ok(kind, &op)) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
-    enum reason first = REASON_NONE;
-    uint32_t applied = 0;
     CHECK(op_is_outcome(kind));
-    result_begin(&m->result, REASON_NONE);
-    buf_put_u32(&m->result, op.count);
-    size_t rows_at = m->result.len;
+    struct result_rows result = result_rows(m, op.count);
     struct reader extras = reader_of(op.extras);
     struct ref_extra carried = {0}; // once: most ops carry nothing
     for (uint32_t i = 0; i < op.count; i++) {
         carried.index = i;
         if (op.extras.len > 0) CHECK(outcome_extra_next(&extras, &carried.extra));
         struct outcome_row row = apply_one(m, kind, &op, &carried);
-        if (row.reason == REASON_NONE) {
-            applied++;
-        } else if (first == REASON_NONE) {
-            first = row.reason;
-        }
-        outcome_row_put(&m->result, rows_at, &row);
+        result_rows_note(&result, row.reason, row.reason == REASON_NONE);
+        outcome_row_put(&m->result, result.at, &row);
     }
-    if (applied > 0 || op.count == 0) return REASON_NONE;
-    CHECK(first != REASON_NONE);
-    m->result.data[0] = (uint8_t)first;
-    return first;
+    return result_rows_end(m, &result);
 }

@@ -129,27 +129,16 @@ enum reason apply_send(struct machine *m, struct bytes payload)
         backlog_break(m);
         return REASON_DELETED;
     }
-    enum reason first = REASON_NONE; // reason of the first refusal
-    uint32_t applied = 0;
-    result_begin(&m->result, REASON_NONE);
-    buf_put_u32(&m->result, op.count);
-    size_t rows_at = m->result.len;
+    struct result_rows result = result_rows(m, op.count);
     for (uint32_t i = 0; i < op.count; i++) {
         struct message msg;
         uint64_t seq;
         send_next(&op, &msg);
         enum reason reason = send_one(m, &msg, m->ordinal++, &seq);
         if (reason != REASON_NONE) backlog_break(m);
-        if (reason_err(reason) == ERR_OK) {
-            applied++;
-        } else if (first == REASON_NONE) {
-            first = reason;
-        }
-        send_row_put(&m->result, rows_at, reason, seq);
+        result_rows_note(&result, reason, reason_err(reason) == ERR_OK);
+        send_row_put(&m->result, result.at, reason, seq);
     }
-    CHECK(applied <= op.count && op.count <= m->ordinal);
-    if (applied > 0 || op.count == 0) return REASON_NONE;
-    CHECK(first != REASON_NONE);
-    m->result.data[0] = (uint8_t)first;
-    return first;
+    CHECK(op.count <= m->ordinal);
+    return result_rows_end(m, &result);
 }

@@ -275,6 +275,41 @@ static inline bool machine_is_sound(const struct machine *m)
     bool timers = m->timers.len == timed && m->tickets <= m->counts[STATE_LOCKED];
     return records && timers && m->waiting <= m->counts[STATE_DELAYED] && m->edited == 0;
 }
+
+// The result of an op with rows. Its first byte is the reason of the first refused row, if the op
+// has rows and none of them was applied.
+struct result_rows {
+    size_t at; // in the result
+    uint32_t count;
+    uint32_t applied;
+    enum reason first;
+};
+
+static inline struct result_rows result_rows(struct machine *m, uint32_t count)
+{
+    result_begin(&m->result, REASON_NONE);
+    buf_put_u32(&m->result, count);
+    return (struct result_rows){.at = m->result.len, .count = count};
+}
+
+static inline void result_rows_note(struct result_rows *r, enum reason reason, bool applied)
+{
+    CHECK(r->applied < r->count);
+    if (applied) {
+        r->applied++;
+    } else if (r->first == REASON_NONE) {
+        r->first = reason;
+    }
+}
+
+static inline enum reason result_rows_end(struct machine *m, const struct result_rows *r)
+{
+    if (r->applied > 0 || r->count == 0) return REASON_NONE;
+    CHECK(r->first != REASON_NONE);
+    m->result.data[0] = (uint8_t)r->first;
+    return r->first;
+}
+
 static inline bool is_strict(const struct machine *m)
 {
     return m->config.ordering_guarantee;

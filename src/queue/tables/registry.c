@@ -314,24 +314,17 @@ enum reason apply_workers(struct machine *m, struct bytes payload)
     struct op_workers op;
     if (workers_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
-    enum reason first = REASON_NONE;
-    uint32_t applied = 0;
-    result_begin(&m->result, REASON_NONE);
-    buf_put_u32(&m->result, op.count);
-    size_t rows_at = m->result.len;
+    struct result_rows result = result_rows(m, op.count);
     struct reader rows = reader_of(op.rows);
     for (uint32_t i = 0; i < op.count; i++) {
         struct worker_change c;
         CHECK(worker_change_next(&rows, &c)); // the decoder has checked it
         enum reason reason = change(m, &c);
-        if (reason == REASON_NONE) applied++;
-        if (first == REASON_NONE) first = reason;
-        worker_reason_put(&m->result, rows_at, reason);
+        result_rows_note(&result, reason, reason == REASON_NONE);
+        worker_reason_put(&m->result, result.at, reason);
     }
     CHECK(m->registrations.len <= WORKERS_MAX);
-    if (applied > 0 || op.count == 0) return REASON_NONE;
-    m->result.data[0] = (uint8_t)first;
-    return first;
+    return result_rows_end(m, &result);
 }
 
 void registry_save(const struct machine *m, struct buf *out)

@@ -266,23 +266,16 @@ enum reason apply_settle(struct machine *m, struct bytes payload)
     struct op_signal_settle op;
     if (signal_settle_decode(payload, &op) != ERR_OK) return REASON_MALFORMED;
     if (m->deleted) return REASON_DELETED;
-    enum reason first = REASON_NONE;
-    uint32_t applied = 0;
-    result_begin(&m->result, REASON_NONE);
-    buf_put_u32(&m->result, op.count);
-    size_t rows_at = m->result.len;
+    struct result_rows result = result_rows(m, op.count);
     struct reader rows = reader_of(op.rows);
     for (uint32_t i = 0; i < op.count; i++) {
         struct signal_answer row;
         CHECK(signal_answer_next(&rows, &row));
         enum reason reason = settle_one(m, &op, &row, i);
-        applied += reason == REASON_NONE;
-        if (first == REASON_NONE) first = reason;
-        worker_reason_put(&m->result, rows_at, reason);
+        result_rows_note(&result, reason, reason == REASON_NONE);
+        worker_reason_put(&m->result, result.at, reason);
     }
-    if (applied > 0 || op.count == 0) return REASON_NONE;
-    m->result.data[0] = (uint8_t)first;
-    return first;
+    return result_rows_end(m, &result);
 }
 
 static uint32_t pending_row(const struct machine *m, const struct request_id *id, uint64_t seq)
