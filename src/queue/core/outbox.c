@@ -106,17 +106,6 @@ void source_raise(struct machine *m, struct letter_source *s, uint64_t number)
     m->digest += source_hash(s);
 }
 
-static size_t source_places(const struct machine *m)
-{
-    return m->sources_len;
-}
-
-static bool source_save(const struct machine *m, size_t place, void *to)
-{
-    *(struct letter_source *)to = m->sources[place];
-    return true;
-}
-
 static bool source_load(struct machine *m, void *from)
 {
     const struct letter_source *row = from;
@@ -126,8 +115,7 @@ static bool source_load(struct machine *m, void *from)
 
 const struct row_table source_rows = {.layout = &letter_source_layout,
                                       .count_bytes = 8,
-                                      .places = source_places,
-                                      .row = source_save,
+                                      ROWS_OF_ARRAY(sources, sources_len),
                                       .add = source_load};
 
 enum reason apply_arrive(struct machine *m, struct bytes payload)

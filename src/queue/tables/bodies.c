@@ -131,18 +131,6 @@ static bool is_live(const struct machine *m, uint64_t seq)
     return map_find(&m->by_seq, seq) != MAP_NONE || backlog_find(m, seq) || retained_upload(m, seq);
 }
 
-static size_t places(const struct machine *m)
-{
-    CHECK(bodies_are_sound(&m->bodies));
-    return m->bodies.len;
-}
-
-static bool save_row(const struct machine *m, size_t place, void *to)
-{
-    *(struct body_row *)to = m->bodies.rows[place];
-    return true;
-}
-
 // bodies_live compares the messages.
 static bool load_row(struct machine *m, void *from)
 {
@@ -155,8 +143,7 @@ const struct row_table body_rows = {.layout = &body_row_layout,
                                     .count_bytes = 8,
                                     .rising = true,
                                     .key = offsetof(struct body_row, seq),
-                                    .places = places,
-                                    .row = save_row,
+                                    ROWS_OF_ARRAY(bodies.rows, bodies.len),
                                     .add = load_row};
 
 bool bodies_live(const struct machine *m)

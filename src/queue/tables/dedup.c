@@ -80,17 +80,6 @@ void dedup_clear(struct machine *m)
     m->dedup = (struct dedup){0};
 }
 
-static size_t places(const struct machine *m)
-{
-    return m->dedup.ring.len;
-}
-
-static bool save_row(const struct machine *m, size_t place, void *to)
-{
-    *(struct dedup_row *)to = *dedup_at(m, place);
-    return true;
-}
-
 static bool load_row(struct machine *m, void *row)
 {
     dedup_add(m, row);
@@ -109,8 +98,7 @@ static bool read_row(struct reader *r, void *row)
 
 const struct row_table dedup_rows = {.layout = &dedup_row_layout,
                                      .count_bytes = 8,
-                                     .places = places,
-                                     .row = save_row,
+                                     ROWS_OF_RING(dedup.rows, dedup.ring),
                                      .add = load_row,
                                      .put = put_row,
                                      .read = read_row};

@@ -101,17 +101,6 @@ void requests_clear(struct machine *m)
     m->requests = (struct requests){0};
 }
 
-static size_t places(const struct machine *m)
-{
-    return m->requests.ring.len;
-}
-
-static bool save_row(const struct machine *m, size_t place, void *to)
-{
-    *(struct request_row *)to = *request_at(m, place);
-    return true;
-}
-
 static bool load_row(struct machine *m, void *from)
 {
     const struct request_row *row = from;
@@ -122,6 +111,5 @@ static bool load_row(struct machine *m, void *from)
 
 const struct row_table request_rows = {.layout = &request_row_layout,
                                        .count_bytes = 8,
-                                       .places = places,
-                                       .row = save_row,
+                                       ROWS_OF_RING(requests.rows, requests.ring),
                                        .add = load_row};

@@ -151,17 +151,6 @@ bool retained_ok(const struct machine *m)
     return finished_in_order(m, m->retained.ring.len, seq_at);
 }
 
-static size_t places(const struct machine *m)
-{
-    return m->retained.ring.len;
-}
-
-static bool save_row(const struct machine *m, size_t place, void *to)
-{
-    *(struct retained_row *)to = *retained_at(m, (uint32_t)place);
-    return true;
-}
-
 static bool load_row(struct machine *m, void *row)
 {
     if (!row_ok(m, row)) return false;
@@ -172,8 +161,7 @@ static bool load_row(struct machine *m, void *row)
 const struct row_table retained_rows = {.layout = &retained_row_layout,
                                         .count_bytes = 4,
                                         .count_max = RETAINED_MAX,
-                                        .places = places,
-                                        .row = save_row,
+                                        ROWS_OF_RING(retained.rows, retained.ring),
                                         .add = load_row};
 
 void retained_check(const struct machine *m)

@@ -4,7 +4,9 @@
 #include "queue/tables/rows.h"
 
 #include "base/check.h"
+#include "base/layout_flat.h"
 #include "base/memory.h"
+#include "base/ring.h"
 
 #include <stdlib.h>
 
@@ -31,32 +33,45 @@ static uint64_t key_of(const struct row_table *t, const void *row)
     return key;
 }
 
-// The places of the rows, by key. The caller frees them.
-static struct numbered_row *in_order(const struct row_table *t, const struct machine *m,
-                                     size_t *len)
+static const struct ring *ring_of(const struct row_table *t, const struct machine *m)
 {
-    uint64_t row[ROW_SIZE_MAX / sizeof(uint64_t)];
-    size_t places = t->places(m);
-    struct numbered_row *order = memory_new((places + 1) * sizeof *order);
-    *len = 0;
-    for (size_t at = 0; at < places; at++)
-        if (t->row(m, at, row))
-            order[(*len)++] = (struct numbered_row){key_of(t, row), (uint32_t)at};
-    rows_sort(order, *len, sizeof *order);
-    for (size_t i = 0; i < *len; i++)
+    return (const struct ring *)((const char *)m + t->ring_at);
+}
+
+static size_t len_of(const struct row_table *t, const struct machine *m)
+{
+    return t->len_held > 0 ? layout_load((const char *)m + t->len_at, t->len_held)
+                           : ring_of(t, m)->len;
+}
+
+static const void *row_at(const struct row_table *t, const struct machine *m, size_t index)
+{
+    const char *rows;
+    memcpy(&rows, (const char *)m + t->rows_at, sizeof rows);
+    size_t place = t->len_held > 0 ? index : ring_place(ring_of(t, m), (uint32_t)index);
+    return rows + place * t->layout->size;
+}
+
+// The rows by key. The caller frees them.
+static struct numbered_row *in_order(const struct row_table *t, const struct machine *m, size_t len)
+{
+    struct numbered_row *order = memory_new((len + 1) * sizeof *order);
+    for (size_t i = 0; i < len; i++)
+        order[i] = (struct numbered_row){key_of(t, row_at(t, m, i)), (uint32_t)i};
+    rows_sort(order, len, sizeof *order);
+    for (size_t i = 0; i < len; i++)
         CHECK(order[i].number > (i > 0 ? order[i - 1].number : 0)); // as rows_load asks
     return order;
 }
 
 void rows_save(const struct row_table *t, const struct machine *m, struct buf *out)
 {
-    uint64_t row[ROW_SIZE_MAX / sizeof(uint64_t)];
-    size_t len = t->places(m);
-    struct numbered_row *order = t->rising ? in_order(t, m, &len) : NULL;
-    CHECK(t->layout->size <= sizeof row && (t->count_max == 0 || len <= t->count_max));
+    size_t len = len_of(t, m);
+    struct numbered_row *order = t->rising ? in_order(t, m, len) : NULL;
+    CHECK(t->count_max == 0 || len <= t->count_max);
     buf_put_le(out, len, t->count_bytes);
     for (size_t i = 0; i < len; i++) {
-        CHECK(t->row(m, order ? order[i].at : i, row));
+        const void *row = row_at(t, m, order ? order[i].at : i);
         if (t->put)
             t->put(out, row);
         else

@@ -13,14 +13,21 @@ struct row_table {
     uint64_t count_max; // 0: no limit
     bool rising;        // the rows are stored by their key, and no key is there twice
     size_t key;         // where a row has its key: a uint64_t that is not 0
-    size_t (*places)(const struct machine *m);
-    // Copies the row of a place, or a view of it. False: a rising table has no row there.
-    bool (*row)(const struct machine *m, size_t place, void *to);
+    size_t rows_at;     // in struct machine: the pointer to the rows
+    size_t ring_at;     // ... their ring, or
+    size_t len_at;      // ... their number
+    size_t len_held;    // its size; 0: a ring
     bool (*add)(struct machine *m, void *row); // false: the row is wrong
     // For a large table: the layout in line (base/layout_flat.h), or NULL.
     void (*put)(struct buf *out, const void *row);
     bool (*read)(struct reader *r, void *row);
 };
+
+#define ROWS_OF_RING(rows, ring)                                                                   \
+    .rows_at = offsetof(struct machine, rows), .ring_at = offsetof(struct machine, ring)
+#define ROWS_OF_ARRAY(rows, len)                                                                   \
+    .rows_at = offsetof(struct machine, rows), .len_at = offsetof(struct machine, len),            \
+    .len_held = sizeof(((struct machine *)0)->len)
 
 void rows_save(const struct row_table *t, const struct machine *m, struct buf *out);
 void rows_load(const struct row_table *t, struct machine *m, struct reader *r);

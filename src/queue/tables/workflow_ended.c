@@ -106,17 +106,6 @@ static uint64_t seq_at(const struct machine *m, uint32_t index)
     return row_at(&m->workflows, index)->seq;
 }
 
-static size_t places(const struct machine *m)
-{
-    return m->workflows.ended_ring.len;
-}
-
-static bool save_row(const struct machine *m, size_t place, void *to)
-{
-    *(struct workflow_end_row *)to = *row_at(&m->workflows, (uint32_t)place);
-    return true;
-}
-
 static bool load_row(struct machine *m, void *from)
 {
     const struct workflow_end_row *row = from;
@@ -128,8 +117,7 @@ static bool load_row(struct machine *m, void *from)
 const struct row_table workflow_end_rows = {.layout = &workflow_end_layout,
                                             .count_bytes = 4,
                                             .count_max = WORKFLOW_ENDED_MAX,
-                                            .places = places,
-                                            .row = save_row,
+                                            ROWS_OF_RING(workflows.ended, workflows.ended_ring),
                                             .add = load_row};
 
 bool workflow_ended_ok(const struct machine *m)
