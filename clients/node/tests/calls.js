@@ -272,6 +272,7 @@ test("several nodes share a store, and a killed one is left out", async () => {
     );
   } finally {
     await client.close();
+    nodes[1].server.kill("SIGKILL"); // its orderly end may wait for the node that was killed
     for (const node of nodes) await node.close();
     fs.rmSync(folder, { recursive: true });
   }

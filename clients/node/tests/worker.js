@@ -118,8 +118,8 @@ withQueue("a result that is too large fails its job, and the others are acked in
   assert.equal((await q.stats()).processed, 3);
   const acks = () => asked.filter((name) => name === "ackMessages").length;
   const before = acks();
-  await q.sendMany([4, 5, 6]);
-  const worker = new Worker(client, "mail", (job) => job.body, { ...options, concurrency: 4 });
+  await (await client.create("other")).sendMany([4, 5, 6]);
+  const worker = new Worker(client, "other", (job) => job.body, { ...options, concurrency: 4 });
   await runUntilEmpty(worker);
   assert.equal(acks() - before, 1, "three results travel together");
 });
