@@ -152,10 +152,11 @@ void head_end(struct head *h, bool old)
     if (h->has_coding && old) blame(h, 400, coding, "is not known to HTTP/1.0");
 }
 
-void head_each(const struct head *h, httpd_header_fn *each, void *ctx)
+bool head_nth(const struct head *h, size_t i, struct httpd_pair *out)
 {
-    for (size_t i = 0; i < h->rows_len; i++)
-        each(ctx, h->rows[i].name, h->rows[i].value);
+    if (i >= h->rows_len) return false;
+    *out = (struct httpd_pair){h->rows[i].name, h->rows[i].value};
+    return true;
 }
 
 const char *head_value(const struct head *h, const char *name)

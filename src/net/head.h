@@ -41,5 +41,5 @@ void head_add(struct head *h, struct bytes name, struct bytes value, bool line);
 void head_end(struct head *h, bool old);
 void head_done(struct head *h);
 
-const char *head_value(const struct head *h, const char *name); // the first one; NULL: none
-void head_each(const struct head *h, httpd_header_fn *each, void *ctx);
+const char *head_value(const struct head *h, const char *name);        // the first one; NULL: none
+bool head_nth(const struct head *h, size_t i, struct httpd_pair *out); // false: fewer

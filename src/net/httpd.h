@@ -61,8 +61,12 @@ bool httpd_stop(struct httpd *h, int64_t drain_ms);
 const char *httpd_method(const struct httpd_request *r);
 const char *httpd_target(const struct httpd_request *r);                   // path and query as sent
 const char *httpd_header(const struct httpd_request *r, const char *name); // NULL: there is none
-typedef void httpd_header_fn(void *ctx, const char *name, const char *value);
-void httpd_each_header(const struct httpd_request *r, httpd_header_fn *each, void *ctx);
+struct httpd_pair {
+    const char *name;
+    const char *value;
+};
+// The header with this number, from 0. False: there are fewer.
+bool httpd_nth_header(const struct httpd_request *r, size_t i, struct httpd_pair *out);
 struct bytes httpd_body(const struct httpd_request *r);
 // Why the body is missing: it was larger than `head` allowed, or the memory of all bodies was used
 // up.
@@ -107,10 +111,6 @@ void httpd_watch(struct httpd_request *r, void (*gone)(void *mine));
 void httpd_keep(struct httpd_request *r);
 void httpd_drop(struct httpd_request *r);
 
-struct httpd_pair {
-    const char *name;
-    const char *value;
-};
 struct httpd_answer {
     int status;
     const char *type; // NULL: none

@@ -94,9 +94,9 @@ const char *httpd_header(const struct httpd_request *r, const char *name)
     return head_value(&r->head, name);
 }
 
-void httpd_each_header(const struct httpd_request *r, httpd_header_fn *each, void *ctx)
+bool httpd_nth_header(const struct httpd_request *r, size_t i, struct httpd_pair *out)
 {
-    head_each(&r->head, each, ctx);
+    return head_nth(&r->head, i, out);
 }
 
 const struct httpd_fault *httpd_fault(const struct httpd_request *r)

@@ -102,9 +102,8 @@ static enum sluice_code deliver_some(const struct delivery_target *h, const stru
     enum sluice_code code = SLUICE_OK;
     struct batch_builder *b = batch_new(len);
     bodies_add(b, h->queue, h->shard, h->runner, rows, NULL, len, errs);
-    size_t added = batch_len(b);
     struct sluice_batch *batch = batch_take(b);
-    if (added > 0) {
+    if (batch->len > 0) {
         end_locks(h, rows, errs, len);
         count_leases(batch, h->runner);
         batch_add_signals(batch, h->queue, h->shard, a);
@@ -121,9 +120,8 @@ enum sluice_code deliver_batch(const struct delivery_target *h, const struct kep
 {
     enum sluice_code code;
     const struct delivery *rows = a->deliveries;
-    size_t all = a->deliveries_len, len = batch_reserve(rows, all, h->budget, true);
+    size_t all = a->deliveries_len, len = batch_reserve(h->queue, rows, all, h->budget, true);
     CLEANUP(memory_let_go) enum err *errs = memory_zeroed(all, sizeof *errs);
-    batch_note_weight(h->queue, rows, all);
     for (size_t i = len; i < all; i++)
         errs[i] = ERR_LIMIT; // released for the next receive
     if (len == 0) {

@@ -213,7 +213,7 @@ static bool receive_deliver(struct local_call *c, bool may_block)
     struct shard_runner *runner = call_runner(c, slot->index);
     bool old = r->has_id || c->claim_repeated;
     if (old && !slot->forwarded) deliver_drop_stale(runner, a); // an owner has done it
-    if (!may_block && batch_delivery_blocks(a->deliveries, a->deliveries_len, r->budget))
+    if (!may_block && batch_delivery_blocks(c->queue, a->deliveries, a->deliveries_len, r->budget))
         return false;
     struct delivery_target h = {.queue = c->queue,
                                 .shard = slot->index,

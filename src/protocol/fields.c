@@ -126,9 +126,8 @@ static enum sluice_code time_of(const struct field_place *p, const struct field 
 }
 
 static enum sluice_code read_time(const struct field_place *p, const struct field *f,
-                                  const struct json *v, void *to)
+                                  enum json_kind kind, const struct json *v, void *to)
 {
-    enum json_kind kind = json_kind(v);
     if (kind == JSON_KIND_NUMBER) return in_range(p, f, json_as_number(v), to);
     if (kind == JSON_KIND_TEXT) return time_of(p, f, (const char *)json_as_text(v).data, to);
     return wrong_kind(p, kind, f->kind == FIELD_MOMENT ? MOMENT_HINT : DURATION_HINT);
@@ -253,7 +252,7 @@ static enum sluice_code read_value(const struct field_place *p, const struct fie
         return in_range(p, f, json_as_number(v), to);
     case FIELD_DURATION:
     case FIELD_MOMENT:
-        return read_time(p, f, v, to);
+        return read_time(p, f, kind, v, to);
     case FIELD_BOOL:
         if (kind != JSON_KIND_BOOL) return wrong_kind(p, kind, "true or false");
         *(bool *)to = json_as_bool(v);

@@ -302,25 +302,21 @@ uint32_t batch_claim_max(struct open_queue *q, uint32_t max, const struct answer
     return bound < max ? (uint32_t)bound : max;
 }
 
-void batch_note_weight(struct open_queue *q, const struct delivery *deliveries, size_t len)
+size_t batch_reserve(struct open_queue *q, const struct delivery *deliveries, size_t len,
+                     struct answer_budget *budget, bool waits)
 {
     if (len > 0) q->weight = batch_weight(deliveries, len) / len;
-}
-
-size_t batch_reserve(const struct delivery *deliveries, size_t len, struct answer_budget *budget,
-                     bool waits)
-{
     size_t some = batch_len_within(deliveries, len, batch_bytes_most(budget));
     if (some == 0 || !budget) return some;
     return budget->take(budget, batch_weight(deliveries, some), waits) ? some : 0;
 }
 
-bool batch_delivery_blocks(const struct delivery *deliveries, size_t len,
+bool batch_delivery_blocks(struct open_queue *q, const struct delivery *deliveries, size_t len,
                            struct answer_budget *budget)
 {
     for (size_t i = 0; i < len; i++)
         if (deliveries[i].message.reference.name.len > 0) return true;
-    return batch_reserve(deliveries, len, budget, false) < len;
+    return batch_reserve(q, deliveries, len, budget, false) < len;
 }
 
 enum sluice_code refuse_budget(struct sluice_error *error)

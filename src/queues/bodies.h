@@ -46,19 +46,18 @@ uint64_t batch_weight(const struct delivery *deliveries, size_t len);
 // How many of the deliveries fit into bytes_max. The first one always does.
 size_t batch_len_within(const struct delivery *deliveries, size_t len, uint64_t bytes_max);
 // Reserves memory for the deliveries that fit into one answer. Returns their number, or 0 if the
-// budget cannot hold them. waits: as in struct answer_budget.
+// budget cannot hold them. waits: as in struct answer_budget. It records the mean size of all these
+// messages for batch_claim_max.
 struct answer_budget; // async.h; NULL: unlimited
-size_t batch_reserve(const struct delivery *deliveries, size_t len, struct answer_budget *budget,
-                     bool waits);
+size_t batch_reserve(struct open_queue *q, const struct delivery *deliveries, size_t len,
+                     struct answer_budget *budget, bool waits);
 // Whether their delivery blocks: a large body must be read, or some messages must be released.
-bool batch_delivery_blocks(const struct delivery *deliveries, size_t len,
+bool batch_delivery_blocks(struct open_queue *q, const struct delivery *deliveries, size_t len,
                            struct answer_budget *budget);
 // Bounds the count of a claim to about what can be delivered. It assumes that the messages have the
 // size of the last ones, because all claimed messages are read before their size is known. Do not
 // use it with a caller's request id: the id stands for one count.
 uint32_t batch_claim_max(struct open_queue *q, uint32_t max, const struct answer_budget *budget);
-// Records the mean size of these messages for batch_claim_max.
-void batch_note_weight(struct open_queue *q, const struct delivery *deliveries, size_t len);
 enum sluice_code refuse_budget(struct sluice_error *error); // UNAVAILABLE, reason no-room
 
 // Adds deliveries to the batch, with their bodies. views: as in batch_add, one for each delivery;

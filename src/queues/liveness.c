@@ -14,16 +14,6 @@
 #define LOW_LATENCY_MS  2000
 #define HIGH_LATENCY_MS 10000
 
-int64_t liveness_last_ms(const struct engine *e)
-{
-    return store_meter_written_ms(e->store);
-}
-
-int64_t liveness_failed_ms(const struct engine *e)
-{
-    return store_meter_failed_ms(e->store);
-}
-
 int64_t liveness_holds_ms(const struct engine *e)
 {
     return store_is_high_latency(e->store) ? HIGH_LATENCY_MS : LOW_LATENCY_MS;

@@ -11,10 +11,6 @@
 
 struct engine;
 
-// When the store last confirmed a write, clock_boot_ms; 0: never.
-int64_t liveness_last_ms(const struct engine *e);
-// When a request of any kind last failed because of the store, clock_boot_ms; 0: never.
-int64_t liveness_failed_ms(const struct engine *e);
 // Writes an object, the same one each time. writer: names the caller's object, so that nodes do not
 // write the same one.
 enum sluice_code liveness_write(struct engine *e, const char *writer, struct sluice_error *error);

@@ -13,6 +13,7 @@
 #include "queues/owner.h"
 #include "server/cluster_bus.h"
 #include "server/inside.h"
+#include "store/meter.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -107,9 +108,9 @@ static void note_answer(struct server *s, enum sluice_code code, const struct sl
 static struct sluice_error known(const struct server *s, const struct readiness *r, int64_t now,
                                  bool *fresh)
 {
-    int64_t holds = liveness_holds_ms(s->engine), last = liveness_last_ms(s->engine);
+    int64_t holds = liveness_holds_ms(s->engine), last = store_meter_written_ms(s->engine->store);
     // What was known before is no proof, nor what was learned in the same millisecond.
-    int64_t failed = liveness_failed_ms(s->engine);
+    int64_t failed = store_meter_failed_ms(s->engine->store);
     struct sluice_error e = {.code = SLUICE_OK};
     *fresh = true;
     if (liveness_is_dead(s->engine, &e)) return e;
@@ -170,8 +171,8 @@ static bool decide_down(struct readiness *r, bool fails, int64_t now)
 bool store_is_down(struct server *s, struct sluice_error *error)
 {
     struct readiness *r = &s->ready;
-    int64_t failed = liveness_failed_ms(s->engine), now = clock_boot_ms();
-    bool fails = failed != 0 && liveness_last_ms(s->engine) <= failed, fresh = true;
+    int64_t failed = store_meter_failed_ms(s->engine->store), now = clock_boot_ms();
+    bool fails = failed != 0 && store_meter_written_ms(s->engine->store) <= failed, fresh = true;
     if (failed == 0) return false; // so it costs nothing
     (void)pthread_mutex_lock(&s->lock);
     if (fails) (void)known(s, r, now, &fresh);

@@ -208,28 +208,18 @@ static void send_json(struct exchange *x)
     if (read_message(x, root, "", &source, 0, &one)) send_all(x, &one, 1);
 }
 
-struct request_headers {
-    struct sluice_header rows[HEADERS_MAX];
-    size_t len;
-};
-
-static void add_header(void *ctx, const char *name, const char *value)
-{
-    struct request_headers *h = ctx;
-    size_t len = strlen(MESSAGE_HEADER);
-    if (strncasecmp(name, MESSAGE_HEADER, len) != 0 || h->len == HEADERS_MAX) return;
-    h->rows[h->len++] = (struct sluice_header){name + len, value};
-}
-
 static void send_raw(struct exchange *x, const char *type)
 {
     struct bytes body = httpd_body(x->http);
     struct sluice_send one = {.body = body.data, .body_len = body.len, .content_type = type};
-    struct request_headers headers = {.len = 0};
+    struct sluice_header headers[HEADERS_MAX];
+    struct httpd_pair row;
+    size_t len = strlen(MESSAGE_HEADER);
     if (!read_query(x, &message_query_fields, &one)) return;
-    httpd_each_header(x->http, add_header, &headers);
-    one.headers = headers.rows;
-    one.headers_len = headers.len;
+    one.headers = headers;
+    for (size_t i = 0; httpd_nth_header(x->http, i, &row) && one.headers_len < HEADERS_MAX; i++)
+        if (strncasecmp(row.name, MESSAGE_HEADER, len) == 0)
+            headers[one.headers_len++] = (struct sluice_header){row.name + len, row.value};
     x->single = true;
     send_all(x, &one, 1);
 }

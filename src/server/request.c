@@ -27,7 +27,7 @@ struct header_check {
     const char *foreign; // its value is not UTF-8
 };
 
-static void see_field(void *ctx, const char *name, const char *value)
+static void see_field(struct header_check *f, const char *name, const char *value)
 {
     // These headers decide the identity of the client and the meaning of the request. Of two
     // values, a proxy might read the other one.
@@ -42,7 +42,6 @@ static void see_field(void *ctx, const char *name, const char *value)
                    SINGLE("Origin"),        SINGLE("Sec-Fetch-Mode"), SINGLE("Sec-Fetch-Site"),
                    SINGLE(REQUEST_HEADER),  SINGLE(WORKER_HEADER)};
 #undef SINGLE
-    struct header_check *f = ctx;
     size_t len = strlen(name);
     if (!utf8_ok(value, strlen(value))) f->foreign = name;
     for (unsigned i = 0; i < sizeof singles / sizeof *singles; i++) {
@@ -56,8 +55,10 @@ bool read_framing(struct exchange *x)
 {
     const struct httpd_fault *fault = httpd_fault(x->http);
     struct header_check f = {0};
+    struct httpd_pair row;
     struct sluice_error e;
-    if (fault->status == 0) httpd_each_header(x->http, see_field, &f);
+    for (size_t i = 0; fault->status == 0 && httpd_nth_header(x->http, i, &row); i++)
+        see_field(&f, row.name, row.value);
     if (fault->status == 400)
         e = error_of(SLUICE_INVALID, "malformed", fault->field, "%s %s", fault->field, fault->why);
     else if (fault->status != 0)
