@@ -533,28 +533,6 @@ static void any_damage_leaves_a_sound_machine(void **state)
     rig_done(&r);
 }
 
-static void damaged_results_are_invalid(void **state)
-{
-    (void)state;
-    struct rig r;
-    struct grant g[3];
-    rig_defaults(&r);
-    for (int i = 0; i < 3; i++)
-        rig_send(&r, "x", NULL);
-    rig_claim(&r, "w", 3, g);
-    struct bytes body = rig_body(&r, 0);
-    struct result result;
-    for (size_t len = 0; len < body.len; len++) {
-        enum err err = result_open(bytes_of(body.data, len), OP_CLAIM, &result);
-        assert_int_equal(err, len == 1 ? ERR_OK : ERR_INVALID);
-    }
-    const uint8_t huge[] = {0, 255, 255, 255, 255, 255, 255, 255, 255, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-    assert_int_equal(result_open(bytes_of(huge, sizeof huge), OP_SEND, &result), ERR_INVALID);
-    const uint8_t none[] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0};
-    assert_int_equal(result_open(bytes_of(none, sizeof none), OP_SEND, &result), ERR_INVALID);
-    rig_done(&r);
-}
-
 static void every_reason_has_a_name_a_sentence_and_an_error(void **state)
 {
     (void)state;
@@ -583,7 +561,6 @@ int main(void)
         CASE(a_message_is_found_among_the_ops_of_an_entry),
         CASE(a_cut_payload_is_malformed),
         CASE(any_damage_leaves_a_sound_machine),
-        CASE(damaged_results_are_invalid),
         CASE(every_reason_has_a_name_a_sentence_and_an_error),
     };
     return RUN(tests);

@@ -49,32 +49,32 @@ const char *outcome_status_name(enum outcome_status s)
     return status_names[s];
 }
 
-// The bytes of a row, without the count of a run. 0: the result has no rows.
-static size_t row_bytes(uint16_t kind)
+// The rows of a result. NULL: it has none.
+static const struct layout *rows_of(uint16_t kind)
 {
     switch (kind) {
     case OP_SEND:
-        return LAYOUT_BYTES_MIN(send_row_fields);
+        return &send_row_layout;
     case OP_CLAIM:
     case OP_TAKE:
     case OP_PUBLISH:
     case OP_DISPATCH:
     case OP_LOCK:
-        return LAYOUT_BYTES_MIN(grant_fields);
+        return &grant_layout;
     case OP_WORKERS:
     case OP_SIGNAL_SETTLE:
-        return LAYOUT_BYTES_MIN(reason_row_fields);
+        return &reason_row_layout;
     case OP_SIGNAL:
     case OP_SIGNAL_WITHDRAW:
-        return LAYOUT_BYTES_MIN(signal_row_fields);
+        return &signal_row_layout;
     case OP_RENEW:
     case OP_ACK:
     case OP_FAIL:
     case OP_RELEASE:
     case OP_CANCEL:
-        return LAYOUT_BYTES_MIN(outcome_row_fields);
+        return &outcome_row_layout;
     default:
-        return 0;
+        return NULL;
     }
 }
 
@@ -90,22 +90,21 @@ static_assert(SEND_COUNT_MAX <= ROWS_MAX && CLAIM_COUNT_MAX <= ROWS_MAX && REFS_
                   WORKER_ROWS_MAX <= ROWS_MAX,
               "an op has no more rows than this");
 
-// Returns whether the rows, or runs of them, add up to the count.
-static bool rows_ok(const struct result *out, size_t size)
+// Returns whether the rows, or runs of them, are good and add up to the count. Any bytes are a
+// grant.
+static bool rows_ok(const struct result *out, const struct layout *rows)
 {
-    const size_t grant = LAYOUT_BYTES_MIN(grant_fields),
-                 signal = LAYOUT_BYTES_MIN(signal_row_fields);
+    uint64_t row[LAYOUT_ROW_SIZE_MAX / sizeof(uint64_t)], sum = 0;
     struct reader r = out->rows;
+    CHECK(rows->size <= sizeof row);
     if (out->count > ROWS_MAX) return false;
-    if (size == grant || size == signal) return r.left == out->count * size;
-    uint64_t sum = 0;
+    if (rows == &grant_layout) return r.left == out->count * LAYOUT_BYTES_MIN(grant_fields);
     while (r.left > 0) {
-        uint32_t run = read_u32(&r);
-        if (run == 0) return false;
+        uint32_t run = rows == &signal_row_layout ? 1 : read_u32(&r);
         sum += run;
-        (void)read_bytes(&r, size);
+        if (run == 0 || !layout_read(rows, &r, row)) return false;
     }
-    return reader_ok(&r) && sum == out->count;
+    return sum == out->count;
 }
 
 // The workers that the grants name: u32 count, then the names.
@@ -128,8 +127,8 @@ enum err result_open(struct bytes body, uint16_t kind, struct result *out)
     *out = (struct result){.reason = read_reason(&r)};
     if (!reader_ok(&r)) return ERR_INVALID;
     if (r.left == 0) return ERR_OK; // refused as a whole, or without further fields
-    size_t size = row_bytes(kind);
-    if (size == 0) {
+    const struct layout *rows = rows_of(kind);
+    if (!rows) {
         out->value = read_u64(&r);
         if (kind == OP_REDRIVE) out->count = read_u32(&r);
         return reader_end(&r) ? ERR_OK : ERR_INVALID;
@@ -137,7 +136,7 @@ enum err result_open(struct bytes body, uint16_t kind, struct result *out)
     out->count = read_u32(&r);
     out->rows = r;
     if (reader_ok(&r) && kind == OP_DISPATCH && !open_names(out)) return ERR_INVALID;
-    return reader_ok(&r) && rows_ok(out, size) ? ERR_OK : ERR_INVALID;
+    return reader_ok(&r) && rows_ok(out, rows) ? ERR_OK : ERR_INVALID;
 }
 
 static bool repeats(enum reason reason)
@@ -151,8 +150,8 @@ static bool run_next(struct result *r, const struct layout *rows, void *row)
     if (r->run > 0) return r->run--, true;
     if (r->rows.left == 0) return false;
     r->run = read_u32(&r->rows) - 1;
-    CHECK(r->run < ROWS_MAX); // rows_ok refuses an empty run
-    return layout_read(rows, &r->rows, row);
+    CHECK(r->run < ROWS_MAX && layout_read(rows, &r->rows, row)); // rows_ok has read it
+    return true;
 }
 
 bool send_row_next(struct result *r, struct send_row *out)
