@@ -2,6 +2,8 @@
 // Workflows: their counts and events, refusals, order, and how long their rows stay.
 #include "queue_test.h"
 
+#include "queue/core/state.h"
+
 static void begin(struct rig *r, const struct queue_config *config)
 {
     rig_init(r, config);
@@ -191,6 +193,38 @@ static void a_message_after_the_end_begins_the_next_run(void **state)
     assert_int_equal(rig_event(&r, EVENT_WORKFLOW_SUBMITTED, 0)->count, 2);
     assert_int_equal(view(&r, "a").run, 2);
     expect(&r, "a", WORKFLOW_OPEN, 1, 0, 0, 0);
+    rig_done(&r);
+}
+
+// Only a snapshot can say that there were so many runs.
+static void runs_after_the_last_number_have_that_number(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct queue_config c = defaults();
+    c.retries_max = 0;
+    begin(&r, &c);
+    send(&r, "a", true);
+    finish(&r, OP_FAIL);
+    struct workflows *t = &r.m->workflows;
+    r.m->digest -= workflow_hash(&t->rows[1]);
+    t->rows[1].run = WORKFLOW_RUN_MAX;
+    r.m->digest += workflow_hash(&t->rows[1]);
+    for (int i = 0; i < 3; i++) {
+        send(&r, "a", true);
+        finish(&r, i < 2 ? OP_ACK : OP_FAIL);
+        assert_int_equal(view(&r, "a").run, WORKFLOW_RUN_MAX);
+    }
+    send(&r, "a", false);
+    rig_put_redrive(&r, 2); // the last one was of another run with that number
+    rig_commit(&r);
+    machine_check(r.m);
+    expect(&r, "a", WORKFLOW_OPEN, 3, 0, 0, 0);
+    struct buf saved;
+    buf_init(&saved, SIZE_MAX);
+    machine_save(r.m, &saved);
+    assert_int_equal(machine_load(r.m, buf_bytes(&saved)), ERR_OK);
+    buf_done(&saved);
     rig_done(&r);
 }
 
@@ -443,6 +477,7 @@ int main(void)
         CASE(a_purge_cancels_the_messages_of_a_workflow),
         CASE(a_redriven_message_begins_the_next_run),
         CASE(a_message_after_the_end_begins_the_next_run),
+        CASE(runs_after_the_last_number_have_that_number),
         CASE(rows_stay_for_retention_and_idle_ones_for_a_day),
         CASE(the_table_is_bounded),
         CASE(group_and_workflow_need_one_shard),

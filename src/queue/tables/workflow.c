@@ -190,7 +190,7 @@ static void emit_row(struct machine *m, enum event_kind kind, const struct workf
 static void begin_run(struct machine *m, struct workflow *row, bool saw_last)
 {
     CHECK(row->open == 0);
-    row->run++;
+    if (row->run < WORKFLOW_RUN_MAX) row->run++; // all runs after the last number have that number
     row->done = row->failed = row->cancelled = 0;
     row->saw_last = saw_last;
     row->state = WORKFLOW_OPEN;
@@ -249,8 +249,8 @@ static void enter_run(struct machine *m, uint32_t w, uint64_t seq, bool last, bo
     if (row->run == 0 || row->state != WORKFLOW_OPEN) {
         begin_run(m, row, last);
     } else if (counted) {
-        CHECK(row->failed > 0);
-        row->failed--;
+        CHECK(row->failed > 0 || row->run == WORKFLOW_RUN_MAX);
+        row->failed -= row->failed > 0;
     }
     row->saw_last = row->saw_last || last;
     row->open++;
