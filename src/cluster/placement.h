@@ -24,6 +24,7 @@
 #include "cluster/identity.h"
 
 #define PLACEMENT_MEMBERS_MAX  1024
+#define PLAN_NUMBER_MAX        ((uint64_t)INT64_MAX - 1) // the coordination service takes no more
 #define PLACEMENT_SHARDS_MAX   65536
 #define PLACEMENT_CAPACITY_MAX 64
 #define PLACEMENT_REASON_MAX   400 // bytes of a sentence, with the closing zero

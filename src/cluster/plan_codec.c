@@ -105,7 +105,7 @@ static bool get_queue(struct reader *r, struct plan *p)
 
 static bool get_plan(struct reader *r, struct plan *p)
 {
-    if (!layout_read(&plan_layout, r, p)) return false;
+    if (!layout_read(&plan_layout, r, p) || p->number > PLAN_NUMBER_MAX) return false;
     uint32_t queues = read_u32(r);
     if (!reader_ok(r) || queues > r->left / layout_bytes_min(&plan_queue_layout)) return false;
     for (uint32_t i = 0; i < queues; i++)

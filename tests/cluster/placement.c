@@ -376,6 +376,21 @@ static void a_plan_is_the_same_after_its_bytes(void **state)
     plan_done(&again);
 }
 
+static void a_plan_without_a_next_number_is_no_plan(void **state)
+{
+    (void)state;
+    struct plan plan = {.epoch = 7, .number = PLAN_NUMBER_MAX}, again;
+    struct buf bytes;
+    plan_init(&again);
+    buf_init(&bytes, PLAN_BYTES_MAX);
+    plan_encode(&plan, &bytes);
+    assert_true(plan_decode(buf_bytes(&bytes), &again));
+    le_put(bytes.data + 9, UINT64_MAX, 8); // the leader would write plan 0 after it
+    assert_false(plan_decode(buf_bytes(&bytes), &again));
+    buf_done(&bytes);
+    plan_done(&again);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -395,6 +410,7 @@ int main(void)
         cmocka_unit_test(a_leave_moves_the_shards_of_the_member_that_left),
         cmocka_unit_test(capped_rounds_converge_and_then_stop),
         cmocka_unit_test(a_plan_is_the_same_after_its_bytes),
+        cmocka_unit_test(a_plan_without_a_next_number_is_no_plan),
     };
     return cmocka_run_group_tests_name("placement", tests, NULL, NULL);
 }
