@@ -33,7 +33,7 @@ static const struct layout_field mailbox_object_fields[] = {
     FIXED(queue),
     U64(instance, .min = 1),
     U64(number, .min = 1),
-    U64(seen),
+    U64(seen, .max = MAILBOX_SEEN_MAX),
     BYTES(worker, .min = 1, .max = WORKER_NAME_MAX),
     ROWS(rows, count, mailbox_row_layout, .max = MAILBOX_ROWS_MAX),
 };

@@ -20,6 +20,7 @@
 #define MAILBOX_FORMAT     1
 #define MAILBOX_OBJECT_MAX ((size_t)32 << 20)
 #define MAILBOX_ROWS_MAX   10000
+#define MAILBOX_SEEN_MAX   UINT64_C(9999999999999999999) // a key has no greater number
 // What a row takes beside its body.
 #define MAILBOX_ROW_BYTES  8
 #define MAILBOX_NAME_MAX   64 // of the worker's name in a key; the rest is cut

@@ -9,12 +9,14 @@
 
 #include <string.h>
 
-#define ROOM_FIRST 16
-#define ROOM_LEAST 8
-#define ROOM_MOST  4096
-#define ROOM_STEP  8
-#define ROUND_LONG 600 // ms
-#define ROUND_SLOW 800 // ms: some workers have waited for a second
+#define ROOM_FIRST        16
+#define ROOM_LEAST        8
+#define ROOM_MOST         4096
+#define ROOM_STEP         8
+#define ROW_BYTES_MORE    1024 // of the object and of a row, besides the bodies of rows
+#define ANSWERS_BYTES_MAX (MAILBOX_OBJECT_MAX - ROW_BYTES_MORE)
+#define ROUND_LONG        600 // ms
+#define ROUND_SLOW        800 // ms: some workers have waited for a second
 
 struct mailbox_owner *mailbox_owner_new(const char *prefix, const struct queue_id *queue,
                                         uint32_t shard)
@@ -189,12 +191,21 @@ struct op owner_op(const struct mailbox_owner *o, size_t i)
     return o->ops[i].op;
 }
 
+// The next object of the box can have a further row. Else what the row says waits for a later
+// round.
+static bool has_room(const struct box *b, size_t body_len, size_t bytes_max)
+{
+    CHECK(bytes_max + ROW_BYTES_MORE <= MAILBOX_OBJECT_MAX);
+    return b->rows_len < MAILBOX_ROWS_MAX && b->rows.len + body_len <= bytes_max;
+}
+
 void owner_signals(struct mailbox_owner *o, size_t i, struct bytes rows)
 {
     CHECK(i < o->ops_len && !o->ops[i].answered && o->ops[i].op.kind == OP_RENEW);
     struct box *b = o->boxes[o->reads[o->ops[i].read].box];
     struct mailbox_signals s = {.rows = rows};
     if (b->rows_len >= MAILBOX_ROWS_MAX / 2) return; // the answers need the rows
+    if (!has_room(b, rows.len, MAILBOX_IN_BODY_MAX)) return;
     CHECK(op_request(&o->ops[i].op, &s.request));
     mailbox_signals_put(&b->rows, &s);
     b->rows_len++;
@@ -205,8 +216,9 @@ void owner_committed(struct mailbox_owner *o, size_t i, enum err err, struct byt
     CHECK(i < o->ops_len && !o->ops[i].answered);
     struct round_op *op = &o->ops[i];
     if (result.len == 0 && !MUTANT(MAILBOX_ANSWER_UNKNOWN)) return; // not certain
-    op->answered = true;
     struct box *b = o->boxes[o->reads[op->read].box];
+    if (!has_room(b, result.len, ANSWERS_BYTES_MAX)) return;
+    op->answered = true;
     struct mailbox_answer a = {.err = err, .result = result};
     CHECK(op_request(&op->op, &a.request));
     mailbox_answer_put(&b->rows, &a);
@@ -257,6 +269,8 @@ void owner_deliver(struct mailbox_owner *o, struct bytes name, uint64_t instance
 {
     struct box *b = box_of(o, name, instance);
     CHECK(!box_ticket_find(b, &ticket->ref));
+    bool alone = b->rows_len == 0; // its message can be longer
+    if (!alone && !has_room(b, ticket->message.len, MAILBOX_IN_BODY_MAX)) return;
     mailbox_ticket_put(&b->rows, ticket);
     CHECK(!b->rows.bad);
     b->rows_len++;
@@ -354,10 +368,15 @@ void owner_written(struct mailbox_owner *o, size_t i, enum err err)
     b->reports = false;
 }
 
+static bool is_full(const struct mailbox_owner *o)
+{
+    return o->deletes_len == MAILBOX_DELETES_MAX;
+}
+
 static void add_delete(struct mailbox_owner *o, const struct box *b, enum mailbox_way way,
                        uint64_t number)
 {
-    if (o->deletes_len == MAILBOX_DELETES_MAX) return;
+    if (is_full(o)) return;
     OWNER_GROW(o->deletes, o->deletes_len, o->deletes_cap);
     struct round_delete *d = &o->deletes[o->deletes_len++];
     *d = (struct round_delete){.way = way, .number = number};
@@ -374,12 +393,13 @@ size_t owner_deletes(struct mailbox_owner *o)
 {
     if (o->deletes_len > 0) return 0; // the last ones are not done yet
     for (size_t i = 0; i < o->boxes_len; i++) {
-        struct box *b = o->boxes[i];
+        const struct box *b = o->boxes[i];
         bool answered = b->rows_len == 0 && !b->reports;
         for (size_t n = 0; answered && n < b->handled_len; n++)
             add_delete(o, b, MAILBOX_OUT, b->handled[n]);
         uint64_t end = is_over(o, b) ? b->in_next : b->in_next - 1; // keep the newest
-        for (uint64_t n = b->in_first; n < end && (n <= b->in_seen || end == b->in_next); n++)
+        bool over = end == b->in_next;
+        for (uint64_t n = b->in_first; n < end && (n <= b->in_seen || over) && !is_full(o); n++)
             add_delete(o, b, MAILBOX_IN, n);
     }
     return o->deletes_len;

@@ -55,14 +55,15 @@ struct op owner_op(const struct mailbox_owner *o, size_t i); // a view, valid un
 // Signals wait for the holders of the locks that the op renews (mailbox_signal_put). Before
 // owner_committed, with its result; only if the queue's rules have signals.
 void owner_signals(struct mailbox_owner *o, size_t i, struct bytes rows);
-// A result without a body is no answer: the op is repeated in the next round.
+// A result without a body is no answer, and nor is one that the next object of the worker does not
+// take: the op is repeated in the next round.
 void owner_committed(struct mailbox_owner *o, size_t i, enum err err, struct bytes result);
 
 // beat_ms: how often its registration is renewed. Returns true if it is due: the worker has written
 // an object since.
 bool owner_worker(struct mailbox_owner *o, struct bytes name, uint64_t instance, int64_t beat_ms);
 // Returns true if the ticket was not delivered yet. The caller then reads its message and calls
-// owner_deliver.
+// owner_deliver. If the next object of the worker does not take the message, it is asked for again.
 bool owner_ticket(struct mailbox_owner *o, struct bytes name, uint64_t instance,
                   const struct lock_ref *ref);
 void owner_deliver(struct mailbox_owner *o, struct bytes name, uint64_t instance,
