@@ -116,7 +116,6 @@ struct round {
     size_t found_len, found_cap;
     bool full;        // more workers have tickets than the round delivers
     struct buf beats; // rows of OP_WORKERS
-    uint32_t beats_len;
 };
 
 static void note_cost(struct round *r, const struct store_answer *a)
@@ -263,12 +262,10 @@ static void find_tickets(void *ctx, const struct machine *m, int64_t now)
     CLEANUP(memory_let_go) struct grant *grants = memory_zeroed(TICKETS_MAX, sizeof *grants);
     for (size_t i = 0; machine_worker(m, i, &w); i++) {
         if (!has_mailbox(&w, now)) continue;
-        if (owner_worker(r->owner, w.name, w.instance, w.ttl_ms / 3)) {
+        if (owner_worker(r->owner, w.name, w.instance, w.ttl_ms / 3))
             worker_change_put(&r->beats, &(struct worker_change){.act = WORKER_BEAT,
                                                                  .name = w.name,
                                                                  .instance = w.instance});
-            r->beats_len++;
-        }
         size_t len = machine_tickets(m, w.name, grants, TICKETS_MAX);
         for (size_t g = 0; g < len; g++)
             add_found(r, &w, &grants[g]);
@@ -284,18 +281,25 @@ static void beats_done(struct runner_async *async, enum err err, struct kept_rep
     (void)pthread_cond_broadcast(&r->committed);
 }
 
-// One op for the heartbeats of all workers.
+// An op for the heartbeats of as many workers as it takes.
 static void write_beats(struct round *r)
 {
-    if (r->beats_len == 0) return;
     LOCAL(buf, payload, JOURNAL_OP_MAX);
-    struct op_workers op = {.count = r->beats_len, .rows = buf_bytes(&r->beats)};
-    entropy_fill(op.request.bytes, sizeof op.request.bytes);
-    workers_encode(&payload, &op);
-    struct round_commit commit = {.async = {.then = beats_done}, .round = r};
-    r->open_ops = 1;
-    runner_do_async(r->runner, (struct op){OP_WORKERS, buf_bytes(&payload)}, &commit.async);
-    await_commits(r);
+    struct reader rows = reader_of(buf_bytes(&r->beats));
+    while (rows.left > 0) {
+        struct op_workers op = {.rows = bytes_of(rows.at, rows.left)};
+        struct worker_change row;
+        while (op.count < WORKER_ROWS_MAX && worker_change_next(&rows, &row))
+            op.count++;
+        op.rows.len -= rows.left;
+        entropy_fill(op.request.bytes, sizeof op.request.bytes);
+        buf_clear(&payload);
+        workers_encode(&payload, &op);
+        struct round_commit commit = {.async = {.then = beats_done}, .round = r};
+        r->open_ops = 1;
+        runner_do_async(r->runner, (struct op){OP_WORKERS, buf_bytes(&payload)}, &commit.async);
+        await_commits(r);
+    }
 }
 
 static void deliver_one(struct round *r, const struct ticket_grant *f, struct delivery *row)
