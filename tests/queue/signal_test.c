@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Signals to a message: acceptance, order, delivery, and the ways in which they end.
+#include "queue/core/state.h"
 #include "signal_rig.h"
 
 static struct grant running(struct rig *r)
@@ -202,6 +203,28 @@ static void a_message_takes_256_signals(void **state)
     rig_done(&r);
 }
 
+// Only a snapshot can say that there were so many signals.
+static void a_message_takes_no_signal_after_the_last_number(void **state)
+{
+    (void)state;
+    struct rig r;
+    struct grant g = running(&r);
+    assert_int_equal(rig_signal(&r, steer_op(1), g.seq).number, 1);
+    struct signal_box *box = &r.m->signals.boxes[1];
+    r.m->digest -= signal_box_hash(box);
+    box->number = UINT32_MAX - 1;
+    r.m->digest += signal_box_hash(box);
+    assert_int_equal(rig_signal(&r, steer_op(2), g.seq).number, UINT32_MAX);
+    assert_int_equal(rig_signal(&r, steer_op(3), g.seq).reason, REASON_SIGNALS_FULL);
+    struct buf saved;
+    buf_init(&saved, SIZE_MAX);
+    machine_save(r.m, &saved);
+    assert_int_equal(machine_load(r.m, buf_bytes(&saved)), ERR_OK);
+    machine_check(r.m);
+    buf_done(&saved);
+    rig_done(&r);
+}
+
 static void a_shard_takes_100000_signals(void **state)
 {
     (void)state;
@@ -346,6 +369,7 @@ int main(void)
         CASE(a_signal_expires_and_a_settle_that_arrived_in_time_counts),
         CASE(the_same_id_is_one_signal),
         CASE(a_message_takes_256_signals),
+        CASE(a_message_takes_no_signal_after_the_last_number),
         CASE(a_shard_takes_100000_signals),
         CASE(a_workflow_and_a_worker_are_targets),
         CASE(a_ticket_that_is_not_taken_gets_no_signal),
