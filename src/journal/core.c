@@ -295,8 +295,8 @@ enum err core_load(struct core *c, struct reader *r)
     c->horizon = read_i64(r);
     load_sessions(c, r);
     bool horizon_ok = c->horizon == TIME_UNKNOWN || is_time(c->horizon - 1);
-    bool slot_ok = 0 < c->slot && c->slot <= ENTRY_SLOT_MAX;
-    bool epoch_ok = c->epoch <= ENTRY_SLOT_MAX; // the next ones do not wrap
+    bool slot_ok = 0 < c->slot && c->slot <= ENTRY_SLOT_MAX / 2; // there are slots after it
+    bool epoch_ok = c->epoch <= ENTRY_SLOT_MAX;                  // the next ones do not wrap
     if (!slot_ok || !epoch_ok || !is_time(c->now) || !horizon_ok) r->bad = true;
     if (!reader_ok(r)) {
         core_done(c);

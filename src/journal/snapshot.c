@@ -58,10 +58,10 @@ static void read_id(struct reader *r, struct journal_id *id)
     if (read_u32(r) != 0) r->bad = true;
 }
 
-// 0, 0: there is no floor.
+// 0, 0: there is no floor. The next one has the next index.
 static bool is_floor(uint64_t index, uint64_t slot)
 {
-    return index <= ENTRY_SLOT_MAX && slot <= ENTRY_SLOT_MAX && (index == 0) == (slot == 0);
+    return index < ENTRY_SLOT_MAX && slot <= ENTRY_SLOT_MAX && (index == 0) == (slot == 0);
 }
 
 void floor_encode(const struct floor *f, struct buf *out)
@@ -76,7 +76,7 @@ enum err floor_decode(struct bytes from, struct floor *out)
     struct reader r = reader_of(from);
     if (from.len != FLOOR_LEN || !layout_read(&floor_layout, &r, out)) return ERR_CORRUPT;
     bool sum = read_u64(&r) == hash128_of(bytes_of(from.data, FLOOR_LEN - 8)).lo;
-    return reader_end(&r) && sum ? ERR_OK : ERR_CORRUPT;
+    return reader_end(&r) && sum && is_floor(out->index, out->slot) ? ERR_OK : ERR_CORRUPT;
 }
 
 void snapshot_encode(const struct snapshot *s, struct buf *out)

@@ -281,6 +281,26 @@ static void a_later_format_is_too_new_and_not_damaged(void **state)
     core_done(&core);
 }
 
+// What comes after the last number could not be written.
+static void a_snapshot_or_a_floor_with_the_last_number_is_corrupt(void **state)
+{
+    (void)state;
+    SAMPLE(snapshot, SNAPSHOT_LEN_MAX);
+    SAMPLE(floor, FLOOR_LEN);
+    const uint64_t numbers[] = {ENTRY_SLOT_MAX, 7};
+    for (size_t i = 0; i < 2; i++) {
+        enum err expected = numbers[i] == ENTRY_SLOT_MAX ? ERR_CORRUPT : ERR_OK;
+        snapshot.len -= 16;
+        le_put(snapshot.data + 64, numbers[i], 8); // the slot
+        buf_put_hash128(&snapshot, hash128_of(buf_bytes(&snapshot)));
+        assert_int_equal(decode_snapshot(buf_bytes(&snapshot)), expected);
+        floor.len -= 8;
+        le_put(floor.data + 32, numbers[i], 8); // the index
+        buf_put_u64(&floor, hash128_of(buf_bytes(&floor)).lo);
+        assert_int_equal(decode_floor(buf_bytes(&floor)), expected);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +315,7 @@ int main(void)
         cmocka_unit_test(the_bytes_match_the_golden_files),
         cmocka_unit_test(raised_bytes_read_back_as_written),
         cmocka_unit_test(a_later_format_is_too_new_and_not_damaged),
+        cmocka_unit_test(a_snapshot_or_a_floor_with_the_last_number_is_corrupt),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
