@@ -24,14 +24,14 @@ enum { WORKFLOW, TIMEOUT, STREAM, ANY, RUNNING, ASK, FROM };
 
 static const struct cli_option options[] = {
     [WORKFLOW] = OPTION_OF(collect, "workflow", "W", "the messages of a workflow, not IDs"),
-    [TIMEOUT] = {"timeout", 0, "D", OPTION_DURATION, 0, 7 * DAY_MS,
-                 "how long to wait; default: until all have ended"},
-    [STREAM] = {"stream", 0, NULL, OPTION_FLAG, 0, 0, "print each outcome as it comes"},
-    [ANY] = {"any", 0, NULL, OPTION_FLAG, 0, 0, "end with the first message that was processed"},
+    [TIMEOUT] = OPTION(DURATION, "timeout", "D", "how long to wait; default: until all have ended",
+                       .max = 7 * DAY_MS),
+    [STREAM] = FLAG_OPTION("stream", 0, "print each outcome as it comes"),
+    [ANY] = FLAG_OPTION("any", 0, "end with the first message that was processed"),
     [RUNNING] =
         OPTION_OF(collect, "running", NULL, "ask the running jobs, and print their answers, too"),
     [ASK] = OPTION_OF(collect, "ask", "TEXT", "the question of --running"),
-    [FROM] = {"from", 0, "POS", OPTION_TEXT, 0, 0, "continue an earlier collect at its position"},
+    [FROM] = OPTION(TEXT, "from", "POS", "continue an earlier collect at its position"),
 };
 
 struct collect_command {

@@ -28,17 +28,20 @@
 enum { AT_WORKLOAD, AT_MESSAGES, AT_SIZE, AT_CLIENTS, AT_BATCH, AT_PROCESSES };
 
 static const struct cli_option options[] = {
-    [AT_WORKLOAD] = {"workload", 0, "NAME", OPTION_TEXT, 0, 0, "bulk, cycle, paced, or all (all)"},
-    [AT_MESSAGES] = {"messages", 'n', "N", OPTION_COUNT, 1, 100000000,
-                     "messages of bulk; cycle uses 1/8, paced 1/200 (200000)"},
-    [AT_SIZE] = {"size", 0, "BYTES", OPTION_COUNT, BENCH_SIZE_MIN, 1 << 20, "size of a body (300)"},
-    [AT_CLIENTS] = {"clients", 0, "N", OPTION_COUNT, 1, BENCH_CLIENTS_MAX,
-                    "number of senders and of workers (8)"},
-    [AT_BATCH] = {"batch", 0, "N", OPTION_COUNT, 1, 10000,
-                  "messages per call, in bulk and drain (100)"},
-    [AT_PROCESSES] = {"processes", 0, "N", OPTION_COUNT, 1, BENCH_PROCESSES_MAX,
-                      "processes that share the clients (1; cycle also 8,\n"
-                      "paced also 2)"},
+    [AT_WORKLOAD] = OPTION(TEXT, "workload", "NAME", "bulk, cycle, paced, or all (all)"),
+    [AT_MESSAGES] =
+        OPTION(COUNT, "messages", "N", "messages of bulk; cycle uses 1/8, paced 1/200 (200000)",
+               .letter = 'n', .min = 1, .max = 100000000),
+    [AT_SIZE] = OPTION(COUNT, "size", "BYTES", "size of a body (300)", .min = BENCH_SIZE_MIN,
+                       .max = 1 << 20),
+    [AT_CLIENTS] = OPTION(COUNT, "clients", "N", "number of senders and of workers (8)", .min = 1,
+                          .max = BENCH_CLIENTS_MAX),
+    [AT_BATCH] = OPTION(COUNT, "batch", "N", "messages per call, in bulk and drain (100)", .min = 1,
+                        .max = 10000),
+    [AT_PROCESSES] = OPTION(COUNT, "processes", "N",
+                            "processes that share the clients (1; cycle also 8,\n"
+                            "paced also 2)",
+                            .min = 1, .max = BENCH_PROCESSES_MAX),
 };
 
 struct bench {

@@ -46,42 +46,47 @@ enum {
 };
 
 static const struct cli_option options[] = {
-    [AT_JOBS] = {"concurrency", 'c', "N", OPTION_COUNT, 1, WORK_JOBS_MAX,
-                 "number of programs that run at once (1)"},
-    [AT_WORKER] = {"worker", 0, "ID", OPTION_TEXT, 0, 0, "the worker's name (host-process)"},
-    [AT_VISIBILITY] = {"visibility", 0, "D", OPTION_DURATION, 1, 0,
-                       "lock time; after it the messages of a dead worker return\n"
-                       "(default: the queue's)"},
-    [AT_GRACE] = {"grace", 0, "D", OPTION_DURATION, 0, DAY_MS,
-                  "after SIGTERM, time for running jobs to finish (25s)"},
-    [AT_KILL_AFTER] = {"kill-after", 0, "D", OPTION_DURATION, 0, DAY_MS,
-                       "time between TERM and KILL when a program is stopped (5s)"},
-    [AT_ONCE] = {"once", 0, NULL, OPTION_FLAG, 0, 0,
-                 "process one message, then exit; status 1 if it was not\n"
-                 "processed"},
-    [AT_DRAIN] = {"drain", 0, NULL, OPTION_FLAG, 0, 0,
-                  "exit when no message is ready (does not wait for retries),\n"
-                  "the queue is paused, or a job exits with 75"},
-    [AT_KEEP] = {"keep-env", 0, "NAME", OPTION_TEXTS, 0, 0,
-                 "keep this variable in the programs' environment; may be\n"
-                 "repeated. Other secrets are removed"},
-    [AT_STEER_SIGNAL] = {"steer-signal", 0, "NAME", OPTION_TEXT, 0, 0,
-                         "also send this unix signal, such as USR1, to the program for\n"
-                         "each steer and ask"},
-    [AT_UNREAD] = {"unread-after", 0, "D", OPTION_DURATION, 1, DAY_MS,
-                   "time for a program to read a steer or ask, before it is\n"
-                   "declined as not-listening (30s)"},
-    [AT_REGISTER] = {"register", 0, NULL, OPTION_FLAG, 0, 0,
-                     "register the worker, or end; by default it registers if it\n"
-                     "works through a node and the queue allows it"},
-    [AT_NO_REGISTER] = {"no-register", 0, NULL, OPTION_FLAG, 0, 0, "do not register the worker"},
-    [AT_CAPACITY] = {"capacity", 0, "N", OPTION_COUNT, 1, 10000,
-                     "most messages that tickets give it at a time (that of -c)"},
-    [AT_LABELS] = {"labels", 0, "LIST", OPTION_TEXT, 0, 0,
-                   "labels of the worker, for messages that require some:\n"
-                   "host=a7,kind=gpu"},
-    [AT_TTL] = {"ttl", 0, "D", OPTION_DURATION, 5000, DAY_MS,
-                "how long it stays registered without a sign of life (60s)"},
+    [AT_JOBS] = OPTION(COUNT, "concurrency", "N", "number of programs that run at once (1)",
+                       .letter = 'c', .min = 1, .max = WORK_JOBS_MAX),
+    [AT_WORKER] = OPTION(TEXT, "worker", "ID", "the worker's name (host-process)"),
+    [AT_VISIBILITY] = OPTION(DURATION, "visibility", "D",
+                             "lock time; after it the messages of a dead worker return\n"
+                             "(default: the queue's)",
+                             .min = 1),
+    [AT_GRACE] = OPTION(DURATION, "grace", "D",
+                        "after SIGTERM, time for running jobs to finish (25s)", .max = DAY_MS),
+    [AT_KILL_AFTER] =
+        OPTION(DURATION, "kill-after", "D",
+               "time between TERM and KILL when a program is stopped (5s)", .max = DAY_MS),
+    [AT_ONCE] = FLAG_OPTION("once", 0,
+                            "process one message, then exit; status 1 if it was not\n"
+                            "processed"),
+    [AT_DRAIN] = FLAG_OPTION("drain", 0,
+                             "exit when no message is ready (does not wait for retries),\n"
+                             "the queue is paused, or a job exits with 75"),
+    [AT_KEEP] = OPTION(TEXTS, "keep-env", "NAME",
+                       "keep this variable in the programs' environment; may be\n"
+                       "repeated. Other secrets are removed"),
+    [AT_STEER_SIGNAL] = OPTION(TEXT, "steer-signal", "NAME",
+                               "also send this unix signal, such as USR1, to the program for\n"
+                               "each steer and ask"),
+    [AT_UNREAD] = OPTION(DURATION, "unread-after", "D",
+                         "time for a program to read a steer or ask, before it is\n"
+                         "declined as not-listening (30s)",
+                         .min = 1, .max = DAY_MS),
+    [AT_REGISTER] = FLAG_OPTION("register", 0,
+                                "register the worker, or end; by default it registers if it\n"
+                                "works through a node and the queue allows it"),
+    [AT_NO_REGISTER] = FLAG_OPTION("no-register", 0, "do not register the worker"),
+    [AT_CAPACITY] =
+        OPTION(COUNT, "capacity", "N", "most messages that tickets give it at a time (that of -c)",
+               .min = 1, .max = 10000),
+    [AT_LABELS] = OPTION(TEXT, "labels", "LIST",
+                         "labels of the worker, for messages that require some:\n"
+                         "host=a7,kind=gpu"),
+    [AT_TTL] =
+        OPTION(DURATION, "ttl", "D", "how long it stays registered without a sign of life (60s)",
+               .min = 5000, .max = DAY_MS),
 };
 
 // If descriptor 0, 1 or 2 is closed, another file could get its number. Opens /dev/null in its
