@@ -9,8 +9,9 @@ struct interval {
     int64_t hi;
 };
 
-#define TIME_NEVER        INT64_MAX // later than any moment: no deadline
-#define TIME_UNKNOWN      INT64_MIN // earlier than any moment: the time is not known
+#define TIME_NEVER        INT64_MAX          // later than any moment: no deadline
+#define TIME_UNKNOWN      INT64_MIN          // earlier than any moment: the time is not known
+#define TIME_REAL_MAX     ((int64_t)1 << 52) // no real moment is later; sums cannot overflow
 
 // The store's clock may run faster than this machine's, by less than one part in 128. That of a
 // directory may also be up to 10 ms ahead in another process (docs/decisions/0015). So a lock that

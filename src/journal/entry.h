@@ -14,7 +14,7 @@
 #define ENTRY_LEN_MAX       ((size_t)8 << 20)
 #define ENTRY_OPS_MAX       65536
 #define ENTRY_SLOT_MAX      ((uint64_t)1 << 62) // no journal is longer; sums cannot wrap
-#define ENTRY_TIME_MAX      ((int64_t)1 << 52)  // no real date is later; sums cannot overflow
+#define ENTRY_TIME_MAX      TIME_REAL_MAX
 
 struct entry {
     struct journal_id id;

@@ -156,6 +156,17 @@ static void the_slot_of_a_key_is_that_of_its_hash_tag(void **state)
     assert_int_equal(redis_slot_of("{foo}"), 12182); // as CLUSTER KEYSLOT says
 }
 
+static void a_number_that_is_no_time_does_not_move_the_clock(void **state)
+{
+    (void)state;
+    struct redis_client c = {0};
+    struct store_answer a = {.time = {TIME_UNKNOWN, TIME_UNKNOWN}};
+    assert_true(redis_time(&c, INT64_MAX, &a) <= 0);
+    assert_true(a.time.lo == TIME_UNKNOWN);
+    assert_true(redis_time(&c, 1700000000000, &a) == 1700000000000);
+    assert_true(redis_time(&c, TIME_REAL_MAX + 1, &a) == 1700000000000); // an entry takes no more
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -163,6 +174,7 @@ int main(void)
         cmocka_unit_test(replies_of_all_kinds_are_read),
         cmocka_unit_test(replies_over_a_limit_and_other_bytes_are_refused),
         cmocka_unit_test(old_servers_and_replicas_are_refused),
+        cmocka_unit_test(a_number_that_is_no_time_does_not_move_the_clock),
         cmocka_unit_test(the_slot_of_a_key_is_that_of_its_hash_tag),
         cmocka_unit_test(fields_of_info_are_found_at_the_start_of_a_line),
     };

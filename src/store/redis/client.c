@@ -327,6 +327,7 @@ enum err redis_confirm(struct redis_client *c, const char *mark, uint64_t *epoch
 int64_t redis_time(struct redis_client *c, int64_t server_ms, struct store_answer *a)
 {
     int64_t last = atomic_load(&c->last_ms);
+    if (server_ms > TIME_REAL_MAX) server_ms = 0; // not a time: it is not believed
     while (server_ms > last && !atomic_compare_exchange_weak(&c->last_ms, &last, server_ms)) {
     }
     int64_t now = server_ms > last ? server_ms : last;

@@ -183,8 +183,10 @@ enum err redis_facts_read(struct resp *const replies[REDIS_QUESTIONS], const str
     out->startup_memory = redis_info_number(memory, "used_memory_startup");
     out->maxmemory = redis_info_number(memory, "maxmemory");
     out->cluster = redis_info_number(resp_bytes(replies[ASK_CLUSTER]), "cluster_enabled") == 1;
-    out->time_ms = resp_number(resp_item(replies[ASK_TIME], 0)) * 1000 +
-                   resp_number(resp_item(replies[ASK_TIME], 1)) / 1000;
+    int64_t seconds = resp_number(resp_item(replies[ASK_TIME], 0));
+    if (seconds < 0 || seconds > TIME_REAL_MAX / 1000)
+        return wrong(why, "the server's TIME is not a time");
+    out->time_ms = seconds * 1000 + resp_number(resp_item(replies[ASK_TIME], 1)) / 1000;
     if (out->run_id[0] == 0)
         return wrong(why, "the server does not tell its run id: INFO must be allowed");
     enum err e = check_version(out, why);
