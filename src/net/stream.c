@@ -111,7 +111,7 @@ ssize_t stream_write(struct stream *s, const void *from, size_t len)
 // Removes bytes that were sent from the front of two parts.
 static void advance(struct iovec parts[2], size_t sent)
 {
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 && sent > 0; i++) { // an empty part has no address
         size_t step = sent < parts[i].iov_len ? sent : parts[i].iov_len;
         parts[i].iov_base = (char *)parts[i].iov_base + step;
         parts[i].iov_len -= step;

@@ -120,9 +120,9 @@ static bool is_full(const struct machine *m, uint64_t seq, bool waits)
     CHECK(t->pending + t->ended_ring.len <= SIGNALS_KNOWN_MAX);
     if (t->pending + t->ended_ring.len == SIGNALS_KNOWN_MAX) return true;
     if (waits && t->used >= SIGNALS_OF_SHARD_MAX) return true;
+    if (!waits || !known) return false;
     const struct signal_box *box = &t->boxes[known];
-    return waits && known &&
-           (box->rows >= SIGNALS_OF_MESSAGE_MAX || box->number == UINT32_MAX); // of the last one
+    return box->rows >= SIGNALS_OF_MESSAGE_MAX || box->number == UINT32_MAX; // of the last one
 }
 
 static struct signal_row accept(struct machine *m, const struct op_signal *op, uint64_t seq,
