@@ -36,7 +36,7 @@ struct plan_queue {
 };
 
 #define LAYOUT_OF struct plan_queue
-static const struct layout_field plan_queue_fields[] = {FIXED(id), U32(rows)};
+static const struct layout_field plan_queue_fields[] = {FIXED(id), U32(rows, .min = 1)};
 const struct layout plan_queue_layout = LAYOUT(plan_queue_fields);
 #undef LAYOUT_OF
 
@@ -84,11 +84,13 @@ static bool get_row(struct reader *r, const struct plan *p, struct plan_row *row
            (row->from == SHARD_NONE || row->from < p->nodes_len);
 }
 
-// Rows must ascend: plan_find searches by halves.
+// Rows must ascend: plan_find searches by halves. A queue stands once, so a plan has one encoding.
 static bool get_queue(struct reader *r, struct plan *p)
 {
     struct plan_queue queue;
     if (!layout_read(&plan_queue_layout, r, &queue)) return false;
+    const struct plan_row *last = p->rows_len > 0 ? &p->rows[p->rows_len - 1] : NULL;
+    if (last && memcmp(last->shard.queue, queue.id, sizeof queue.id) == 0) return false;
     size_t len = queue.rows, least = layout_bytes_min(&plan_row_layout);
     if (len > r->left / least || p->rows_len + len > PLACEMENT_SHARDS_MAX) return false;
     p->rows = memory_resize(p->rows, (p->rows_len + len + 1) * sizeof *p->rows);
