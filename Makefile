@@ -33,6 +33,7 @@ deps-servers:
 	@tools/get-consul || test "$$CI" != true
 	@tools/deps.sh browser || test "$$CI" != true
 	@tools/deps.sh clients || test "$$CI" != true
+	@tools/deps.sh deb || test "$$CI" != true
 
 deps-peers:
 	@tools/deps.sh peers
